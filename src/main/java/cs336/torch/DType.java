@@ -1,0 +1,81 @@
+package cs336.torch;
+
+import java.util.Arrays;
+import java.util.stream.Collectors;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/** Element types of tensors, with the short names that tables and command lines use. */
+public enum DType {
+    FLOAT64("fp64", ScalarType.Double, 8),
+    FLOAT32("fp32", ScalarType.Float, 4),
+    BFLOAT16("bf16", ScalarType.BFloat16, 2),
+    FLOAT16("fp16", ScalarType.Half, 2),
+    INT64("int64", ScalarType.Long, 8),
+    INT32("int32", ScalarType.Int, 4),
+    BOOL("bool", ScalarType.Bool, 1);
+
+    static {
+        Torch.load();
+    }
+
+    private final String shortName;
+    private final ScalarType scalarType;
+    private final int bytes;
+
+    DType(String shortName, ScalarType scalarType, int bytes) {
+        this.shortName = shortName;
+        this.scalarType = scalarType;
+        this.bytes = bytes;
+    }
+
+    /** The name in tables and on the command line: {@code fp32}, {@code bf16}, … */
+    public String shortName() {
+        return shortName;
+    }
+
+    /** The same type as the presets name it. */
+    public ScalarType scalarType() {
+        return scalarType;
+    }
+
+    /** Size of one element in bytes. */
+    public int bytes() {
+        return bytes;
+    }
+
+    /**
+     * The element type of a tensor.
+     *
+     * @throws IllegalArgumentException if it is none of these
+     */
+    public static DType of(Tensor tensor) {
+        ScalarType scalarType = tensor.scalar_type().intern();
+        for (DType dtype : values()) {
+            if (dtype.scalarType == scalarType) {
+                return dtype;
+            }
+        }
+        throw new IllegalArgumentException("tensor has the unsupported element type " + scalarType);
+    }
+
+    /**
+     * Reads a short name.
+     *
+     * @throws IllegalArgumentException if there is no such type; the message lists those there are
+     */
+    public static DType parse(String shortName) {
+        for (DType dtype : values()) {
+            if (dtype.shortName.equals(shortName)) {
+                return dtype;
+            }
+        }
+        String known = Arrays.stream(values()).map(DType::shortName).collect(Collectors.joining(", "));
+        throw new IllegalArgumentException("dtype '" + shortName + "' is unknown; known: " + known);
+    }
+
+    @Override
+    public String toString() {
+        return shortName;
+    }
+}

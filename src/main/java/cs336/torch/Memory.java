@@ -1,0 +1,90 @@
+package cs336.torch;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.global.torch.DeviceType;
+import org.bytedeco.pytorch.global.torch_cuda;
+
+/**
+ * How much memory a device uses, in bytes. On CUDA: what PyTorch's caching allocator has handed out, without its cache. On
+ * the CPU: the resident set of this process, Java's own memory included.
+ */
+public final class Memory {
+    private Memory() {}
+
+    /** Bytes in use now. */
+    public static long current(Device device) {
+        if (device.isCuda()) {
+            try (var scope = MemoryScope.open()) {
+                return allocator()
+                        .getDeviceStats((byte) device.index())
+                        .allocated_bytes()
+                        .current();
+            }
+        }
+        return status("VmRSS");
+    }
+
+    /** The most bytes in use since {@link #resetPeak}, or since the process began. */
+    public static long peak(Device device) {
+        if (device.isCuda()) {
+            try (var scope = MemoryScope.open()) {
+                return allocator()
+                        .getDeviceStats((byte) device.index())
+                        .allocated_bytes()
+                        .peak();
+            }
+        }
+        return status("VmHWM");
+    }
+
+    /** Starts a new peak from what is in use now. */
+    public static void resetPeak(Device device) {
+        if (device.isCuda()) {
+            try (var scope = MemoryScope.open()) {
+                allocator().resetPeakStats((byte) device.index());
+            }
+            return;
+        }
+        try {
+            int resetPeakResidentSet = 5; // proc(5), /proc/[pid]/clear_refs
+            Files.writeString(Path.of("/proc/self/clear_refs"), Integer.toString(resetPeakResidentSet));
+        } catch (IOException e) {
+            throw new UncheckedIOException("the peak of this process could not be reset", e);
+        }
+    }
+
+    /** Bytes that a new allocation could get: free memory of the card, or what Linux calls available. */
+    public static long available(Device device) {
+        if (device.isCuda()) {
+            try (var scope = MemoryScope.open()) {
+                device.makeCurrent();
+                return allocator().getMemoryInfo((byte) device.index()).first();
+            }
+        }
+        return read("/proc/meminfo", "MemAvailable");
+    }
+
+    private static org.bytedeco.pytorch.cuda.DeviceAllocator allocator() {
+        return torch_cuda.getDeviceAllocator(DeviceType.CUDA);
+    }
+
+    private static long status(String field) {
+        return read("/proc/self/status", field);
+    }
+
+    /** Reads a line such as {@code VmRSS:   1234 kB}. */
+    private static long read(String file, String field) {
+        try (Stream<String> lines = Files.lines(Path.of(file))) {
+            String line = lines.filter(l -> l.startsWith(field + ":"))
+                    .findFirst()
+                    .orElseThrow(() -> new IllegalStateException(file + " has no line " + field));
+            return 1024 * Long.parseLong(line.replaceAll("\\D", ""));
+        } catch (IOException e) {
+            throw new UncheckedIOException(file + " could not be read", e);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+/**
+ * The one room that touches the rough edges of the PyTorch presets: loading natives, devices, dtypes, memory scopes,
+ * autocast, operators without a binding. It knows no other package of this project.
+ */
+package cs336.torch;

@@ -1,0 +1,64 @@
+package cs336.torch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class DeviceTest {
+    @Test
+    void cpuIsReadFromItsNameAndPrintedAsIt() {
+        assertEquals(Device.cpu(), Device.parse("cpu"));
+        assertEquals("cpu", Device.cpu().toString());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "gpu", "cuda:", "cuda:-1", "cuda:x", "CPU", "cuda:99999999999"})
+    void unknownDeviceIsRefusedByName(String text) {
+        var error = assertThrows(IllegalArgumentException.class, () -> Device.parse(text));
+        assertTrue(error.getMessage().contains("'" + text + "'"), error.getMessage());
+        assertTrue(error.getMessage().contains("cuda:N"), error.getMessage());
+    }
+
+    @Test
+    void askingForCudaWithoutItSaysWhatIsMissing() {
+        assumeTrue(Device.cudaCount() == 0);
+        var error = assertThrows(IllegalArgumentException.class, () -> Device.cuda(0));
+        assertTrue(error.getMessage().contains("driver"), error.getMessage());
+        assertEquals(Device.cpu(), Device.best());
+    }
+
+    @Test
+    void cpuHasNoIndexButZero() {
+        assertThrows(IllegalArgumentException.class, () -> new Device(Device.Kind.CPU, 1));
+    }
+
+    @Test
+    @Tag("gpu")
+    void cardBeyondTheLastIsRefused() {
+        int count = Device.cudaCount();
+        assertTrue(count > 0);
+        var error = assertThrows(IllegalArgumentException.class, () -> Device.cuda(count));
+        assertTrue(error.getMessage().contains("cuda:" + (count - 1)), error.getMessage());
+    }
+
+    @Test
+    @Tag("gpu")
+    void allocatorCountsBytesOnTheCard() {
+        Device card = Device.cuda(0);
+        try (var scope = MemoryScope.open()) {
+            Memory.resetPeak(card);
+            long before = Memory.current(card);
+            org.bytedeco.pytorch.global.torch.empty(new long[] {1 << 20}, card.options(DType.FLOAT32), null);
+            assertEquals(4L << 20, Memory.current(card) - before);
+            assertEquals(4L << 20, Memory.peak(card) - before);
+            assertTrue(Memory.available(card) > 1L << 30);
+        }
+        assertTrue(card.productName().contains("NVIDIA"), card.productName());
+    }
+}

@@ -1,0 +1,74 @@
+package cs336.torch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+class MemoryScopeTest {
+    private static final int MIB = 1 << 20;
+
+    @Test
+    void closingFreesWhatWasMadeInside() {
+        Tensor made;
+        try (var scope = MemoryScope.open()) {
+            made = torch.ones(3);
+            assertFalse(made.isNull());
+        }
+        assertTrue(made.isNull());
+    }
+
+    @Test
+    void escapedTensorLivesUntilTheScopeAroundCloses() {
+        Tensor escaped;
+        try (var outer = MemoryScope.open()) {
+            try (var inner = MemoryScope.open()) {
+                escaped = inner.escape(torch.ones(3));
+            }
+            assertEquals(3.0f, escaped.sum().item_float());
+        }
+        assertTrue(escaped.isNull());
+    }
+
+    @Test
+    void escapedTensorWithoutAScopeAroundStays() {
+        Tensor escaped;
+        try (var scope = MemoryScope.open()) {
+            escaped = scope.escape(torch.ones(3));
+        }
+        assertEquals(3.0f, escaped.sum().item_float());
+    }
+
+    @Test
+    void keptTensorOutlivesAllScopes() {
+        Tensor kept;
+        try (var outer = MemoryScope.open()) {
+            try (var inner = MemoryScope.open()) {
+                kept = MemoryScope.keep(torch.ones(3));
+            }
+        }
+        assertEquals(3.0f, kept.sum().item_float());
+    }
+
+    @Test
+    void thousandStepsWithEscapesLeaveMemoryFlat() {
+        long before = 0;
+        for (int step = 0; step < 1_000; step++) {
+            if (step == 100) {
+                before = Memory.current(Device.cpu());
+            }
+            try (var outer = MemoryScope.open()) {
+                Tensor grown;
+                try (var inner = MemoryScope.open()) {
+                    grown = inner.escape(torch.ones(MIB / 4)); // 1 MiB
+                }
+                grown.add(grown);
+            }
+        }
+        long grownBy = Memory.current(Device.cpu()) - before;
+        assertTrue(grownBy < 50L * MIB, "grew by " + grownBy / MIB + " MiB over 900 steps of 2 MiB each");
+    }
+}

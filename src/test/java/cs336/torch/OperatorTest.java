@@ -1,0 +1,46 @@
+package cs336.torch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import cs336.torch.Operator.TensorList;
+import java.util.List;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+class OperatorTest {
+    @Test
+    void multiTensorOperatorChangesEveryTensorOfTheList() {
+        try (var scope = MemoryScope.open()) {
+            Tensor a = torch.ones(2);
+            Tensor b = torch.ones(3, 3);
+            try (var list = TensorList.of(List.of(a, b))) {
+                Operator.of("aten::_foreach_mul_", "Scalar").call(list, 3.0);
+            }
+            assertEquals(6.0f, a.sum().item_float());
+            assertEquals(27.0f, b.sum().item_float());
+        }
+    }
+
+    @Test
+    void resultsReachTheCallersScope() {
+        try (var scope = MemoryScope.open()) {
+            List<Tensor> result = Operator.of("aten::sort", "").call(torch.rand(5), -1L, false);
+            assertEquals(2, result.size());
+            assertEquals(5, result.get(1).size(0));
+        }
+    }
+
+    @Test
+    void unknownOperatorIsRefused() {
+        assertThrows(RuntimeException.class, () -> Operator.of("aten::no_such_operator", ""));
+    }
+
+    @Test
+    void argumentOfAnotherTypeIsRefusedByName() {
+        Operator sqrt = Operator.of("aten::sqrt", "");
+        var error = assertThrows(IllegalArgumentException.class, () -> sqrt.call("four"));
+        assertEquals("aten::sqrt cannot take an argument of class java.lang.String", error.getMessage());
+    }
+}
