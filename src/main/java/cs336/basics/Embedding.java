@@ -1,0 +1,25 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/** A row of a table for each index: int64 […] → […, width]. Parameter {@code weight} [count, width]. */
+public final class Embedding extends Module {
+    private final Tensor weight;
+
+    /** A table of {@code count} rows with entries of this standard deviation. */
+    public Embedding(int count, int width, double std, Device device, DType dtype) {
+        weight = parameter("weight", Initialization.truncatedNormal(std, device, dtype, count, width));
+    }
+
+    @Override
+    protected Tensor compute(Tensor indices) {
+        return torch.embedding(weight, indices);
+    }
+
+    Tensor weight() {
+        return weight;
+    }
+}

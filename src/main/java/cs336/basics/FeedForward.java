@@ -1,0 +1,60 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/** The position-wise layers of the two forms: [B, T, D] → [B, T, D] through an inner width F. */
+final class FeedForward {
+    private FeedForward() {}
+
+    static Module of(Form form, int dModel, int dFf, Device device, DType dtype) {
+        return switch (form) {
+            case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
+            case SPRING_2025 -> new SwiGlu(dModel, dFf, device, dtype);
+        };
+    }
+
+    /**
+     * W₂·gelu(W₁·x) with the exact GELU, x·Φ(x). Parameters {@code w1.weight} [F, D], {@code w2.weight} [D, F].
+     *
+     * <p>Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
+     */
+    private static final class Gelu extends Module {
+        private final Linear up;
+        private final Linear down;
+
+        Gelu(int dModel, int dFf, Device device, DType dtype) {
+            up = child("w1", new Linear(dModel, dFf, device, dtype));
+            down = child("w2", new Linear(dFf, dModel, device, dtype));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return down.forward(torch.gelu(up.forward(x)));
+        }
+    }
+
+    /**
+     * W₂·(silu(W₁·x) ∘ W₃·x). Parameters {@code w1.weight} [F, D], {@code w2.weight} [D, F], {@code w3.weight} [F, D].
+     *
+     * <p>Source: Shazeer, "GLU Variants Improve Transformer", 2020.
+     */
+    private static final class SwiGlu extends Module {
+        private final Linear gate;
+        private final Linear down;
+        private final Linear up;
+
+        SwiGlu(int dModel, int dFf, Device device, DType dtype) {
+            gate = child("w1", new Linear(dModel, dFf, device, dtype));
+            down = child("w2", new Linear(dFf, dModel, device, dtype));
+            up = child("w3", new Linear(dModel, dFf, device, dtype));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return down.forward(torch.silu(gate.forward(x)).mul(up.forward(x)));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import org.bytedeco.pytorch.GeneratorOptional;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.ScalarOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/** How parameters begin. */
+final class Initialization {
+    private static final double CUT = 3; // in standard deviations
+    /** P(|z| < 3) of a standard normal z; erf(3/√2). */
+    private static final double MASS_INSIDE_CUT = 0.997300203936740;
+
+    private Initialization() {}
+
+    /**
+     * Normal with mean 0, cut at ±3 standard deviations, by the inverse of its distribution function: for u uniform in
+     * (−erf(3/√2), erf(3/√2)), √2·erf⁻¹(u) is a standard normal between −3 and 3.
+     */
+    static Tensor truncatedNormal(double std, Device device, DType dtype, long... shape) {
+        try (var scope = MemoryScope.open()) {
+            Tensor values = torch.empty(shape, device.options(dtype), null);
+            values.uniform_(-MASS_INSIDE_CUT, MASS_INSIDE_CUT, new GeneratorOptional());
+            values.erfinv_();
+            values.mul_(new Scalar(std * Math.sqrt(2)));
+            Scalar bound = new Scalar(CUT * std);
+            values.clamp_(new ScalarOptional(new Scalar(-CUT * std)), new ScalarOptional(bound));
+            return scope.escape(values);
+        }
+    }
+
+    /** The course's scheme for a matrix: variance 2 ÷ (inputs + outputs). */
+    static Tensor matrix(int out, int in, Device device, DType dtype) {
+        return truncatedNormal(Math.sqrt(2.0 / (in + out)), device, dtype, out, in);
+    }
+
+    static Tensor ones(int size, Device device, DType dtype) {
+        return torch.ones(new long[] {size}, device.options(dtype));
+    }
+
+    static Tensor zeros(int size, Device device, DType dtype) {
+        return torch.zeros(new long[] {size}, device.options(dtype));
+    }
+}

@@ -1,0 +1,49 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptional;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * (x − mean) ÷ √(variance + 1e-5) · weight + bias over the last dimension, by PyTorch's own fused operation: […, width] → […,
+ * width]. Parameters {@code weight} and {@code bias} [width], at first 1 and 0.
+ */
+public final class LayerNorm extends Module {
+    private final long[] shape;
+    private final Tensor weight;
+    private final Tensor bias;
+
+    /** A layer for inputs of this width. */
+    public LayerNorm(int width, Device device, DType dtype) {
+        shape = new long[] {width};
+        weight = parameter("weight", Initialization.ones(width, device, dtype));
+        bias = parameter("bias", Initialization.zeros(width, device, dtype));
+    }
+
+    @Override
+    protected Tensor compute(Tensor x) {
+        boolean useCudnn = false;
+        return torch.layer_norm(
+                x, shape, new TensorOptional(weight), new TensorOptional(bias), Normalization.EPS, useCudnn);
+    }
+
+    /** Finds this layer under the name {@code layernorm}. */
+    public static final class Kind implements Normalization {
+        @Override
+        public String name() {
+            return "layernorm";
+        }
+
+        @Override
+        public int parametersPerFeature() {
+            return 2;
+        }
+
+        @Override
+        public Module create(int width, Device device, DType dtype) {
+            return new LayerNorm(width, device, dtype);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+package cs336.basics;
+
+import cs336.torch.MemoryScope;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptions;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * Attention straight from its formula: every score is computed and stored. Found under the name {@code plain}.
+ *
+ * <p>Source: Vaswani et al., "Attention Is All You Need", 2017.
+ */
+public final class PlainAttention implements Attention {
+    /** The last mask made; the layers of a model ask for the same one. */
+    private Tensor mask;
+
+    @Override
+    public String name() {
+        return "plain";
+    }
+
+    @Override
+    public Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
+        try (var scope = MemoryScope.open()) {
+            Scalar scale = new Scalar(1 / Math.sqrt(q.size(-1)));
+            Tensor scores = q.mul(scale).matmul(k.transpose(-2, -1)); // [B, H, T, S]
+            if (causal) {
+                scores.add_(causalMask(q.size(-2), k.size(-2), scores));
+            }
+            return scope.escape(torch.softmax(scores, -1).matmul(v));
+        }
+    }
+
+    /** 0 where query i may see key j ≤ i, −∞ elsewhere: [T, S], in the type and on the device of the scores. */
+    private Tensor causalMask(long queries, long keys, Tensor scores) {
+        boolean fits = mask != null
+                && mask.size(0) == queries
+                && mask.size(1) == keys
+                && mask.scalar_type() == scores.scalar_type()
+                && mask.device().equals(scores.device());
+        if (!fits) {
+            TensorOptions likeScores = scores.options();
+            Tensor hidden = torch.full(new long[] {queries, keys}, new Scalar(Double.NEGATIVE_INFINITY), likeScores);
+            if (mask != null) {
+                mask.close();
+            }
+            mask = MemoryScope.keep(torch.triu(hidden, 1));
+        }
+        return mask;
+    }
+}

@@ -1,0 +1,54 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.ScalarTypeOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/**
+ * x ÷ √(mean(x²) + 1e-5) · weight over the last dimension: […, width] → […, width], from plain tensor operations. Narrow
+ * types are computed in fp32 and the result is given back in x's type. Parameter {@code weight} [width], at first 1.
+ *
+ * <p>Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+ */
+public final class RmsNorm extends Module {
+    private static final long[] LAST = {-1};
+
+    private final Tensor weight;
+
+    /** A layer for inputs of this width. */
+    public RmsNorm(int width, Device device, DType dtype) {
+        weight = parameter("weight", Initialization.ones(width, device, dtype));
+    }
+
+    @Override
+    protected Tensor compute(Tensor input) {
+        ScalarType type = input.scalar_type();
+        boolean narrow = input.element_size() < Float.BYTES;
+        Tensor x = narrow ? input.to(ScalarType.Float) : input;
+        Tensor meanSquare = x.square().mean(LAST, true, new ScalarTypeOptional()); // […, 1]
+        Tensor scale = meanSquare.add(new Scalar(Normalization.EPS)).rsqrt();
+        Tensor y = x.mul(scale).mul(weight);
+        return narrow ? y.to(type) : y;
+    }
+
+    /** Finds this layer under the name {@code rmsnorm}. */
+    public static final class Kind implements Normalization {
+        @Override
+        public String name() {
+            return "rmsnorm";
+        }
+
+        @Override
+        public int parametersPerFeature() {
+            return 1;
+        }
+
+        @Override
+        public Module create(int width, Device device, DType dtype) {
+            return new RmsNorm(width, device, dtype);
+        }
+    }
+}

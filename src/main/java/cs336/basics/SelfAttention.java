@@ -1,0 +1,52 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * Causal multi-head self-attention without biases: [B, T, D] → [B, T, D]. Parameters {@code q_proj.weight}, {@code
+ * k_proj.weight}, {@code v_proj.weight}, {@code output_proj.weight}, each [D, D].
+ */
+public final class SelfAttention extends Module {
+    private final int numHeads;
+    private final Linear queries;
+    private final Linear keys;
+    private final Linear values;
+    private final Linear output;
+    private final Attention attention;
+    private final RotaryEmbedding rotary;
+
+    /**
+     * @param attention how scores become outputs
+     * @param rotary turns queries and keys by their positions; null where positions are learned
+     */
+    SelfAttention(int dModel, int numHeads, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
+        this.numHeads = numHeads;
+        this.attention = attention;
+        this.rotary = rotary;
+        queries = child("q_proj", new Linear(dModel, dModel, device, dtype));
+        keys = child("k_proj", new Linear(dModel, dModel, device, dtype));
+        values = child("v_proj", new Linear(dModel, dModel, device, dtype));
+        output = child("output_proj", new Linear(dModel, dModel, device, dtype));
+    }
+
+    @Override
+    protected Tensor compute(Tensor x) {
+        Tensor q = positioned(queries.forward(x)).transpose(1, 2); // [B, H, T, d]
+        Tensor k = positioned(keys.forward(x)).transpose(1, 2);
+        Tensor v = heads(values.forward(x)).transpose(1, 2);
+        Tensor attended = attention.apply(q, k, v, true).transpose(1, 2); // [B, T, H, d]
+        return output.forward(attended.flatten(-2, -1));
+    }
+
+    /** [B, T, D] → [B, T, H, d], turned where positions are rotary. */
+    private Tensor positioned(Tensor x) {
+        return rotary == null ? heads(x) : rotary.apply(x);
+    }
+
+    /** [B, T, D] → [B, T, H, d]. */
+    private Tensor heads(Tensor x) {
+        return x.view(x.size(0), x.size(1), numHeads, -1);
+    }
+}

@@ -1,0 +1,31 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * x + attn(ln1(x)), then + ffn(ln2(·)): [B, T, D] → [B, T, D]. Layers {@code ln1}, {@code attn}, {@code ln2}, {@code ffn}.
+ */
+public final class TransformerBlock extends Module {
+    private final Module attentionNorm;
+    private final Module attention;
+    private final Module feedForwardNorm;
+    private final Module feedForward;
+
+    TransformerBlock(
+            TransformerConfig config, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
+        Normalization norm = Normalization.named(config.normalization());
+        int dModel = config.dModel();
+        attentionNorm = child("ln1", norm.create(dModel, device, dtype));
+        this.attention = child("attn", new SelfAttention(dModel, config.numHeads(), attention, rotary, device, dtype));
+        feedForwardNorm = child("ln2", norm.create(dModel, device, dtype));
+        feedForward = child("ffn", FeedForward.of(config.form(), dModel, config.dFf(), device, dtype));
+    }
+
+    @Override
+    protected Tensor compute(Tensor x) {
+        Tensor attended = x.add(attention.forward(attentionNorm.forward(x)));
+        return attended.add(feedForward.forward(feedForwardNorm.forward(attended)));
+    }
+}

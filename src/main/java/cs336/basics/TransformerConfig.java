@@ -1,0 +1,80 @@
+package cs336.basics;
+
+/**
+ * Everything that shapes a {@link TransformerLM}.
+ *
+ * @param form which year's model
+ * @param vocabSize V, number of tokens
+ * @param contextLength the most positions a sequence may have
+ * @param dModel D, width of the residual stream
+ * @param numLayers number of Transformer blocks
+ * @param numHeads H, attention heads a block; divides D, into an even width where positions are rotary
+ * @param dFf F, inner width of the feed-forward layer
+ * @param normalization name of the normalisation, see {@link Normalization#named}
+ * @param attention name of the attention, see {@link Attention#named}
+ */
+public record TransformerConfig(
+        Form form,
+        int vocabSize,
+        int contextLength,
+        int dModel,
+        int numLayers,
+        int numHeads,
+        int dFf,
+        String normalization,
+        String attention) {
+
+    /** Base of the rotary frequencies. */
+    public static final double ROPE_THETA = 10_000;
+
+    /** @throws IllegalArgumentException if a size is below 1 or the heads do not divide the width */
+    public TransformerConfig {
+        requirePositive("vocabSize", vocabSize);
+        requirePositive("contextLength", contextLength);
+        requirePositive("dModel", dModel);
+        requirePositive("numLayers", numLayers);
+        requirePositive("numHeads", numHeads);
+        requirePositive("dFf", dFf);
+        if (dModel % numHeads != 0) {
+            throw new IllegalArgumentException("numHeads " + numHeads + " does not divide dModel " + dModel);
+        }
+        if (form == Form.SPRING_2025 && dModel / numHeads % 2 != 0) {
+            throw new IllegalArgumentException("numHeads " + numHeads + " leaves heads of odd width "
+                    + dModel / numHeads + "; rotary positions turn pairs");
+        }
+        Normalization.named(normalization);
+        Attention.named(attention);
+    }
+
+    private static void requirePositive(String name, int value) {
+        if (value < 1) {
+            throw new IllegalArgumentException(name + " must be at least 1, not " + value);
+        }
+    }
+
+    /** d, the width of one head. */
+    public int headDim() {
+        return dModel / numHeads;
+    }
+
+    /** The same model with another normalisation. */
+    public TransformerConfig withNormalization(String name) {
+        return new TransformerConfig(form, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, name, attention);
+    }
+
+    /** The same model with another attention. */
+    public TransformerConfig withAttention(String name) {
+        return new TransformerConfig(
+                form, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, normalization, name);
+    }
+
+    /** How many numbers the model learns; a tied head counts once. */
+    public long parameterCount() {
+        boolean is2024 = form == Form.SPRING_2024;
+        long embeddings = (long) vocabSize * dModel * (is2024 ? 1 : 2) + (is2024 ? (long) contextLength * dModel : 0);
+        long attentionWeights = 4L * dModel * dModel;
+        long feedForwardWeights = (is2024 ? 2L : 3L) * dModel * dFf;
+        long norm = (long) Normalization.named(normalization).parametersPerFeature() * dModel;
+        return embeddings + numLayers * (attentionWeights + feedForwardWeights + 2 * norm) + norm;
+    }
+}

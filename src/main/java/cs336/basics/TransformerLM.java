@@ -1,0 +1,110 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * A decoder-only Transformer language model: token ids int64 [B, T] → logits [B, T, V]. Parameters are named as in the
+ * course: {@code token_embeddings.weight}, {@code layers.0.attn.q_proj.weight}, …, {@code ln_final.weight}, {@code
+ * lm_head.weight}; the 2024 form adds {@code position_embeddings.weight} and has no head of its own.
+ *
+ * <p>Matrices begin as truncated normals with variance 2 ÷ (in + out). Embeddings begin with standard deviation 1 in the 2025
+ * form; in the 2024 form, where the same table makes the logits, with 0.02.
+ */
+public final class TransformerLM extends Module {
+    private static final double TIED_EMBEDDING_STD = 0.02;
+
+    private final TransformerConfig config;
+    private final Device device;
+    private final Embedding tokens;
+    private final Embedding positions; // null where positions are rotary
+    private final RotaryEmbedding rotary; // null where positions are learned
+    private final List<TransformerBlock> layers = new ArrayList<>();
+    private final Module finalNorm;
+    private final Linear head;
+
+    /** A model with fresh fp32 parameters. Seed with {@link cs336.torch.Torch#seed} first for the same ones again. */
+    public TransformerLM(TransformerConfig config, Device device) {
+        this(config, device, DType.FLOAT32);
+    }
+
+    /** A model with fresh parameters of this type. */
+    public TransformerLM(TransformerConfig config, Device device, DType dtype) {
+        this.config = config;
+        this.device = device;
+        int dModel = config.dModel();
+        boolean tied = config.form() == Form.SPRING_2024;
+        double embeddingStd = tied ? TIED_EMBEDDING_STD : 1;
+        tokens = child("token_embeddings", new Embedding(config.vocabSize(), dModel, embeddingStd, device, dtype));
+        positions = tied
+                ? child(
+                        "position_embeddings",
+                        new Embedding(config.contextLength(), dModel, embeddingStd, device, dtype))
+                : null;
+        rotary = tied
+                ? null
+                : new RotaryEmbedding(
+                        TransformerConfig.ROPE_THETA, config.headDim(), config.contextLength(), device, dtype);
+        Attention attention = Attention.named(config.attention());
+        for (int i = 0; i < config.numLayers(); i++) {
+            layers.add(child("layers." + i, new TransformerBlock(config, attention, rotary, device, dtype)));
+        }
+        finalNorm =
+                child("ln_final", Normalization.named(config.normalization()).create(dModel, device, dtype));
+        head = child(
+                "lm_head", tied ? new Linear(tokens.weight()) : new Linear(dModel, config.vocabSize(), device, dtype));
+    }
+
+    /** What shapes this model. */
+    public TransformerConfig config() {
+        return config;
+    }
+
+    /** Where the parameters are. */
+    public Device device() {
+        return device;
+    }
+
+    @Override
+    protected Tensor compute(Tensor ids) {
+        requireTokenIds(ids);
+        Tensor x = tokens.forward(ids); // [B, T, D]
+        if (positions != null) {
+            Tensor upToT = torch.arange(new Scalar(ids.size(1)), device.options(DType.INT64));
+            x = x.add(positions.forward(upToT));
+        }
+        for (TransformerBlock layer : layers) {
+            Tensor next = layer.forward(x);
+            x.close(); // without a graph nothing else holds it
+            x = next;
+        }
+        return head.forward(finalNorm.forward(x));
+    }
+
+    private void requireTokenIds(Tensor ids) {
+        if (ids.dim() != 2 || DType.of(ids) != DType.INT64) {
+            throw new IllegalArgumentException(
+                    "ids must be int64 of 2 dimensions [batch, context], not " + DType.of(ids) + " of " + ids.dim());
+        }
+        if (ids.size(1) > config.contextLength()) {
+            throw new IllegalArgumentException("ids have a context of " + ids.size(1)
+                    + "; this model was built for at most " + config.contextLength());
+        }
+        if (ids.is_cuda() != device.isCuda()) {
+            throw new IllegalArgumentException("ids are not on " + device + ", where this model is");
+        }
+    }
+
+    @Override
+    public void close() {
+        super.close();
+        if (rotary != null) {
+            rotary.close();
+        }
+    }
+}

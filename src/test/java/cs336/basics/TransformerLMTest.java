@@ -1,0 +1,219 @@
+package cs336.basics;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Memory;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class TransformerLMTest {
+    private static final int VOCAB = 50;
+    private static final int CONTEXT = 16;
+
+    private static TransformerConfig tiny(Form form) {
+        return new TransformerConfig(form, VOCAB, CONTEXT, 32, 2, 4, 48, "rmsnorm", "plain");
+    }
+
+    private static Tensor randomIds(int batch, int context) {
+        return torch.randint(VOCAB, new long[] {batch, context}, Device.cpu().options(DType.INT64));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"SPRING_2024, rmsnorm", "SPRING_2025, rmsnorm", "SPRING_2024, layernorm", "SPRING_2025, layernorm"})
+    void builtModelHasAsManyParametersAsItsConfigurationSays(Form form, String normalization) {
+        var config = tiny(form).withNormalization(normalization);
+        try (var model = new TransformerLM(config, Device.cpu())) {
+            assertEquals(config.parameterCount(), model.parameterCount());
+        }
+    }
+
+    @Test
+    void parametersAreNamedAsInTheCourse() {
+        try (var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+            List<String> names = List.copyOf(model.namedParameters().keySet());
+            assertEquals(
+                    List.of(
+                            "token_embeddings.weight",
+                            "layers.0.ln1.weight",
+                            "layers.0.attn.q_proj.weight",
+                            "layers.0.attn.k_proj.weight",
+                            "layers.0.attn.v_proj.weight",
+                            "layers.0.attn.output_proj.weight",
+                            "layers.0.ln2.weight",
+                            "layers.0.ffn.w1.weight",
+                            "layers.0.ffn.w2.weight",
+                            "layers.0.ffn.w3.weight"),
+                    names.subList(0, 10));
+            assertEquals(List.of("ln_final.weight", "lm_head.weight"), names.subList(names.size() - 2, names.size()));
+        }
+    }
+
+    @Test
+    void tiedHeadIsListedOnceAndLearnsFromBothEnds() {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(Form.SPRING_2024), Device.cpu())) {
+            Map<String, Tensor> parameters = model.namedParameters();
+            assertFalse(parameters.containsKey("lm_head.weight"));
+            long[] unusedToken = {0, 0, 0};
+            model.forward(torch.tensor(unusedToken).view(1, 3)).sum().backward();
+            Tensor gradient = parameters.get("token_embeddings.weight").grad();
+            // Token 1 was never looked up: what it learned came through the head.
+            assertTrue(gradient.select(0, 1).abs().sum().item_float() > 0);
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(Form.class)
+    void aPositionSeesNothingAfterIt(Form form) {
+        Torch.seed(1);
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(form), Device.cpu())) {
+            Tensor ids = randomIds(2, CONTEXT);
+            Tensor changed = ids.clone();
+            changed.select(1, 10)
+                    .add_(new org.bytedeco.pytorch.Scalar(1))
+                    .remainder_(new org.bytedeco.pytorch.Scalar(VOCAB));
+            Tensor difference =
+                    model.forward(ids).sub(model.forward(changed)).abs().amax(new long[] {0, 2}, false);
+            assertEquals(0.0f, difference.narrow(0, 0, 10).max().item_float());
+            assertTrue(difference.narrow(0, 10, 6).min().item_float() > 0);
+        }
+    }
+
+    @Test
+    void initialWeightsAreNormalsCutAtThreeStandardDeviations() {
+        Torch.seed(2);
+        try (var scope = MemoryScope.open()) {
+            double std = 0.5;
+            Tensor w = Initialization.truncatedNormal(std, Device.cpu(), DType.FLOAT32, 1000, 1000);
+            assertTrue(w.abs().max().item_float() <= 3 * std);
+            assertTrue(w.abs().max().item_float() > 2.95 * std);
+            assertEquals(0, w.mean().item_float(), 0.003);
+            // Variance of a standard normal cut at ±3: 1 − 2·3·φ(3) ÷ P(|z| < 3) = 0.97334…
+            assertEquals(std * Math.sqrt(0.973337), w.std(true).item_float(), 0.002);
+            // A uniform or triangular variable of that variance would have another share within one deviation.
+            double within = w.abs()
+                    .lt(new org.bytedeco.pytorch.Scalar(std))
+                    .to(torch.ScalarType.Float)
+                    .mean()
+                    .item_float();
+            assertEquals(0.682689 / 0.997300, within, 0.002);
+        }
+    }
+
+    @Test
+    void matricesBeginWithVarianceTwoOverInputsPlusOutputs() {
+        Torch.seed(3);
+        try (var scope = MemoryScope.open();
+                var layer = new Linear(300, 900, Device.cpu(), DType.FLOAT32)) {
+            Tensor weight = layer.namedParameters().get("weight");
+            assertArrayEquals(new long[] {900, 300}, new long[] {weight.size(0), weight.size(1)});
+            assertEquals(Math.sqrt(0.973337 * 2 / 1200), weight.std(true).item_float(), 3e-4);
+        }
+    }
+
+    @Test
+    void sameSeedGivesTheSameModel() {
+        try (var scope = MemoryScope.open()) {
+            Torch.seed(4);
+            var first = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu());
+            Torch.seed(4);
+            var second = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu());
+            Tensor ids = randomIds(2, 5);
+            assertTrue(first.forward(ids).equal(second.forward(ids)));
+        }
+    }
+
+    @Test
+    void bf16AutocastStaysNearFp32() {
+        Torch.seed(5);
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+            Tensor ids = randomIds(2, CONTEXT);
+            Tensor exact = model.forward(ids);
+            Tensor narrow;
+            try (var autocast = cs336.torch.Autocast.of(Device.cpu(), DType.BFLOAT16)) {
+                narrow = model.forward(ids);
+            }
+            double error = narrow.sub(exact).norm().item_float() / exact.norm().item_float();
+            assertTrue(error > 1e-4 && error < 2e-2, "relative error " + error);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {CONTEXT + 1, 1000})
+    void contextBeyondTheModelsIsRefused(int context) {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(Form.SPRING_2024), Device.cpu())) {
+            var error = assertThrows(IllegalArgumentException.class, () -> model.forward(randomIds(1, context)));
+            assertEquals(
+                    "ids have a context of " + context + "; this model was built for at most 16", error.getMessage());
+        }
+    }
+
+    @Test
+    void idsOfAnotherTypeOrShapeAreRefused() {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+            assertThrows(IllegalArgumentException.class, () -> model.forward(torch.randn(2, 3)));
+            assertThrows(IllegalArgumentException.class, () -> model.forward(torch.tensor(1L, 2L)));
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "0, 32, 2, 4, vocabSize",
+        "50, -1, 2, 4, dModel",
+        "50, 32, 0, 4, numLayers",
+        "50, 32, 2, 0, numHeads",
+        "50, 32, 2, 5, numHeads 5 does not divide dModel 32",
+        "50, 36, 2, 4, odd width 9"
+    })
+    void sizesThatMakeNoModelAreRefusedByName(int vocab, int dModel, int layers, int heads, String named) {
+        var error = assertThrows(
+                IllegalArgumentException.class,
+                () -> new TransformerConfig(Form.SPRING_2025, vocab, 8, dModel, layers, heads, 48, "rmsnorm", "plain"));
+        assertTrue(error.getMessage().contains(named), error.getMessage());
+    }
+
+    @Test
+    void unknownNormalizationOrAttentionIsRefusedWithTheKnownOnes() {
+        var config = tiny(Form.SPRING_2025);
+        var norm = assertThrows(IllegalArgumentException.class, () -> config.withNormalization("batchnorm"));
+        assertEquals("normalization 'batchnorm' is unknown; known: layernorm, rmsnorm", norm.getMessage());
+        var attention = assertThrows(IllegalArgumentException.class, () -> config.withAttention("linear"));
+        assertTrue(attention.getMessage().contains("known: plain"), attention.getMessage());
+    }
+
+    @Test
+    void thousandTrainingStepsLeaveMemoryFlat() {
+        try (var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+            long before = 0;
+            for (int step = 0; step < 1_000; step++) {
+                if (step == 200) {
+                    before = Memory.current(Device.cpu());
+                }
+                try (var scope = MemoryScope.open()) {
+                    model.forward(randomIds(4, CONTEXT)).sum().backward();
+                }
+            }
+            long grownBy = Memory.current(Device.cpu()) - before;
+            assertTrue(grownBy < 64L << 20, "grew by " + (grownBy >> 20) + " MiB over 800 steps");
+        }
+    }
+}
