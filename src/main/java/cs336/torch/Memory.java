@@ -5,6 +5,8 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
+import org.bytedeco.pytorch.cuda.DeviceAllocator;
+import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.bytedeco.pytorch.global.torch_cuda;
 
@@ -68,7 +70,8 @@ public final class Memory {
         return read("/proc/meminfo", "MemAvailable");
     }
 
-    private static org.bytedeco.pytorch.cuda.DeviceAllocator allocator() {
+    private static DeviceAllocator allocator() {
+        torch.globalContext().lazyInitDevice(DeviceType.CUDA); // it knows no card before that
         return torch_cuda.getDeviceAllocator(DeviceType.CUDA);
     }
 
