@@ -1,0 +1,221 @@
+"""The measurements of `cs336 benchmark`, made with PyTorch eager from Python, for comparison on the same card.
+
+usage: python3 peers/transformer_step.py CSV [--size small,medium] [--context 128,512] [--pass forward,step] [--warmup 5] [--steps 10]
+
+CSV is the file that `cs336 benchmark` wrote for the same model form (2025) and batch; rows are added to it under the
+implementation `pytorch-eager`. Protocol as in cs336.bench.Benchmark: warm-up steps, then each step timed by itself with the card
+synchronised before and after. fp32 with TF32 off; AdamW is PyTorch's fused one. Rows of a case that is already there are replaced.
+"""
+
+import argparse
+import csv
+import datetime
+import math
+import os
+import platform
+import statistics
+import subprocess
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+SIZES = {  # d_model, d_ff, layers, heads
+    "small": (768, 3072, 12, 12),
+    "medium": (1024, 4096, 24, 16),
+    "large": (1280, 5120, 36, 20),
+    "xl": (1600, 6400, 48, 25),
+    "2.7B": (2560, 10240, 32, 32),
+}
+VOCAB = 10_000
+BATCH = 4
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        scale = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return x * scale * self.weight
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+
+    def forward(self, x, cos, sin, mask):
+        batch, positions, width = x.shape
+
+        def split(y):  # [B, T, D] -> [B, H, T, d]
+            return y.view(batch, positions, self.heads, -1).transpose(1, 2)
+
+        def turn(y):  # interleaved pairs
+            even, odd = y[..., 0::2], y[..., 1::2]
+            return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+        q, k, v = turn(split(self.q(x))), turn(split(self.k(x))), split(self.v(x))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = torch.softmax(torch.where(mask, scores, float("-inf")), dim=-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(batch, positions, width))
+
+
+class SwiGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.w1, self.w3 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_model, d_ff, bias=False)
+        self.w2 = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, d_ff, heads):
+        super().__init__()
+        self.ln1, self.ln2 = RMSNorm(d_model), RMSNorm(d_model)
+        self.attn, self.ffn = SelfAttention(d_model, heads), SwiGLU(d_model, d_ff)
+
+    def forward(self, x, cos, sin, mask):
+        x = x + self.attn(self.ln1(x), cos, sin, mask)
+        return x + self.ffn(self.ln2(x))
+
+
+class TransformerLM(nn.Module):
+    def __init__(self, d_model, d_ff, layers, heads, context):
+        super().__init__()
+        self.embeddings = nn.Embedding(VOCAB, d_model)
+        self.layers = nn.ModuleList(Block(d_model, d_ff, heads) for _ in range(layers))
+        self.norm, self.head = RMSNorm(d_model), nn.Linear(d_model, VOCAB, bias=False)
+        width = d_model // heads
+        angles = torch.outer(torch.arange(context), 10_000 ** (-torch.arange(0, width, 2) / width))
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+        self.register_buffer("mask", torch.ones(context, context, dtype=torch.bool).tril())
+
+    def forward(self, ids):
+        x = self.embeddings(ids)
+        for layer in self.layers:
+            x = layer(x, self.cos, self.sin, self.mask)
+        return self.head(self.norm(x))
+
+
+def run_pass(name, model, optimizer, inputs, targets):
+    if name == "forward":
+        with torch.no_grad():
+            model(inputs)
+        return
+    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    loss.backward()
+    if name == "step":
+        optimizer.step()
+    model.zero_grad(set_to_none=True)
+
+
+def time_pass(name, model, optimizer, inputs, targets, warmup, steps):
+    torch.cuda.reset_peak_memory_stats()
+    times = []
+    for step in range(warmup + steps):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        run_pass(name, model, optimizer, inputs, targets)
+        torch.cuda.synchronize()
+        if step >= warmup:
+            times.append(1e3 * (time.perf_counter() - start))
+    return times, torch.cuda.max_memory_allocated()
+
+
+def provenance():
+    def said(*command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+
+    driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
+    return {
+        "device": torch.cuda.get_device_name(),
+        "versions": f"pytorch {torch.__version__}; python {platform.python_version()}; driver {driver}",
+        "commit": os.environ.get("CS336_COMMIT") or said("git", "rev-parse", "--short=10", "HEAD") or "unknown",
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def number(value):
+    return format(value, ".9g") if isinstance(value, float) else str(value)
+
+
+def row(case, metric, unit, values, status, origin):
+    several = len(values) > 1
+    numbers = {
+        "n": len(values),
+        "mean": statistics.fmean(values),
+        "std": statistics.stdev(values) if several else "",
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
+    } if values else {}
+    cells = {key: number(value) for key, value in numbers.items()}
+    return {**case, "implementation": "pytorch-eager", "metric": metric, "unit": unit, "status": status, **cells, **origin}
+
+
+def store(path, fresh):
+    with open(path, newline="") as file:
+        reader = csv.DictReader(file)
+        header, old = reader.fieldnames, list(reader)
+    identity = header[: header.index("implementation") + 1]
+    key = lambda r: tuple(str(r.get(column, "")) for column in identity)
+    replaced = {key(r) for r in fresh}
+    with open(path + ".new", "w", newline="") as file:
+        writer = csv.DictWriter(file, header, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([r for r in old if key(r) not in replaced] + fresh)
+    os.replace(path + ".new", path)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("csv")
+    parser.add_argument("--size", default=",".join(SIZES))
+    parser.add_argument("--context", default="128,512")
+    parser.add_argument("--pass", dest="passes", default="forward,forward-backward,step")
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10)
+    args = parser.parse_args()
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    origin = provenance()
+    for size in args.size.split(","):
+        for context in map(int, args.context.split(",")):
+            torch.manual_seed(0)
+            with torch.device("cuda"):
+                model = TransformerLM(*SIZES[size], context)
+            inputs, targets = (torch.randint(VOCAB, (BATCH, context), device="cuda") for _ in range(2))
+            for name in args.passes.split(","):
+                case = {
+                    "size": size, "year": 2025, "batch": BATCH, "context": context, "dtype": "fp32",
+                    "pass": name, "warmup": args.warmup, "steps": args.steps,
+                }
+                optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+                try:
+                    times, peak = time_pass(name, model, optimizer, inputs, targets, args.warmup, args.steps)
+                    fresh = [
+                        row(case, "total", "ms", times, "ok", origin),
+                        row(case, "peak-memory", "bytes", [peak], "ok", origin),
+                    ]
+                    print(f"{size} {context} {name}: {statistics.median(times):.2f} ms", flush=True)
+                except torch.OutOfMemoryError:
+                    fresh = [row(case, "total", "ms", [], "oom", origin)]
+                store(args.csv, fresh)
+                model.zero_grad(set_to_none=True)
+                del optimizer
+            del model
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
