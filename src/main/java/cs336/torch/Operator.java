@@ -1,6 +1,6 @@
 package cs336.torch;
 
-import java.util.Arrays;
+import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Dispatcher;
 import org.bytedeco.pytorch.GenericList;
@@ -8,8 +8,8 @@ import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.OperatorHandle;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorType;
 import org.bytedeco.pytorch.Type;
-import org.bytedeco.pytorch.global.torch;
 
 /**
  * An operator of PyTorch's dispatcher, called by name. For operators that the presets do not bind, such as the multi-tensor
@@ -49,7 +49,7 @@ public final class Operator {
      *
      * @param arguments each a {@link Tensor}, a {@link TensorList}, a {@code Double}, {@code Long}, {@code Boolean}, or null
      *     for None
-     * @return the tensors among the results, in the caller's memory scope
+     * @return the tensors among the results and in their lists, in order, in the caller's memory scope
      * @throws IllegalArgumentException if an argument has another type
      */
     public List<Tensor> call(Object... arguments) {
@@ -59,14 +59,18 @@ public final class Operator {
                 stack.push_back(box(argument));
             }
             handle.callBoxed(stack);
-            Tensor[] results = new Tensor[(int) stack.size()];
-            int count = 0;
+            List<Tensor> results = new ArrayList<>();
             for (long i = 0; i < stack.size(); i++) {
-                if (stack.get(i).isTensor()) {
-                    results[count++] = scope.escape(new Tensor(stack.get(i).toTensor()));
+                IValue result = stack.get(i);
+                if (result.isTensor()) {
+                    results.add(scope.escape(new Tensor(result.toTensor())));
+                } else if (result.isTensorList()) {
+                    for (Tensor tensor : result.toTensorVector().get()) {
+                        results.add(scope.escape(new Tensor(tensor)));
+                    }
                 }
             }
-            return Arrays.asList(results).subList(0, count);
+            return results;
         }
     }
 
@@ -119,10 +123,7 @@ public final class Operator {
 
     private static Type.TypePtr tensorType() {
         try (var scope = MemoryScope.open()) {
-            return MemoryScope.keep(torch.parseSchema("x::f(Tensor a) -> ()")
-                    .arguments()
-                    .position(0)
-                    .type());
+            return MemoryScope.keep(new Type.TypePtr(TensorType.get()));
         }
     }
 }

@@ -33,6 +33,19 @@ class OperatorTest {
     }
 
     @Test
+    void listOfTensorsIsReturnedInOrder() {
+        try (var scope = MemoryScope.open()) {
+            try (var list = TensorList.of(List.of(torch.ones(4), torch.ones(9), torch.ones(16)))) {
+                List<Tensor> norms =
+                        Operator.of("aten::_foreach_norm", "Scalar").call(list, 2.0, null);
+                assertEquals(
+                        List.of(2.0f, 3.0f, 4.0f),
+                        norms.stream().map(Tensor::item_float).toList());
+            }
+        }
+    }
+
+    @Test
     void unknownOperatorIsRefused() {
         assertThrows(RuntimeException.class, () -> Operator.of("aten::no_such_operator", ""));
     }

@@ -1,0 +1,424 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Operator;
+import cs336.torch.Operator.TensorList;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/**
+ * AdamW (Loshchilov and Hutter, <a href="https://arxiv.org/abs/1711.05101">arXiv:1711.05101</a>). With gradient g at step
+ * t = 1, 2, …, learning rate α and weight decay λ:
+ *
+ * <pre>
+ * m ← β₁ m + (1 − β₁) g
+ * v ← β₂ v + (1 − β₂) g²
+ * </pre>
+ *
+ * and then, in the {@link Order} asked for, an update by m and v and a decay of the parameter towards 0.
+ *
+ * <p>{@link #step} updates all parameters of one age, dtype and device in one or two kernels; {@link #stepPlainly} does the
+ * same, one parameter and one operation at a time, as it is written here.
+ */
+public final class AdamW implements Optimizer {
+    /** Which of update and decay comes first, and what ε is added to. */
+    public enum Order {
+        /**
+         * The course of 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ. Here ε
+         * stands beside the uncorrected √v.
+         */
+        DECAY_AFTER,
+        /** The course of 2026: the same two, the decay first. */
+        DECAY_BEFORE,
+        /** PyTorch: θ ← θ − α λ θ, then θ ← θ − α m̂ / (√v̂ + ε) with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ). */
+        TORCH
+    }
+
+    /**
+     * The settings of a group of parameters.
+     *
+     * @param learningRate α, at least 0
+     * @param beta1 β₁, in [0, 1)
+     * @param beta2 β₂, in [0, 1)
+     * @param eps ε, at least 0
+     * @param weightDecay λ, at least 0
+     * @param order what comes first
+     */
+    public record Options(
+            double learningRate, double beta1, double beta2, double eps, double weightDecay, Order order) {
+        public Options {
+            TrainedParameters.requireRate("learningRate", learningRate);
+            requireBelow("beta1", beta1, 1);
+            requireBelow("beta2", beta2, 1);
+            requireBelow("eps", eps, Double.POSITIVE_INFINITY);
+            requireBelow("weightDecay", weightDecay, Double.POSITIVE_INFINITY);
+            if (order == null) {
+                throw new IllegalArgumentException("order must not be null");
+            }
+        }
+
+        private static void requireBelow(String name, double value, double limit) {
+            if (!(value >= 0 && value < limit)) {
+                throw new IllegalArgumentException(name + " must be at least 0 and below " + limit + ", not " + value);
+            }
+        }
+
+        /** The course's defaults: β 0.9 and 0.999, ε 10⁻⁸, weight decay 0.01, decay after the update. */
+        public static Options of(double learningRate) {
+            return new Options(learningRate, 0.9, 0.999, 1e-8, 0.01, Order.DECAY_AFTER);
+        }
+
+        /** The same with another learning rate. */
+        public Options withLearningRate(double learningRate) {
+            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
+        }
+
+        /** The same with other decay rates of the moments. */
+        public Options withBetas(double beta1, double beta2) {
+            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
+        }
+
+        /** The same with another ε. */
+        public Options withEps(double eps) {
+            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
+        }
+
+        /** The same with another weight decay. */
+        public Options withWeightDecay(double weightDecay) {
+            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
+        }
+
+        /** The same in another order. */
+        public Options withOrder(Order order) {
+            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
+        }
+    }
+
+    /** What AdamW remembers of one parameter. */
+    public static final class State {
+        private final Tensor parameter;
+        private long step;
+        private Tensor m;
+        private Tensor v;
+
+        private State(Tensor parameter) {
+            this.parameter = parameter;
+        }
+
+        /** How often the parameter was updated. */
+        public long step() {
+            return step;
+        }
+
+        /** The mean of gradients, shaped like the parameter; null before the first step. */
+        public Tensor m() {
+            return m;
+        }
+
+        /** The mean of squared gradients, shaped like the parameter; null before the first step. */
+        public Tensor v() {
+            return v;
+        }
+
+        private void begin() {
+            if (m == null) {
+                m = MemoryScope.keep(torch.zeros_like(parameter));
+                v = MemoryScope.keep(torch.zeros_like(parameter));
+            }
+        }
+    }
+
+    private static final Operator FUSED_ADAMW = Operator.of("aten::_fused_adamw_", "");
+    private static final Operator FOREACH_MUL = Operator.of("aten::_foreach_mul_", "Scalar");
+
+    private final Map<String, Tensor> parameters = new LinkedHashMap<>();
+    private final Map<String, State> states = new LinkedHashMap<>();
+    private final List<Group> groups = new ArrayList<>();
+
+    /** An optimizer of these parameters, all with the same settings. */
+    public AdamW(Map<String, Tensor> parameters, Options options) {
+        add(parameters, options);
+    }
+
+    /**
+     * Adds parameters with settings of their own.
+     *
+     * @throws IllegalArgumentException if a name is taken, or a parameter is not a contiguous floating-point tensor
+     */
+    public void add(Map<String, Tensor> more, Options options) {
+        for (String name : more.keySet()) {
+            if (parameters.containsKey(name)) {
+                throw new IllegalArgumentException("parameter " + name + " is in this optimizer already");
+            }
+        }
+        Map<String, Tensor> kept = TrainedParameters.of(more);
+        List<State> added = new ArrayList<>();
+        kept.forEach((name, parameter) -> {
+            State state = new State(parameter);
+            states.put(name, state);
+            added.add(state);
+        });
+        parameters.putAll(kept);
+        groups.add(new Group(added, options));
+    }
+
+    @Override
+    public Map<String, Tensor> parameters() {
+        return Collections.unmodifiableMap(parameters);
+    }
+
+    /** What is remembered of each parameter, by its name. */
+    public Map<String, State> states() {
+        return Collections.unmodifiableMap(states);
+    }
+
+    /** The learning rate of the first group. */
+    @Override
+    public double learningRate() {
+        return groups.get(0).options.learningRate();
+    }
+
+    /** Sets the learning rate of every group. */
+    @Override
+    public void setLearningRate(double learningRate) {
+        groups.forEach(group -> group.options = group.options.withLearningRate(learningRate));
+    }
+
+    @Override
+    public void step() {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            groups.forEach(Group::step);
+        }
+    }
+
+    /** The readable reference of {@link #step}: the formulas above, in plain tensor operations. */
+    public void stepPlainly() {
+        try (var noGrad = NoGrad.open()) {
+            for (Group group : groups) {
+                for (State state : group.states) {
+                    try (var scope = MemoryScope.open()) {
+                        Tensor gradient = TrainedParameters.gradient(state.parameter);
+                        if (gradient != null) {
+                            stepPlainly(state, gradient, group.options);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private static void stepPlainly(State state, Tensor g, Options options) {
+        state.begin();
+        long t = ++state.step;
+        Tensor theta = state.parameter;
+        Tensor m = state.m;
+        Tensor v = state.v;
+        double lr = options.learningRate;
+        double correction1 = 1 - Math.pow(options.beta1, t);
+        double correction2 = 1 - Math.pow(options.beta2, t);
+        Scalar eps = new Scalar(options.eps);
+
+        m.mul_(new Scalar(options.beta1)).add_(g, new Scalar(1 - options.beta1));
+        v.mul_(new Scalar(options.beta2)).addcmul_(g, g, new Scalar(1 - options.beta2));
+        if (options.order != Order.DECAY_AFTER) {
+            theta.sub_(theta.mul(new Scalar(lr * options.weightDecay)));
+        }
+        if (options.order == Order.TORCH) {
+            Tensor mHat = m.div(new Scalar(correction1));
+            Tensor vHat = v.div(new Scalar(correction2));
+            theta.sub_(mHat.div(vHat.sqrt().add(eps)).mul(new Scalar(lr)));
+        } else {
+            double lrT = lr * Math.sqrt(correction2) / correction1;
+            theta.sub_(m.div(v.sqrt().add(eps)).mul(new Scalar(lrT)));
+        }
+        if (options.order == Order.DECAY_AFTER) {
+            theta.sub_(theta.mul(new Scalar(lr * options.weightDecay)));
+        }
+    }
+
+    @Override
+    public Map<String, Tensor> state() {
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        states.forEach((name, state) -> {
+            if (state.step > 0) {
+                tensors.put(name + ".step", torch.tensor(state.step));
+                tensors.put(name + ".m", state.m);
+                tensors.put(name + ".v", state.v);
+            }
+        });
+        return tensors;
+    }
+
+    @Override
+    public void loadState(Map<String, Tensor> saved) {
+        Set<String> unknown = new HashSet<>(saved.keySet());
+        Map<State, String> present = new LinkedHashMap<>();
+        states.forEach((name, state) -> {
+            boolean step = unknown.remove(name + ".step");
+            boolean m = unknown.remove(name + ".m");
+            boolean v = unknown.remove(name + ".v");
+            if (step != m || m != v) {
+                throw new IllegalArgumentException(
+                        "state of " + name + " is incomplete: it needs " + name + ".step, .m and .v");
+            }
+            if (step) {
+                TrainedParameters.requireLike(name + ".m", saved.get(name + ".m"), state.parameter);
+                TrainedParameters.requireLike(name + ".v", saved.get(name + ".v"), state.parameter);
+                Tensor count = saved.get(name + ".step");
+                if (DType.of(count) != DType.INT64 || count.numel() != 1 || count.item_long() < 1) {
+                    throw new IllegalArgumentException("state " + name + ".step must be one int64 of at least 1");
+                }
+                present.put(state, name);
+            }
+        });
+        if (!unknown.isEmpty()) {
+            throw new IllegalArgumentException("state has " + unknown + ", which no parameter here has");
+        }
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            for (State state : states.values()) {
+                String name = present.get(state);
+                if (name == null) {
+                    state.step = 0;
+                    state.m = null;
+                    state.v = null;
+                } else {
+                    state.begin();
+                    state.step = saved.get(name + ".step").item_long();
+                    state.m.copy_(saved.get(name + ".m"));
+                    state.v.copy_(saved.get(name + ".v"));
+                }
+            }
+        }
+        groups.forEach(Group::forgetCohorts);
+    }
+
+    /** Parameters with the same settings. */
+    private static final class Group {
+        private final List<State> states;
+        private Options options;
+        private List<State> active = List.of();
+        private List<Cohort> cohorts = List.of();
+
+        Group(List<State> states, Options options) {
+            this.states = states;
+            this.options = options;
+        }
+
+        void step() {
+            List<State> now = new ArrayList<>(states.size());
+            Map<State, Tensor> gradients = new LinkedHashMap<>();
+            for (State state : states) {
+                Tensor gradient = TrainedParameters.gradient(state.parameter);
+                if (gradient != null) {
+                    now.add(state);
+                    gradients.put(state, gradient);
+                }
+            }
+            if (!now.equals(active)) {
+                forgetCohorts();
+                cohorts = Cohort.of(now);
+                active = now;
+            }
+            cohorts.forEach(cohort -> cohort.step(gradients, options));
+        }
+
+        void forgetCohorts() {
+            cohorts.forEach(Cohort::close);
+            cohorts = List.of();
+            active = List.of();
+        }
+    }
+
+    /**
+     * Parameters that one kernel can update: of one device and dtype, and updated equally often before. They stay together
+     * as long as the same parameters have gradients, so their lists are built once.
+     */
+    private static final class Cohort implements AutoCloseable {
+        private record Kind(String device, DType dtype, long step) {}
+
+        private final List<State> states;
+        private final TensorList parameters;
+        private final TensorList m;
+        private final TensorList v;
+        private final TensorList none = TensorList.of(List.of());
+        private final Tensor step;
+        private final TensorList steps;
+
+        static List<Cohort> of(List<State> states) {
+            Map<Kind, List<State>> kinds = new LinkedHashMap<>();
+            for (State state : states) {
+                Tensor parameter = state.parameter;
+                Kind kind = new Kind(parameter.device().str().getString(), DType.of(parameter), state.step);
+                kinds.computeIfAbsent(kind, k -> new ArrayList<>()).add(state);
+            }
+            return kinds.values().stream().map(Cohort::new).toList();
+        }
+
+        private Cohort(List<State> states) {
+            this.states = states;
+            states.forEach(State::begin);
+            parameters = TensorList.of(states.stream().map(s -> s.parameter).toList());
+            m = TensorList.of(states.stream().map(s -> s.m).toList());
+            v = TensorList.of(states.stream().map(s -> s.v).toList());
+            // The kernel reads the step count of each parameter from the device; here it is the same for all.
+            Tensor any = states.get(0).parameter;
+            step = MemoryScope.keep(torch.zeros(new long[0], any.options()).to(ScalarType.Float));
+            steps = TensorList.of(Collections.nCopies(states.size(), step));
+        }
+
+        void step(Map<State, Tensor> gradients, Options options) {
+            states.forEach(state -> state.step++);
+            long t = states.get(0).step;
+            step.fill_(new Scalar((double) t));
+            double eps = options.eps;
+            if (options.order != Order.TORCH) {
+                // √v + ε  =  √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)), and the kernel adds its ε to √v̂.
+                eps /= Math.sqrt(1 - Math.pow(options.beta2, t));
+            }
+            boolean after = options.order == Order.DECAY_AFTER;
+            double decayBefore = after ? 0 : options.weightDecay;
+            boolean amsgrad = false;
+            boolean maximize = false;
+            try (var g = TensorList.of(states.stream().map(gradients::get).toList())) {
+                FUSED_ADAMW.call(
+                        parameters,
+                        g,
+                        m,
+                        v,
+                        none,
+                        steps,
+                        options.learningRate,
+                        options.beta1,
+                        options.beta2,
+                        decayBefore,
+                        eps,
+                        amsgrad,
+                        maximize,
+                        null,
+                        null);
+            }
+            if (after && options.weightDecay != 0) {
+                FOREACH_MUL.call(parameters, 1 - options.learningRate * options.weightDecay);
+            }
+        }
+
+        @Override
+        public void close() {
+            List.of(parameters, m, v, none, steps).forEach(TensorList::close);
+            step.close();
+        }
+    }
+}

@@ -1,0 +1,60 @@
+package cs336.basics;
+
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Operator;
+import cs336.torch.Operator.TensorList;
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
+import org.bytedeco.pytorch.global.torch;
+
+/** Keeps a single bad batch from throwing a model off: all gradients, taken as one vector, get a longest length. */
+public final class GradientClipping {
+    private static final double EPS = 1e-6;
+    private static final Operator FOREACH_NORM = Operator.of("aten::_foreach_norm", "Scalar");
+    private static final Operator FOREACH_MUL = Operator.of("aten::_foreach_mul_", "Tensor");
+
+    private GradientClipping() {}
+
+    /**
+     * Multiplies all gradients by {@code maxNorm} / (norm + 10⁻⁶) where norm, the Euclidean length of all of them together,
+     * exceeds {@code maxNorm}; otherwise they stay as they are. In place, in a few kernels, and without waiting for the
+     * device.
+     *
+     * @param parameters on one device; those without a gradient are passed over
+     * @param maxNorm above 0
+     * @return the norm before clipping, a tensor without dimensions in the caller's memory scope; reading it waits for the
+     *     device
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     */
+    public static Tensor clipByGlobalNorm(Iterable<Tensor> parameters, double maxNorm) {
+        if (!(maxNorm > 0)) {
+            throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
+        }
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            List<Tensor> gradients = new ArrayList<>();
+            for (Tensor parameter : parameters) {
+                Tensor gradient = parameter.grad();
+                if (gradient.defined()) {
+                    gradients.add(gradient);
+                }
+            }
+            if (gradients.isEmpty()) {
+                return scope.escape(torch.zeros());
+            }
+            try (var list = TensorList.of(gradients)) {
+                List<Tensor> norms = FOREACH_NORM.call(list, 2.0, null);
+                Tensor norm = torch.stack(new TensorVector(norms.toArray(new Tensor[0])))
+                        .norm();
+                Tensor shrunk = torch.ones_like(norm).mul_(new Scalar(maxNorm)).div_(norm.add(new Scalar(EPS)));
+                Tensor scale = torch.where(norm.gt(new Scalar(maxNorm)), shrunk, torch.ones_like(norm));
+                FOREACH_MUL.call(list, scale);
+                return scope.escape(norm);
+            }
+        }
+    }
+}

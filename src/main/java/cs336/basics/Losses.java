@@ -1,0 +1,68 @@
+package cs336.basics;
+
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import java.util.Arrays;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/** What training makes small. */
+public final class Losses {
+    private Losses() {}
+
+    /**
+     * The mean over all tokens of −log softmax(logits)[target], in nats. Computed in fp32, or fp64 for fp64 logits.
+     *
+     * @param logits [..., vocabulary], any floating type
+     * @param targets [...], int64, each from 0 to below the vocabulary. On CUDA their values are not looked at, since that
+     *     would wait for the device; there PyTorch's own device assertion reports them.
+     * @return a tensor without dimensions
+     * @throws IllegalArgumentException if shapes or types do not fit, there is no token, or a target is out of range
+     */
+    public static Tensor crossEntropy(Tensor logits, Tensor targets) {
+        try (var scope = MemoryScope.open()) {
+            requireMatching(logits, targets);
+            long vocabulary = logits.size(-1);
+            Tensor flat = logits.reshape(-1, vocabulary); // [tokens, vocabulary]
+            if (DType.of(flat) != DType.FLOAT64) {
+                flat = flat.to(ScalarType.Float);
+            }
+            return scope.escape(torch.cross_entropy(flat, targets.reshape(-1)));
+        }
+    }
+
+    private static void requireMatching(Tensor logits, Tensor targets) {
+        if (!logits.is_floating_point()) {
+            throw new IllegalArgumentException("logits must be floating-point, not " + DType.of(logits));
+        }
+        if (DType.of(targets) != DType.INT64) {
+            throw new IllegalArgumentException("targets must be int64, not " + DType.of(targets));
+        }
+        long[] tokens = shape(targets);
+        long[] outputs = shape(logits);
+        if (outputs.length != tokens.length + 1
+                || !Arrays.equals(Arrays.copyOf(outputs, tokens.length), tokens)
+                || targets.numel() == 0) {
+            throw new IllegalArgumentException(
+                    "targets must have the shape of logits without the last dimension, and at"
+                            + " least one token; targets " + Arrays.toString(tokens) + ", logits "
+                            + Arrays.toString(outputs));
+        }
+        if (targets.is_cpu()) {
+            long least = targets.min().item_long();
+            long most = targets.max().item_long();
+            long vocabulary = outputs[tokens.length];
+            if (least < 0 || most >= vocabulary) {
+                throw new IllegalArgumentException("targets must be from 0 to " + (vocabulary - 1)
+                        + ", the vocabulary's last; they are from " + least + " to " + most);
+            }
+        }
+    }
+
+    private static long[] shape(Tensor tensor) {
+        long[] shape = new long[(int) tensor.dim()];
+        Arrays.setAll(shape, tensor::size);
+        return shape;
+    }
+}

@@ -1,0 +1,351 @@
+package cs336.basics;
+
+import static cs336.basics.Reference.FLOAT32_ULP;
+import static cs336.basics.Reference.FLOAT64;
+import static cs336.basics.Reference.assertAllClose;
+import static cs336.basics.Reference.assertClose;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Memory;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.TensorJson;
+import cs336.torch.Torch;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class AdamWTest {
+    private static final AdamW.Options OPTIONS =
+            AdamW.Options.of(1e-2).withBetas(0.9, 0.95).withWeightDecay(0.1);
+
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+        Torch.seed(1);
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    static AdamW.Options options(TensorJson json, AdamW.Order order) {
+        return new AdamW.Options(
+                json.get("lr").number(),
+                json.get("beta1").number(),
+                json.get("beta2").number(),
+                json.has("eps") ? json.get("eps").number() : 0,
+                json.get("weight_decay").number(),
+                order);
+    }
+
+    @ParameterizedTest(name = "{0}, plainly: {1}")
+    @CsvSource({"FLOAT64, false", "FLOAT64, true", "FLOAT32, false", "FLOAT32, true"})
+    void everyOrderAndEpsMatchesTheReferenceAtEveryStep(DType dtype, boolean plainly) {
+        TensorJson reference = Reference.read("parts.json").get("adamw");
+        List<TensorJson> gradients = reference.get("gradients").list();
+        List<TensorJson> runs = reference.get("runs").list();
+        assertEquals(6, runs.size());
+        double tolerance = dtype == DType.FLOAT64 ? FLOAT64 : 4 * FLOAT32_ULP;
+        for (TensorJson run : runs) {
+            AdamW.Order order = AdamW.Order.valueOf(run.get("order").text().toUpperCase());
+            AdamW.Options options = options(reference.get("options"), order)
+                    .withEps(run.get("eps").number());
+            Map<String, Tensor> parameters = leaves(reference.get("parameters").tensors(), dtype);
+            AdamW optimizer = new AdamW(parameters, options);
+            List<TensorJson> after = run.get("parameters_after_step").list();
+            for (int t = 0; t < after.size(); t++) {
+                optimizer.zeroGrad();
+                setGradients(parameters, gradients.get(t).tensors());
+                step(optimizer, plainly);
+                assertAllClose(tolerance, options + " step " + t, after.get(t).tensors(), parameters);
+            }
+            run.get("m")
+                    .tensors()
+                    .forEach((name, m) -> assertClose(
+                            tolerance,
+                            "m of " + name,
+                            m,
+                            optimizer.states().get(name).m()));
+            run.get("v")
+                    .tensors()
+                    .forEach((name, v) -> assertClose(
+                            tolerance,
+                            "v of " + name,
+                            v,
+                            optimizer.states().get(name).v()));
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(AdamW.Order.class)
+    void kernelAndPlainOperationsAgreeOnRandomData(AdamW.Order order) {
+        AdamW.Options options = OPTIONS.withOrder(order).withEps(1e-3);
+        for (DType dtype : List.of(DType.FLOAT64, DType.FLOAT32)) {
+            Map<String, Tensor> plain = leaves(random(), dtype);
+            Map<String, Tensor> fused = leaves(plain, dtype);
+            AdamW plainOptimizer = new AdamW(plain, options);
+            AdamW fusedOptimizer = new AdamW(fused, options);
+            for (int t = 0; t < 10; t++) {
+                Map<String, Tensor> gradients = random();
+                setGradients(plain, gradients);
+                setGradients(fused, gradients);
+                plainOptimizer.setLearningRate(0.1 / (t + 1));
+                fusedOptimizer.setLearningRate(0.1 / (t + 1));
+                plainOptimizer.stepPlainly();
+                fusedOptimizer.step();
+            }
+            assertAllClose(dtype == DType.FLOAT64 ? 1e-14 : 4 * FLOAT32_ULP, order + " " + dtype, plain, fused);
+        }
+    }
+
+    @Test
+    void theThreeOrdersDiffer() {
+        Map<String, Tensor> start = random();
+        Map<String, Tensor> gradients = random();
+        Tensor[] results = new Tensor[3];
+        for (AdamW.Order order : AdamW.Order.values()) {
+            Map<String, Tensor> parameters = leaves(start, DType.FLOAT64);
+            setGradients(parameters, gradients);
+            new AdamW(parameters, OPTIONS.withOrder(order).withEps(1e-2)).step();
+            results[order.ordinal()] = parameters.get("a");
+        }
+        assertTrue(Reference.error(results[0], results[1]) > 1e-6);
+        assertTrue(Reference.error(results[1], results[2]) > 1e-6);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"false", "true"})
+    void parametersWithoutGradientAndFrozenOnesStay(boolean plainly) {
+        Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
+        Map<String, Tensor> before = leaves(parameters, DType.FLOAT64);
+        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        setGradients(parameters, random());
+        parameters.get("a").mutable_grad().reset();
+        parameters.get("b").set_requires_grad(false);
+        step(optimizer, plainly);
+        assertTrue(torch.equal(before.get("a"), parameters.get("a")));
+        assertTrue(torch.equal(before.get("b"), parameters.get("b")));
+        assertFalse(torch.equal(before.get("c"), parameters.get("c")));
+        assertEquals(0, optimizer.states().get("a").step());
+        assertNull(optimizer.states().get("a").m());
+        assertEquals(1, optimizer.states().get("c").step());
+    }
+
+    /** A parameter that joins later is corrected by its own step count. */
+    @Test
+    void parametersOfDifferentAgeMatchThePlainOperations() {
+        Map<String, Tensor> plain = leaves(random(), DType.FLOAT64);
+        Map<String, Tensor> fused = leaves(plain, DType.FLOAT64);
+        AdamW plainOptimizer = new AdamW(plain, OPTIONS);
+        AdamW fusedOptimizer = new AdamW(fused, OPTIONS);
+        for (int t = 0; t < 6; t++) {
+            Map<String, Tensor> gradients = random();
+            setGradients(plain, gradients);
+            setGradients(fused, gradients);
+            for (String missing : t < 2 ? List.of("a") : t == 4 ? List.of("b", "c") : List.<String>of()) {
+                plain.get(missing).mutable_grad().reset();
+                fused.get(missing).mutable_grad().reset();
+            }
+            plainOptimizer.stepPlainly();
+            fusedOptimizer.step();
+        }
+        assertEquals(4, fusedOptimizer.states().get("a").step());
+        assertEquals(5, fusedOptimizer.states().get("b").step());
+        assertAllClose(1e-14, "parameter", plain, fused);
+    }
+
+    @Test
+    void stepWithoutAnyGradientDoesNothing() {
+        Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
+        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        optimizer.step();
+        assertTrue(optimizer.state().isEmpty());
+    }
+
+    @Test
+    void groupsKeepTheirOwnSettings() {
+        Map<String, Tensor> all = random();
+        Map<String, Tensor> decayed = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
+        Map<String, Tensor> undecayed = leaves(Map.of("b", all.get("b")), DType.FLOAT64);
+        AdamW optimizer = new AdamW(decayed, OPTIONS);
+        optimizer.add(undecayed, OPTIONS.withWeightDecay(0));
+        assertEquals(List.of("a", "b"), List.copyOf(optimizer.parameters().keySet()));
+        optimizer.setLearningRate(1);
+        // With a gradient of zero only the decay is left.
+        setGradients(decayed, Map.of("a", torch.zeros_like(all.get("a"))));
+        setGradients(undecayed, Map.of("b", torch.zeros_like(all.get("b"))));
+        optimizer.step();
+        assertClose(1e-15, "a", all.get("a").mul(new Scalar(0.9)), decayed.get("a"));
+        assertTrue(torch.equal(all.get("b"), undecayed.get("b")));
+        assertThrows(IllegalArgumentException.class, () -> optimizer.add(undecayed, OPTIONS));
+    }
+
+    @Test
+    void zeroGradLeavesGradientsUndefined() {
+        Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
+        setGradients(parameters, random());
+        new AdamW(parameters, OPTIONS).zeroGrad();
+        parameters.values().forEach(parameter -> assertFalse(parameter.grad().defined()));
+    }
+
+    @Test
+    void trainingGoesOnFromALoadedStateAsIfNeverInterrupted() {
+        Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
+        List<Map<String, Tensor>> gradients = List.of(random(), random(), random());
+        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        setGradients(parameters, gradients.get(0));
+        optimizer.step();
+        setGradients(parameters, gradients.get(1));
+        parameters.get("b").mutable_grad().reset();
+        optimizer.step();
+
+        Map<String, Tensor> resumed = leaves(parameters, DType.FLOAT64);
+        AdamW resumedOptimizer = new AdamW(resumed, OPTIONS);
+        setGradients(resumed, gradients.get(2));
+        resumedOptimizer.step(); // so that there is something to replace
+        resumed.forEach((name, tensor) -> copy(tensor, parameters.get(name)));
+        resumedOptimizer.loadState(optimizer.state());
+        setGradients(parameters, gradients.get(2));
+        optimizer.step();
+        setGradients(resumed, gradients.get(2));
+        resumedOptimizer.step();
+        parameters.forEach((name, tensor) -> assertTrue(torch.equal(tensor, resumed.get(name)), name));
+        assertEquals(2, resumedOptimizer.states().get("b").step());
+    }
+
+    @Test
+    void stateThatDoesNotFitIsRefusedAndChangesNothing() {
+        Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
+        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        setGradients(parameters, random());
+        optimizer.step();
+        Map<String, Tensor> good = optimizer.state();
+
+        assertRefused(optimizer, with(good, "x.m", good.get("a.m")), "x.m");
+        assertRefused(optimizer, with(good, "a.m", good.get("b.m")), "state a.m is fp64[2, 3]");
+        assertRefused(optimizer, with(good, "a.v", good.get("a.v").to(torch.ScalarType.Float)), "state a.v is fp32");
+        assertRefused(optimizer, with(good, "a.step", torch.tensor(0L)), "a.step");
+        assertRefused(optimizer, with(good, "a.v", null), "state of a is incomplete");
+        assertEquals(1, optimizer.states().get("a").step());
+    }
+
+    private static Map<String, Tensor> with(Map<String, Tensor> state, String name, Tensor tensor) {
+        Map<String, Tensor> changed = new LinkedHashMap<>(state);
+        if (tensor == null) {
+            changed.remove(name);
+        } else {
+            changed.put(name, tensor);
+        }
+        return changed;
+    }
+
+    private static void assertRefused(AdamW optimizer, Map<String, Tensor> state, String message) {
+        var error = assertThrows(IllegalArgumentException.class, () -> optimizer.loadState(state));
+        assertTrue(error.getMessage().contains(message), error.getMessage());
+    }
+
+    @Test
+    void settingsOutOfRangeAreNamed() {
+        assertNames("learningRate", () -> AdamW.Options.of(-1));
+        assertNames("learningRate", () -> AdamW.Options.of(Double.NaN));
+        assertNames("beta1", () -> OPTIONS.withBetas(1, 0.5));
+        assertNames("beta2", () -> OPTIONS.withBetas(0.5, -0.1));
+        assertNames("eps", () -> OPTIONS.withEps(Double.POSITIVE_INFINITY));
+        assertNames("weightDecay", () -> OPTIONS.withWeightDecay(-1));
+        assertNames("order", () -> OPTIONS.withOrder(null));
+        assertNames("parameter ids", () -> new AdamW(Map.of("ids", torch.tensor(1L)), OPTIONS));
+        assertNames("parameter w", () -> new AdamW(Map.of("w", torch.ones(2, 3).t()), OPTIONS));
+    }
+
+    private static void assertNames(String argument, org.junit.jupiter.api.function.Executable call) {
+        var error = assertThrows(IllegalArgumentException.class, call);
+        assertTrue(error.getMessage().startsWith(argument), error.getMessage());
+    }
+
+    /** The optimizer keeps what it needs when the scope in which it was built closes. */
+    @Test
+    void aThousandStepsNeedNoMoreMemory() {
+        AdamW optimizer;
+        try (var built = MemoryScope.open()) {
+            Map<String, Tensor> parameters = new LinkedHashMap<>();
+            for (int i = 0; i < 8; i++) {
+                parameters.put("w" + i, torch.randn(64, 64).set_requires_grad(true));
+            }
+            optimizer = new AdamW(parameters, OPTIONS);
+        }
+        for (int t = 0; t < 200; t++) {
+            clippedStep(optimizer);
+        }
+        long before = Memory.current(Device.cpu());
+        for (int t = 0; t < 1000; t++) {
+            clippedStep(optimizer);
+        }
+        long growth = Memory.current(Device.cpu()) - before;
+        // One leaked gradient a step would be 16 MB a parameter.
+        assertTrue(growth < 8 << 20, () -> "1,000 steps grew the process by " + growth + " bytes");
+    }
+
+    private static void clippedStep(AdamW optimizer) {
+        try (var step = MemoryScope.open()) {
+            optimizer.zeroGrad();
+            optimizer.parameters().values().forEach(w -> w.mul(w).sum().backward());
+            GradientClipping.clipByGlobalNorm(optimizer.parameters().values(), 1);
+            optimizer.step();
+        }
+    }
+
+    private static void step(AdamW optimizer, boolean plainly) {
+        if (plainly) {
+            optimizer.stepPlainly();
+        } else {
+            optimizer.step();
+        }
+    }
+
+    private static Map<String, Tensor> random() {
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        tensors.put("a", torch.randn(37, 5).to(torch.ScalarType.Double));
+        tensors.put("b", torch.randn(2, 3).to(torch.ScalarType.Double));
+        tensors.put("c", torch.randn(70_001).to(torch.ScalarType.Double));
+        return tensors;
+    }
+
+    static Map<String, Tensor> leaves(Map<String, Tensor> values, DType dtype) {
+        Map<String, Tensor> leaves = new LinkedHashMap<>();
+        values.forEach((name, value) ->
+                leaves.put(name, value.detach().to(dtype.scalarType()).clone().set_requires_grad(true)));
+        return leaves;
+    }
+
+    static void setGradients(Map<String, Tensor> parameters, Map<String, Tensor> gradients) {
+        gradients.forEach((name, gradient) -> {
+            Tensor parameter = parameters.get(name);
+            parameter.mutable_grad().put(gradient.to(parameter.scalar_type()).clone());
+        });
+    }
+
+    private static void copy(Tensor target, Tensor source) {
+        try (var noGrad = NoGrad.open()) {
+            target.copy_(source);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+package cs336.basics;
+
+import static cs336.basics.Reference.FLOAT32_ULP;
+import static cs336.basics.Reference.FLOAT64;
+import static cs336.basics.Reference.assertClose;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import cs336.torch.TensorJson;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class GradientClippingTest {
+    private final TensorJson reference = Reference.read("parts.json").get("clip");
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    private Map<String, Tensor> parametersWithGradients(DType dtype) {
+        Map<String, Tensor> gradients = reference.get("gradients").tensors();
+        Map<String, Tensor> parameters = AdamWTest.leaves(gradients, dtype);
+        AdamWTest.setGradients(parameters, gradients);
+        return parameters;
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"FLOAT64", "FLOAT32"})
+    void normAndClippedGradientsAreTheReferences(DType dtype) {
+        Map<String, Tensor> parameters = parametersWithGradients(dtype);
+        double norm = GradientClipping.clipByGlobalNorm(
+                        parameters.values(), reference.get("max_norm").number())
+                .item_double();
+        double tolerance = dtype == DType.FLOAT64 ? FLOAT64 : 4 * FLOAT32_ULP;
+        double expected = reference.get("norm").number();
+        assertEquals(expected, norm, tolerance * expected);
+        reference
+                .get("clipped")
+                .tensors()
+                .forEach((name, clipped) -> assertClose(
+                        tolerance, name, clipped, parameters.get(name).grad()));
+    }
+
+    @Test
+    void gradientsUpToTheLimitStayBitForBit() {
+        Map<String, Tensor> parameters = parametersWithGradients(DType.FLOAT64);
+        double norm =
+                GradientClipping.clipByGlobalNorm(parameters.values(), 1e6).item_double();
+        GradientClipping.clipByGlobalNorm(parameters.values(), norm);
+        reference
+                .get("gradients")
+                .tensors()
+                .forEach((name, gradient) ->
+                        assertTrue(torch.equal(gradient, parameters.get(name).grad()), name));
+    }
+
+    @Test
+    void parametersWithoutGradientArePassedOver() {
+        Tensor without = torch.ones(3).set_requires_grad(true);
+        Tensor with = torch.zeros(2).set_requires_grad(true);
+        with.mutable_grad().put(Tensor.create(3f, 4f));
+        assertEquals(
+                5, GradientClipping.clipByGlobalNorm(List.of(without, with), 1).item_float());
+        assertEquals(1, with.grad().norm().item_float(), 1e-6);
+        assertEquals(0, GradientClipping.clipByGlobalNorm(List.of(without), 1).item_float());
+    }
+
+    @Test
+    void limitMustBePositive() {
+        for (double maxNorm : new double[] {0, -1, Double.NaN}) {
+            var error = assertThrows(
+                    IllegalArgumentException.class, () -> GradientClipping.clipByGlobalNorm(List.of(), maxNorm));
+            assertEquals("maxNorm must be above 0, not " + maxNorm, error.getMessage());
+        }
+    }
+}

@@ -1,0 +1,58 @@
+package cs336.basics;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.MemoryScope;
+import cs336.torch.TensorJson;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/** The float64 vectors of {@code src/test/resources/cs336/reference}, and how far from them a result may be. */
+final class Reference {
+    /** Of a float64 computation: its own rounding, a few thousand times smaller than float32's. */
+    static final double FLOAT64 = 1e-12;
+
+    /** One unit in the last place of a float32 near 1. */
+    static final double FLOAT32_ULP = Math.scalb(1.0, -23);
+
+    private Reference() {}
+
+    static TensorJson read(String name) {
+        try (var reader = new InputStreamReader(
+                Reference.class.getResourceAsStream("/cs336/reference/" + name), StandardCharsets.UTF_8)) {
+            return TensorJson.parse(reader, name);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** The largest difference of two tensors of one shape, relative to the largest expected element. */
+    static double error(Tensor expected, Tensor actual) {
+        try (var scope = MemoryScope.open()) {
+            assertEquals(expected.sizes().vec().toString(), actual.sizes().vec().toString(), "shape");
+            Tensor e = expected.detach().cpu().to(ScalarType.Double);
+            Tensor a = actual.detach().cpu().to(ScalarType.Double);
+            double scale = e.abs().max().item_double();
+            double difference = a.sub(e).abs().max().item_double();
+            return difference == 0 ? 0 : difference / scale;
+        }
+    }
+
+    static void assertClose(double tolerance, String what, Tensor expected, Tensor actual) {
+        double error = error(expected, actual);
+        // Written so that NaN fails.
+        assertTrue(error <= tolerance, () -> what + " is off by " + error + " of its scale; allowed " + tolerance);
+    }
+
+    static void assertAllClose(
+            double tolerance, String what, Map<String, Tensor> expected, Map<String, Tensor> actual) {
+        assertEquals(expected.keySet(), actual.keySet(), what);
+        expected.forEach((name, tensor) -> assertClose(tolerance, what + " " + name, tensor, actual.get(name)));
+    }
+}
