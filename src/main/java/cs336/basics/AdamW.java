@@ -28,7 +28,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  *
  * and then, in the {@link Order} asked for, an update by m and v and a decay of the parameter towards 0.
  *
- * <p>{@link #step} updates all parameters of one age, dtype and device in one or two kernels; {@link #stepPlainly} does the
+ * <p>{@link #step} updates all parameters of one age, dtype and device in one kernel; {@link #stepPlainly} does the
  * same, one parameter and one operation at a time, as it is written here.
  */
 public final class AdamW implements Optimizer {
@@ -63,6 +63,10 @@ public final class AdamW implements Optimizer {
             requireBelow("beta2", beta2, 1);
             requireBelow("eps", eps, Double.POSITIVE_INFINITY);
             requireBelow("weightDecay", weightDecay, Double.POSITIVE_INFINITY);
+            if (learningRate * weightDecay >= 1) {
+                throw new IllegalArgumentException("learningRate " + learningRate + " times weightDecay " + weightDecay
+                        + " must be below 1: a step would turn parameters around");
+            }
             if (order == null) {
                 throw new IllegalArgumentException("order must not be null");
             }
@@ -140,7 +144,6 @@ public final class AdamW implements Optimizer {
     }
 
     private static final Operator FUSED_ADAMW = Operator.of("aten::_fused_adamw_", "");
-    private static final Operator FOREACH_MUL = Operator.of("aten::_foreach_mul_", "Scalar");
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, State> states = new LinkedHashMap<>();
@@ -388,8 +391,14 @@ public final class AdamW implements Optimizer {
                 // √v + ε  =  √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)), and the kernel adds its ε to √v̂.
                 eps /= Math.sqrt(1 - Math.pow(options.beta2, t));
             }
-            boolean after = options.order == Order.DECAY_AFTER;
-            double decayBefore = after ? 0 : options.weightDecay;
+            double learningRate = options.learningRate;
+            double weightDecay = options.weightDecay;
+            if (options.order == Order.DECAY_AFTER) {
+                // (θ − αu)(1 − αλ)  =  θ(1 − αλ) − α(1 − αλ)u: the kernel's decay before a shorter step.
+                double kept = 1 - learningRate * weightDecay;
+                learningRate *= kept;
+                weightDecay /= kept;
+            }
             boolean amsgrad = false;
             boolean maximize = false;
             try (var g = TensorList.of(states.stream().map(gradients::get).toList())) {
@@ -400,18 +409,15 @@ public final class AdamW implements Optimizer {
                         v,
                         none,
                         steps,
-                        options.learningRate,
+                        learningRate,
                         options.beta1,
                         options.beta2,
-                        decayBefore,
+                        weightDecay,
                         eps,
                         amsgrad,
                         maximize,
                         null,
                         null);
-            }
-            if (after && options.weightDecay != 0) {
-                FOREACH_MUL.call(parameters, 1 - options.learningRate * options.weightDecay);
             }
         }
 
