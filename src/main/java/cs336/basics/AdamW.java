@@ -48,7 +48,7 @@ public final class AdamW implements Optimizer {
     /**
      * The settings of a group of parameters.
      *
-     * @param learningRate α, at least 0
+     * @param learningRate α, at least 0, and so small that αλ is below 1
      * @param beta1 β₁, in [0, 1)
      * @param beta2 β₂, in [0, 1)
      * @param eps ε, at least 0
@@ -210,6 +210,7 @@ public final class AdamW implements Optimizer {
     public void stepPlainly() {
         try (var noGrad = NoGrad.open()) {
             for (Group group : groups) {
+                group.forgetCohorts();
                 for (State state : group.states) {
                     try (var scope = MemoryScope.open()) {
                         Tensor gradient = TrainedParameters.gradient(state.parameter);

@@ -25,6 +25,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -117,6 +118,33 @@ class AdamWTest {
         }
     }
 
+    @Tag("gpu")
+    @ParameterizedTest
+    @EnumSource(AdamW.Order.class)
+    void kernelOnTheCardMatchesPlainOperationsOnTheCpu(AdamW.Order order) {
+        AdamW.Options options = OPTIONS.withOrder(order).withEps(1e-3);
+        Map<String, Tensor> cpu = leaves(random(), DType.FLOAT64);
+        Map<String, Tensor> card = new LinkedHashMap<>();
+        cpu.forEach((name, tensor) -> card.put(
+                name,
+                tensor.detach()
+                        .to(Device.cuda(0).toTorch(), torch.ScalarType.Double)
+                        .set_requires_grad(true)));
+        AdamW cpuOptimizer = new AdamW(cpu, options);
+        AdamW cardOptimizer = new AdamW(card, options);
+        for (int t = 0; t < 10; t++) {
+            Map<String, Tensor> gradients = random();
+            setGradients(cpu, gradients);
+            gradients.forEach((name, gradient) ->
+                    card.get(name).mutable_grad().put(gradient.to(Device.cuda(0).toTorch(), gradient.scalar_type())));
+            Tensor norm = GradientClipping.clipByGlobalNorm(cpu.values(), 1);
+            assertClose(FLOAT64, "norm", norm, GradientClipping.clipByGlobalNorm(card.values(), 1));
+            cpuOptimizer.stepPlainly();
+            cardOptimizer.step();
+        }
+        assertAllClose(FLOAT64, order.toString(), cpu, card);
+    }
+
     @Test
     void theThreeOrdersDiffer() {
         Map<String, Tensor> start = random();
@@ -171,6 +199,26 @@ class AdamWTest {
         assertEquals(4, fusedOptimizer.states().get("a").step());
         assertEquals(5, fusedOptimizer.states().get("b").step());
         assertAllClose(1e-14, "parameter", plain, fused);
+    }
+
+    @Test
+    void bothWaysOfSteppingCanTakeTurns() {
+        Map<String, Tensor> plain = leaves(random(), DType.FLOAT64);
+        Map<String, Tensor> turns = leaves(plain, DType.FLOAT64);
+        AdamW plainOptimizer = new AdamW(plain, OPTIONS);
+        AdamW turnsOptimizer = new AdamW(turns, OPTIONS);
+        for (int t = 0; t < 6; t++) {
+            Map<String, Tensor> gradients = random();
+            setGradients(plain, gradients);
+            setGradients(turns, gradients);
+            if (t % 2 == 1) {
+                plain.get("a").mutable_grad().reset();
+                turns.get("a").mutable_grad().reset();
+            }
+            plainOptimizer.stepPlainly();
+            step(turnsOptimizer, t % 2 == 1);
+        }
+        assertAllClose(1e-14, "parameter", plain, turns);
     }
 
     @Test
@@ -271,6 +319,7 @@ class AdamWTest {
         assertNames("beta2", () -> OPTIONS.withBetas(0.5, -0.1));
         assertNames("eps", () -> OPTIONS.withEps(Double.POSITIVE_INFINITY));
         assertNames("weightDecay", () -> OPTIONS.withWeightDecay(-1));
+        assertNames("learningRate 10.0 times weightDecay 0.1", () -> OPTIONS.withLearningRate(10));
         assertNames("order", () -> OPTIONS.withOrder(null));
         assertNames("parameter ids", () -> new AdamW(Map.of("ids", torch.tensor(1L)), OPTIONS));
         assertNames("parameter w", () -> new AdamW(Map.of("w", torch.ones(2, 3).t()), OPTIONS));
@@ -287,12 +336,12 @@ class AdamWTest {
         AdamW optimizer;
         try (var built = MemoryScope.open()) {
             Map<String, Tensor> parameters = new LinkedHashMap<>();
-            for (int i = 0; i < 8; i++) {
-                parameters.put("w" + i, torch.randn(64, 64).set_requires_grad(true));
+            for (int i = 0; i < 2; i++) {
+                parameters.put("w" + i, torch.randn(256, 256).set_requires_grad(true));
             }
             optimizer = new AdamW(parameters, OPTIONS);
         }
-        for (int t = 0; t < 200; t++) {
+        for (int t = 0; t < 100; t++) {
             clippedStep(optimizer);
         }
         long before = Memory.current(Device.cpu());
@@ -300,8 +349,8 @@ class AdamWTest {
             clippedStep(optimizer);
         }
         long growth = Memory.current(Device.cpu()) - before;
-        // One leaked gradient a step would be 16 MB a parameter.
-        assertTrue(growth < 8 << 20, () -> "1,000 steps grew the process by " + growth + " bytes");
+        // One leaked gradient a step would be 256 MB; Java's own heap is free to grow a little.
+        assertTrue(growth < 100 << 20, () -> "1,000 steps grew the process by " + growth + " bytes");
     }
 
     private static void clippedStep(AdamW optimizer) {

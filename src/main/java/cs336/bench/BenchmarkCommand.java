@@ -1,0 +1,271 @@
+package cs336.bench;
+
+import cs336.basics.Form;
+import cs336.basics.ModelSize;
+import cs336.basics.TransformerConfig;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** Times Transformer language models: every combination of the given sizes, contexts, dtypes, passes and warm-ups. */
+@Command(
+        name = "benchmark",
+        description = {
+            "Times forward pass, backward pass and optimizer step of Transformer language models.",
+            "Every combination of the lists below is one case and runs in a process of its own; its numbers are stored"
+                    + " before the next one starts. Run the same line again to go on after a stop."
+        },
+        sortOptions = false,
+        mixinStandardHelpOptions = true,
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  A tiny model, in seconds, on any laptop:",
+            "    cs336 benchmark --d-model 64 --layers 2 --heads 2 --context 32",
+            "  All sizes as in the course of 2025, then as in that of 2024:",
+            "    cs336 benchmark --size all --context 128,256,512,1024",
+            "    cs336 benchmark --size all --year 2024",
+            "  What the first steps cost, with every single step kept:",
+            "    cs336 benchmark --size all --warmup 0,1,2 --keep-steps --problem warmup",
+            "",
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
+        })
+public final class BenchmarkCommand implements Callable<Integer> {
+    private static final double GB = 1e9;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Option(
+            names = "--size",
+            split = ",",
+            defaultValue = "small",
+            paramLabel = "<size>",
+            description = "small, medium, large, xl, 2.7B, or all. Default: ${DEFAULT-VALUE}")
+    private List<String> sizes;
+
+    @Option(
+            names = "--year",
+            defaultValue = "2025",
+            paramLabel = "<year>",
+            description = "whose form of the model, and whose settings below: 2025 or 2024. Default: ${DEFAULT-VALUE}")
+    private int year;
+
+    @Option(names = "--batch", paramLabel = "<n>", description = "sequences a step. Default: 4 (2024: 16)")
+    private Integer batch;
+
+    @Option(
+            names = "--context",
+            split = ",",
+            paramLabel = "<n>",
+            description = "tokens a sequence. Default: 256 (2024: 128)")
+    private List<Integer> contexts;
+
+    @Option(
+            names = "--warmup",
+            split = ",",
+            paramLabel = "<n>",
+            description = "steps before timing begins. Default: 5 (2024: 1)")
+    private List<Integer> warmups;
+
+    @Option(names = "--steps", paramLabel = "<n>", description = "timed steps. Default: 10 (2024: 5)")
+    private Integer steps;
+
+    @Option(
+            names = "--pass",
+            split = ",",
+            defaultValue = "forward,forward-backward,step",
+            paramLabel = "<pass>",
+            description = "forward (no graph kept), forward-backward, step (with AdamW). Default: all three")
+    private List<String> passes;
+
+    @Option(
+            names = "--dtype",
+            split = ",",
+            defaultValue = "fp32",
+            paramLabel = "<dtype>",
+            description = "fp32 (TF32 off) or bf16 (autocast). Default: ${DEFAULT-VALUE}")
+    private List<String> dtypes;
+
+    @Option(
+            names = "--device",
+            defaultValue = "best",
+            paramLabel = "<device>",
+            description = "best, cpu, cuda or cuda:N. Default: ${DEFAULT-VALUE}")
+    private String device;
+
+    @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model, in place of the size's")
+    private Integer dModel;
+
+    @Option(
+            names = "--d-ff",
+            paramLabel = "<n>",
+            description = "width of the feed-forward layer. Default: the size's, or 4 times --d-model")
+    private Integer dFf;
+
+    @Option(names = "--layers", paramLabel = "<n>", description = "number of layers, in place of the size's")
+    private Integer layers;
+
+    @Option(names = "--heads", paramLabel = "<n>", description = "attention heads a layer, in place of the size's")
+    private Integer heads;
+
+    @Option(names = "--vocab", paramLabel = "<n>", description = "size of the vocabulary. Default: 10000")
+    private Integer vocab;
+
+    @Option(
+            names = "--output",
+            defaultValue = "data/measurements",
+            paramLabel = "<folder>",
+            description = "where measurements are stored. Default: ${DEFAULT-VALUE}")
+    private Path output;
+
+    @Option(
+            names = "--machine",
+            paramLabel = "<name>",
+            description = "folder of this machine's measurements. Default: from the device, such as h200 or cpu-2core")
+    private String machine;
+
+    @Option(
+            names = "--problem",
+            defaultValue = "benchmarking_script",
+            paramLabel = "<name>",
+            description = "file of these measurements, without .csv. Default: ${DEFAULT-VALUE}")
+    private String problem;
+
+    @Option(names = "--keep-steps", description = "store every single step too, in <problem>_steps.csv")
+    private boolean keepSteps;
+
+    @Option(names = "--again", description = "measure cases again that are stored already")
+    private boolean again;
+
+    @Option(
+            names = "--time-limit",
+            paramLabel = "<seconds>",
+            description = "the longest a case may take. Default: none")
+    private Long timeLimit;
+
+    @Override
+    public Integer call() throws IOException, InterruptedException {
+        try {
+            List<ModelCase> cases = cases();
+            if (timeLimit != null) requireAtLeast("--time-limit", 1, timeLimit);
+            if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
+                throw new IllegalArgumentException(
+                        "--problem must be letters, digits, '_' and '-', not '" + problem + "'");
+            }
+            Survey survey = Survey.of(device);
+            for (ModelCase c : cases) c.requireFits(survey);
+            Provenance provenance = survey.provenance().named(machine);
+            Measurements measurements = Measurements.of(output, provenance.machine(), problem);
+            List<Case> all =
+                    cases.stream().map(c -> c.on(survey.device())).distinct().toList();
+            System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
+            Sweep.Result result = new Sweep(measurements, provenance)
+                    .timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
+                    .again(again)
+                    .keepSteps(keepSteps)
+                    .run(all);
+            spec.commandLine().getOut().println(ResultTable.of(measurements, all));
+            spec.commandLine().getOut().flush();
+            return result.exitCode();
+        } catch (IllegalArgumentException e) {
+            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
+        }
+    }
+
+    /** Every combination, checked. From the list that varies slowest: sizes, contexts, dtypes, warm-ups, passes. */
+    private List<ModelCase> cases() {
+        Form form = Form.ofYear(year);
+        boolean is2024 = form == Form.SPRING_2024;
+        int b = requireAtLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
+        int n = requireAtLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
+        List<Integer> ts = contexts == null ? List.of(is2024 ? 128 : 256) : contexts;
+        List<Integer> ws = warmups == null ? List.of(is2024 ? 1 : 5) : warmups;
+        ts.forEach(t -> requireAtLeast("--context", 1, t));
+        ws.forEach(w -> requireAtLeast("--warmup", 0, w));
+        List<Precision> precisions = dtypes.stream().map(Precision::parse).toList();
+        List<Pass> ps = passes.stream().map(Pass::parse).toList();
+        var cases = new ArrayList<ModelCase>();
+        for (ModelSize size : sizes()) {
+            for (int t : ts) {
+                TransformerConfig config = config(size.config(form, t));
+                for (Precision precision : precisions) {
+                    for (int w : ws) {
+                        for (Pass pass : ps)
+                            cases.add(new ModelCase(label(size, config), config, b, precision, pass, w, n));
+                    }
+                }
+            }
+        }
+        return cases;
+    }
+
+    private List<ModelSize> sizes() {
+        return sizes.equals(List.of("all"))
+                ? Arrays.asList(ModelSize.values())
+                : sizes.stream().map(ModelSize::parse).toList();
+    }
+
+    private TransformerConfig config(TransformerConfig c) {
+        int width = requireAtLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
+        int inner = requireAtLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4 * width : c.dFf());
+        int depth = requireAtLeast("--layers", 1, layers == null ? c.numLayers() : layers);
+        int h = requireAtLeast("--heads", 1, heads == null ? c.numHeads() : heads);
+        int v = requireAtLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
+        if (width % h != 0) {
+            throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
+        }
+        return new TransformerConfig(
+                c.form(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
+    }
+
+    /** The size's name, or what makes the model where it has none. */
+    private static String label(ModelSize size, TransformerConfig c) {
+        return c.equals(size.config(c.form(), c.contextLength()))
+                ? size.label()
+                : "d%d-ff%d-l%d-h%d-v%d".formatted(c.dModel(), c.dFf(), c.numLayers(), c.numHeads(), c.vocabSize());
+    }
+
+    private static int requireAtLeast(String option, int least, long value) {
+        if (value < least) throw new IllegalArgumentException(option + " must be at least " + least + ", not " + value);
+        return Math.toIntExact(value);
+    }
+
+    /** A case before it becomes text. */
+    private record ModelCase(
+            String label, TransformerConfig config, int batch, Precision precision, Pass pass, int warmup, int steps) {
+        Case on(String device) {
+            return BenchmarkWorkload.of(label, config, batch, precision, pass, warmup, steps)
+                    .setting("device", device);
+        }
+
+        /** What is certain to be needed must be there; whether activations fit too, the run will show. */
+        void requireFits(Survey survey) {
+            long needed = config.parameterCount() * Float.BYTES * pass.copiesOfParameters();
+            if (needed > survey.availableBytes()) {
+                throw new IllegalArgumentException(String.format(
+                        Locale.ROOT,
+                        "too little memory: --size %s --pass %s needs %.1f GB for %s alone, and %s has %.1f GB available",
+                        label,
+                        pass,
+                        needed / GB,
+                        pass == Pass.FORWARD
+                                ? "parameters"
+                                : pass == Pass.STEP
+                                        ? "parameters, gradients and optimizer state"
+                                        : "parameters and gradients",
+                        survey.device(),
+                        survey.availableBytes() / GB));
+            }
+        }
+    }
+}

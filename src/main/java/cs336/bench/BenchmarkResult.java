@@ -1,0 +1,60 @@
+package cs336.bench;
+
+import java.util.List;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.IntColumn;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+/**
+ * What a {@link Benchmark} measured.
+ *
+ * @param title what was run
+ * @param samples by metric, in the order of the table's rows
+ */
+public record BenchmarkResult(String title, List<Samples> samples) {
+    public BenchmarkResult {
+        samples = List.copyOf(samples);
+    }
+
+    /**
+     * Every single value of a metric.
+     *
+     * @throws IllegalArgumentException if it was not measured; the message lists what was
+     */
+    public Samples samples(String metric) {
+        for (Samples s : samples) if (s.metric().name().equals(metric)) return s;
+        throw new IllegalArgumentException("metric '" + metric + "' was not measured; measured: "
+                + samples.stream().map(s -> s.metric().name()).toList());
+    }
+
+    /** A row a metric: {@code metric}, {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}. */
+    public Table table() {
+        var metric = StringColumn.create("metric");
+        var unit = StringColumn.create("unit");
+        var n = IntColumn.create("n");
+        var statistics = List.of("mean", "std", "median", "min", "max").stream()
+                .map(DoubleColumn::create)
+                .toList();
+        for (Samples s : samples) {
+            Summary summary = s.summary();
+            metric.append(s.metric().name());
+            unit.append(s.metric().unit());
+            n.append(summary.n());
+            statistics.get(0).append(summary.mean());
+            statistics.get(1).append(summary.std());
+            statistics.get(2).append(summary.median());
+            statistics.get(3).append(summary.min());
+            statistics.get(4).append(summary.max());
+        }
+        Table table = Table.create(title, metric, unit, n);
+        statistics.forEach(table::addColumns);
+        return table;
+    }
+
+    /** The table as aligned text under its title. */
+    @Override
+    public String toString() {
+        return title + "\n" + AlignedText.of(table());
+    }
+}

@@ -1,0 +1,53 @@
+package cs336.bench;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/** How much of a training step is run. */
+public enum Pass {
+    /** Logits alone, without a graph for a backward pass, as in inference. */
+    FORWARD("forward", 1, "forward"),
+    /** Logits and loss with their graph, then all gradients. */
+    FORWARD_BACKWARD("forward-backward", 2, "forward", "backward"),
+    /** The whole step: forward, backward, AdamW's update. */
+    STEP("step", 4, "forward", "backward", "optimizer");
+
+    private final String label;
+    private final int copies;
+    private final List<String> phases;
+
+    Pass(String label, int copies, String... phases) {
+        this.label = label;
+        this.copies = copies;
+        this.phases = List.of(phases);
+    }
+
+    /** The phases that are timed one by one, beside the whole. */
+    public List<String> phases() {
+        return phases;
+    }
+
+    /**
+     * How many numbers are kept for each parameter: itself; its gradient; AdamW's two moments. Activations come on top.
+     */
+    public int copiesOfParameters() {
+        return copies;
+    }
+
+    /**
+     * Reads {@code forward}, {@code forward-backward} or {@code step}.
+     *
+     * @throws IllegalArgumentException if the text is none of these
+     */
+    public static Pass parse(String label) {
+        for (Pass pass : values()) if (pass.label.equals(label)) return pass;
+        String known = Arrays.stream(values()).map(Pass::toString).collect(Collectors.joining(", "));
+        throw new IllegalArgumentException("pass '" + label + "' is unknown; known: " + known);
+    }
+
+    @Override
+    public String toString() {
+        return label;
+    }
+}

@@ -1,0 +1,50 @@
+package cs336.bench;
+
+import cs336.torch.Autocast;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.Arrays;
+import java.util.stream.Collectors;
+
+/** In what the model computes. Parameters, gradients and optimizer state are fp32 in all of them. */
+public enum Precision {
+    /** All in fp32, with TF32 off: matrix products carry all 24 bits. */
+    FP32("fp32", "fp32"),
+    /** Autocast to bf16, what it leaves in fp32 with TF32 off. */
+    BF16("bf16", "bf16");
+
+    private final String label;
+    private final String autocast;
+
+    /** The type by its name: {@link DType} loads libtorch, which a sweep's leading process does not need. */
+    Precision(String label, String autocast) {
+        this.label = label;
+        this.autocast = autocast;
+    }
+
+    /** Whether matrix products of fp32 tensors may round their inputs to TF32 on CUDA. */
+    public boolean tf32() {
+        return false;
+    }
+
+    /** The scope in which forward pass and loss run. */
+    public Autocast autocast(Device device) {
+        return Autocast.of(device, DType.parse(autocast));
+    }
+
+    /**
+     * Reads {@code fp32} or {@code bf16}.
+     *
+     * @throws IllegalArgumentException if the text is neither
+     */
+    public static Precision parse(String label) {
+        for (Precision precision : values()) if (precision.label.equals(label)) return precision;
+        String known = Arrays.stream(values()).map(Precision::toString).collect(Collectors.joining(", "));
+        throw new IllegalArgumentException("dtype '" + label + "' is unknown; known: " + known);
+    }
+
+    @Override
+    public String toString() {
+        return label;
+    }
+}

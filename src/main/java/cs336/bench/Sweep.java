@@ -1,0 +1,173 @@
+package cs336.bench;
+
+import java.io.IOException;
+import java.io.PrintStream;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+
+/**
+ * Measures cases one after the other, each in a fresh JVM, so that none sees another's memory, caches or failures. A
+ * finished case is on disk before the next one starts. Cases that are stored already are passed over, so a sweep that was
+ * stopped goes on where it was.
+ *
+ * <p>Running out of memory is a result. Any other failure is stored with status {@code error}, reported, and tried again
+ * by the next run; the sweep goes on. Ending the sweep, even by {@code kill -9}, ends the process it has started.
+ */
+public final class Sweep {
+    private static final int KILLED = 128 + 9;
+
+    private final Measurements measurements;
+    private final Provenance provenance;
+    private Duration timeLimit;
+    private boolean again;
+    private boolean keepSteps;
+    private PrintStream progress = System.err;
+
+    /** A sweep that stores into these measurements. */
+    public Sweep(Measurements measurements, Provenance provenance) {
+        this.measurements = measurements;
+        this.provenance = provenance;
+    }
+
+    /** The longest a case may take, its process's start included; null, the default, for no limit. */
+    public Sweep timeLimit(Duration limit) {
+        timeLimit = limit;
+        return this;
+    }
+
+    /** Whether to measure stored cases again. */
+    public Sweep again(boolean measureAgain) {
+        again = measureAgain;
+        return this;
+    }
+
+    /** Whether to store every single step too; see {@link Measurements#stepsPath()}. */
+    public Sweep keepSteps(boolean keep) {
+        keepSteps = keep;
+        return this;
+    }
+
+    /** Where to report progress; standard error by default. */
+    public Sweep progress(PrintStream to) {
+        progress = to;
+        return this;
+    }
+
+    /**
+     * What a sweep did.
+     *
+     * @param measured cases that ran, failed ones included
+     * @param skipped cases that were stored already
+     * @param failed cases that ended in status {@code error}
+     */
+    public record Result(int measured, int skipped, int failed) {
+        /** For the shell: 0, or 1 if a case failed. */
+        public int exitCode() {
+            return failed == 0 ? 0 : 1;
+        }
+    }
+
+    /** How a case ended, why, and what it recorded until then. */
+    private record Outcome(Status status, String reason, List<Samples> samples, List<String> said) {}
+
+    /**
+     * Runs the cases that are not stored yet.
+     *
+     * @throws IllegalArgumentException before anything runs, if a case announces no metric or does not fit the stored columns
+     * @throws IOException if measurements cannot be read or written
+     */
+    public Result run(List<Case> cases) throws IOException, InterruptedException {
+        List<Case> open = new ArrayList<>();
+        for (Case c : cases) {
+            if (c.metrics().isEmpty()) throw new IllegalArgumentException("case " + c + " announces no metric");
+            measurements.requireSameColumns(c);
+            if (again || !measurements.holds(c)) open.add(c);
+        }
+        int skipped = cases.size() - open.size();
+        if (skipped > 0) progress.printf("%d of %d cases are stored already%n", skipped, cases.size());
+
+        int failed = 0;
+        long start = System.nanoTime();
+        for (int i = 0; i < open.size(); i++) {
+            Case c = open.get(i);
+            progress.printf("[%d/%d] %s … ", i + 1, open.size(), c);
+            progress.flush();
+            Outcome outcome = run(c);
+            store(c, outcome);
+            if (outcome.status == Status.ERROR) failed++;
+            Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
+            Duration left = elapsed.dividedBy(i + 1).multipliedBy(open.size() - i - 1);
+            progress.printf("%s · %s elapsed, about %s left%n", describe(outcome), clock(elapsed), clock(left));
+            if (outcome.status == Status.ERROR) outcome.said.forEach(line -> progress.println("    " + line));
+        }
+        return new Result(open.size(), skipped, failed);
+    }
+
+    private Outcome run(Case c) throws IOException, InterruptedException {
+        List<Worker.Answer> answers = Collections.synchronizedList(new ArrayList<>());
+        var ending = FreshJvm.run(
+                Worker.class,
+                Worker.JSON.toJson(c),
+                timeLimit,
+                line -> answers.add(Worker.JSON.fromJson(line, Worker.Answer.class)));
+        List<Samples> samples = answers.stream()
+                .map(Worker.Answer::samples)
+                .filter(s -> s != null)
+                .toList();
+        Worker.Answer last = answers.isEmpty() ? null : answers.get(answers.size() - 1);
+        if (ending.timedOut()) {
+            return new Outcome(Status.ERROR, "passed its limit of " + clock(timeLimit), samples, List.of());
+        } else if (last != null && last.status() != null) {
+            return checked(c, new Outcome(last.status(), last.reason(), samples, ending.said()));
+        } else if (ending.exitCode() == KILLED) {
+            return new Outcome(Status.OOM, "killed, as Linux does when memory runs out", samples, ending.said());
+        }
+        return new Outcome(Status.ERROR, "its process " + died(ending.exitCode()), samples, ending.said());
+    }
+
+    /** A workload that ends well has recorded what its case announced. */
+    private static Outcome checked(Case c, Outcome outcome) {
+        List<String> missing =
+                missing(c, outcome.samples).stream().map(Metric::name).toList();
+        return outcome.status == Status.OK && !missing.isEmpty()
+                ? new Outcome(Status.ERROR, "the workload recorded no " + missing, outcome.samples, outcome.said)
+                : outcome;
+    }
+
+    private static List<Metric> missing(Case c, List<Samples> samples) {
+        List<Metric> recorded = samples.stream().map(Samples::metric).toList();
+        return c.metrics().stream().filter(m -> !recorded.contains(m)).toList();
+    }
+
+    private void store(Case c, Outcome outcome) throws IOException {
+        var rows = new ArrayList<Measurement>();
+        outcome.samples.forEach(s -> rows.add(Measurement.of(s)));
+        missing(c, outcome.samples).forEach(m -> rows.add(Measurement.missing(m, outcome.status)));
+        // Steps first: the case counts as done once its rows are there.
+        if (keepSteps && !outcome.samples.isEmpty()) measurements.putSteps(c, outcome.samples);
+        measurements.put(c, rows, provenance.dated());
+    }
+
+    private static String describe(Outcome outcome) {
+        if (outcome.status == Status.OK) {
+            Samples first = outcome.samples.get(0);
+            return "%s %.4g %s"
+                    .formatted(
+                            first.metric().name(),
+                            first.summary().mean(),
+                            first.metric().unit());
+        }
+        return outcome.status + " (" + outcome.reason + ")";
+    }
+
+    private static String died(int exitCode) {
+        return exitCode > 128 ? "was ended by signal " + (exitCode - 128) : "ended early with exit code " + exitCode;
+    }
+
+    private static String clock(Duration d) {
+        long s = Math.round(d.toMillis() / 1000.0);
+        return s < 3600 ? "%d:%02d".formatted(s / 60, s % 60) : "%d:%02d:%02d".formatted(s / 3600, s / 60 % 60, s % 60);
+    }
+}

@@ -1,0 +1,121 @@
+package cs336.bench;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/**
+ * A table in a file: a header, then one line a row, each ended by a line feed (no cell holds one). Rows are on disk when
+ * {@link #append} returns. A process that dies while it writes leaves at most one unfinished last line, which is told by
+ * its missing line feed, left out when reading, and cut off by the next append.
+ */
+final class TidyCsv {
+    private final Path path;
+
+    TidyCsv(Path path) {
+        this.path = path;
+    }
+
+    Path path() {
+        return path;
+    }
+
+    /** Header and rows; empty where the file is missing or has no finished line. */
+    List<List<String>> lines() throws IOException {
+        if (!Files.exists(path)) return List.of();
+        String text = Files.readString(path);
+        String finished = text.substring(0, text.lastIndexOf('\n') + 1);
+        var lines = new ArrayList<List<String>>();
+        for (String line : finished.lines().toList()) {
+            List<String> cells = cells(line);
+            if (!lines.isEmpty() && cells.size() != lines.get(0).size()) {
+                throw new IOException("%s, line %d: %d cells under %d columns"
+                        .formatted(
+                                path,
+                                lines.size() + 1,
+                                cells.size(),
+                                lines.get(0).size()));
+            }
+            lines.add(cells);
+        }
+        return lines;
+    }
+
+    /** Adds rows, after the header where the file has none, and waits until the disk has them. */
+    void append(List<String> header, List<List<String>> rows) throws IOException {
+        Files.createDirectories(path.toAbsolutePath().getParent());
+        try (var file =
+                FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            long end = afterLastLineFeed(file);
+            file.truncate(end).position(end);
+            write(file, (end == 0 ? line(header) : "") + lines(rows));
+        }
+    }
+
+    /** Puts header and rows in the place of all there is: a reader sees the old file or the new one, nothing between. */
+    void replace(List<String> header, List<List<String>> rows) throws IOException {
+        Path fresh = path.resolveSibling(path.getFileName() + ".new");
+        try (var file = FileChannel.open(
+                fresh, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
+            write(file, line(header) + lines(rows));
+        }
+        Files.move(fresh, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    private static void write(FileChannel file, String text) throws IOException {
+        ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
+        while (bytes.hasRemaining()) file.write(bytes);
+        file.force(true);
+    }
+
+    private static long afterLastLineFeed(FileChannel file) throws IOException {
+        ByteBuffer one = ByteBuffer.allocate(1);
+        for (long at = file.size(); at > 0; at--) {
+            file.read(one.clear(), at - 1);
+            if (one.get(0) == '\n') return at;
+        }
+        return 0;
+    }
+
+    private static String lines(List<List<String>> rows) {
+        return rows.stream().map(TidyCsv::line).collect(Collectors.joining());
+    }
+
+    private static String line(List<String> cells) {
+        return cells.stream().map(TidyCsv::quoted).collect(Collectors.joining(",", "", "\n"));
+    }
+
+    private static String quoted(String cell) {
+        String flat = cell.replaceAll("\\R", " ");
+        return flat.matches("[^\",]*") ? flat : '"' + flat.replace("\"", "\"\"") + '"';
+    }
+
+    private static List<String> cells(String line) {
+        var cells = new ArrayList<String>();
+        var cell = new StringBuilder();
+        boolean inQuotes = false;
+        for (int i = 0; i < line.length(); i++) {
+            char c = line.charAt(i);
+            if (c == '"') {
+                boolean doubled = inQuotes && i + 1 < line.length() && line.charAt(i + 1) == '"';
+                if (doubled) cell.append(line.charAt(++i));
+                else inQuotes = !inQuotes;
+            } else if (c == ',' && !inQuotes) {
+                cells.add(cell.toString());
+                cell.setLength(0);
+            } else {
+                cell.append(c);
+            }
+        }
+        cells.add(cell.toString());
+        return cells;
+    }
+}

@@ -1,0 +1,48 @@
+package cs336.bench;
+
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
+
+/**
+ * The process of one case. Reads the case, answers with its samples as they come, and at the end with how it ended.
+ *
+ * <p>Not for people: {@link Sweep} starts it.
+ */
+final class Worker {
+    static final Gson JSON =
+            new GsonBuilder().serializeSpecialFloatingPointValues().create();
+
+    private Worker() {}
+
+    /**
+     * One line of the worker's answer.
+     *
+     * @param samples a metric's samples, or null in the last answer
+     * @param status how the case ended, or null before the last answer
+     * @param reason why it is not ok
+     */
+    record Answer(Samples samples, Status status, String reason) {}
+
+    public static void main(String[] args) throws Exception {
+        var parent = new FreshJvm.Child();
+        Answer last;
+        try {
+            Case c = JSON.fromJson(parent.input(), Case.class);
+            var workload = (Workload)
+                    Class.forName(c.workload()).getDeclaredConstructor().newInstance();
+            workload.run(c, samples -> parent.answer(JSON.toJson(new Answer(samples, null, null))));
+            last = new Answer(null, Status.OK, "");
+        } catch (Throwable t) {
+            t.printStackTrace();
+            last = new Answer(null, Status.of(t), reason(t));
+        }
+        parent.answer(JSON.toJson(last));
+        parent.end(0);
+    }
+
+    /** The first line of the message, after the exception's name where that says more. */
+    private static String reason(Throwable t) {
+        String message = String.valueOf(t.getMessage()).lines().findFirst().orElse("");
+        return t.getClass() == RuntimeException.class ? message : t.getClass().getSimpleName() + ": " + message;
+    }
+}

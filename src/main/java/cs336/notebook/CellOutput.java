@@ -1,0 +1,188 @@
+package cs336.notebook;
+
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Deque;
+import java.util.function.Consumer;
+
+/**
+ * Carries what a cell prints and displays to its front end, in order, while the cell runs.
+ *
+ * <p>Delivery happens on a thread of its own: many small prints become one message, and a cell that is stopped in the
+ * middle of a loop of prints is never stopped in the middle of a message.
+ */
+final class CellOutput {
+    private static final long BATCH_MS = 40;
+    private static final int MOST_PENDING_CHARS = 1 << 20;
+
+    private final FrontEnd frontEnd;
+    private final Deque<Consumer<FrontEnd>> pending = new ArrayDeque<>();
+    private int pendingChars;
+    private int draining;
+    private boolean delivering;
+
+    CellOutput(FrontEnd frontEnd) {
+        this.frontEnd = frontEnd;
+        Thread carrier = new Thread(this::carry, "cell output");
+        carrier.setDaemon(true);
+        carrier.start();
+    }
+
+    /** From here to its {@code close}, {@code System.out} and {@code System.err} belong to the cell. */
+    Redirection redirect() {
+        return new Redirection();
+    }
+
+    final class Redirection {
+        private final PrintStream out = System.out;
+        private final PrintStream err = System.err;
+
+        private Redirection() {
+            System.setOut(new PrintStream(new Utf8(FrontEnd.Stream.STDOUT), true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(new Utf8(FrontEnd.Stream.STDERR), true, StandardCharsets.UTF_8));
+        }
+
+        void close() {
+            System.out.flush();
+            System.err.flush();
+            System.setOut(out);
+            System.setErr(err);
+            drain();
+        }
+    }
+
+    void display(DisplayData data) {
+        put(to -> to.display(data));
+    }
+
+    void updateDisplay(String id, DisplayData data) {
+        put(to -> to.updateDisplay(id, data));
+    }
+
+    private synchronized void put(Consumer<FrontEnd> item) {
+        pending.add(item);
+        notifyAll();
+    }
+
+    private synchronized void print(FrontEnd.Stream stream, String text) {
+        while (pendingChars > MOST_PENDING_CHARS) {
+            try {
+                wait();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                break;
+            }
+        }
+        pendingChars += text.length();
+        if (!(pending.peekLast() instanceof Text last && last.stream == stream)) {
+            pending.add(new Text(stream, new StringBuilder()));
+        }
+        ((Text) pending.getLast()).text.append(text);
+        notifyAll();
+    }
+
+    private record Text(FrontEnd.Stream stream, StringBuilder text) implements Consumer<FrontEnd> {
+        @Override
+        public void accept(FrontEnd to) {
+            to.print(stream, text.toString());
+        }
+    }
+
+    /** Waits until everything put so far has been delivered. */
+    synchronized void drain() {
+        draining++;
+        notifyAll();
+        boolean interrupted = false;
+        while (delivering || !pending.isEmpty()) {
+            try {
+                wait();
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        draining--;
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void carry() {
+        try {
+            while (true) {
+                for (Consumer<FrontEnd> item : take()) {
+                    try {
+                        item.accept(frontEnd);
+                    } catch (RuntimeException e) {
+                        // The front end went away; the cell need not.
+                    }
+                }
+                synchronized (this) {
+                    delivering = false;
+                    notifyAll();
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private synchronized Deque<Consumer<FrontEnd>> take() throws InterruptedException {
+        while (pending.isEmpty()) {
+            wait();
+        }
+        long limit = System.nanoTime() + BATCH_MS * 1_000_000;
+        for (long left = BATCH_MS; draining == 0 && left > 0; left = (limit - System.nanoTime()) / 1_000_000) {
+            wait(left);
+        }
+        Deque<Consumer<FrontEnd>> taken = new ArrayDeque<>(pending);
+        pending.clear();
+        pendingChars = 0;
+        delivering = true;
+        notifyAll();
+        return taken;
+    }
+
+    /** Turns bytes into text, keeping back the first bytes of a character whose last ones are still to come. */
+    private final class Utf8 extends OutputStream {
+        private final FrontEnd.Stream stream;
+        private byte[] begun = {};
+
+        private Utf8(FrontEnd.Stream stream) {
+            this.stream = stream;
+        }
+
+        @Override
+        public synchronized void write(int b) {
+            write(new byte[] {(byte) b}, 0, 1);
+        }
+
+        @Override
+        public synchronized void write(byte[] bytes, int offset, int length) {
+            byte[] all = Arrays.copyOf(begun, begun.length + length);
+            System.arraycopy(bytes, offset, all, begun.length, length);
+            int whole = wholeCharacters(all);
+            begun = Arrays.copyOfRange(all, whole, all.length);
+            if (whole > 0) {
+                print(stream, new String(all, 0, whole, StandardCharsets.UTF_8));
+            }
+        }
+
+        private static int wholeCharacters(byte[] utf8) {
+            for (int back = 1; back <= Math.min(3, utf8.length); back++) {
+                int lead = utf8[utf8.length - back] & 0xFF;
+                int needs = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+                if (needs > back) {
+                    return utf8.length - back;
+                }
+                if (lead < 0x80 || lead >= 0xC0) {
+                    break;
+                }
+            }
+            return utf8.length;
+        }
+    }
+}

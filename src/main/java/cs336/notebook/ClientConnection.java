@@ -1,0 +1,97 @@
+package cs336.notebook;
+
+import io.github.spencerpark.jupyter.channels.JupyterConnection;
+import io.github.spencerpark.jupyter.channels.ShellChannel;
+import io.github.spencerpark.jupyter.channels.ShellHandler;
+import io.github.spencerpark.jupyter.channels.ShellReplyEnvironment;
+import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
+import io.github.spencerpark.jupyter.messages.ContentType;
+import io.github.spencerpark.jupyter.messages.Message;
+import io.github.spencerpark.jupyter.messages.MessageContext;
+import io.github.spencerpark.jupyter.messages.MessageType;
+import io.github.spencerpark.jupyter.messages.publish.PublishError;
+import io.github.spencerpark.jupyter.messages.reply.ErrorReply;
+import io.github.spencerpark.jupyter.messages.request.ExecuteRequest;
+import java.security.GeneralSecurityException;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+
+/**
+ * Where Jupyter's protocol asks for more than the base kernel does: errors keep their names, and cells that were queued
+ * behind a failing one are not run.
+ */
+final class ClientConnection extends JupyterConnection {
+    private CellException failure;
+    private Instant queuedUntil = Instant.MIN;
+
+    ClientConnection(KernelConnectionProperties properties) throws GeneralSecurityException {
+        super(properties);
+    }
+
+    /** Makes {@code kernel} answer this connection's requests. */
+    void serve(JavaKernel kernel) {
+        kernel.becomeHandlerForConnection(this);
+        ShellHandler<ExecuteRequest> run = getHandler(MessageType.EXECUTE_REQUEST);
+        setHandler(MessageType.EXECUTE_REQUEST, (environment, request) -> {
+            // Times of the client are compared with each other only: its clock may differ from ours.
+            Instant sent = sent(request);
+            if (request.getContent().shouldStopOnError() && !sent.isAfter(queuedUntil)) {
+                environment.setBusyDeferIdle();
+                environment.defer().reply(new Aborted());
+                return;
+            }
+            long start = System.nanoTime();
+            failure = null;
+            run.handle(environment, request);
+            if (failure != null) {
+                queuedUntil = sent.plus(Duration.ofNanos(System.nanoTime() - start));
+            }
+        });
+    }
+
+    private static Instant sent(Message<?> message) {
+        return OffsetDateTime.parse(message.getHeader().getTimestamp().getDateString())
+                .toInstant();
+    }
+
+    /** What the cell being run has failed with. */
+    void failed(CellException failure) {
+        this.failure = failure;
+    }
+
+    @Override
+    public ShellReplyEnvironment prepareReplyEnv(ShellChannel shell, MessageContext context) {
+        return new ShellReplyEnvironment(shell, stdin, iopub, context) {
+            @Override
+            public <T extends ContentType<T>> void publish(T content) {
+                if (content instanceof PublishError error && failure != null) {
+                    super.publish(new PublishError(failure.name(), failure.getMessage(), error.getStacktrace()));
+                } else {
+                    super.publish(content);
+                }
+            }
+
+            @Override
+            public void replyError(MessageType<?> type, ErrorReply error) {
+                super.replyError(
+                        type,
+                        failure == null
+                                ? error
+                                : new ErrorReply(failure.name(), failure.getMessage(), failure.report()));
+            }
+        };
+    }
+
+    /** The reply to a request that was not carried out. */
+    private static final class Aborted implements ContentType<Aborted> {
+        @SuppressWarnings("unused") // written to the message
+        private final String status = "aborted";
+
+        @Override
+        @SuppressWarnings("unchecked")
+        public MessageType<Aborted> getType() {
+            return (MessageType<Aborted>) (MessageType<?>) MessageType.EXECUTE_REPLY;
+        }
+    }
+}

@@ -1,0 +1,379 @@
+package cs336.notebook;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import jdk.jshell.DeclarationSnippet;
+import jdk.jshell.Diag;
+import jdk.jshell.EvalException;
+import jdk.jshell.JShell;
+import jdk.jshell.JShellException;
+import jdk.jshell.Snippet;
+import jdk.jshell.SnippetEvent;
+import jdk.jshell.SourceCodeAnalysis;
+import jdk.jshell.SourceCodeAnalysis.Completeness;
+import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
+import jdk.jshell.UnresolvedReferenceException;
+import jdk.jshell.execution.DirectExecutionControl;
+import jdk.jshell.spi.ExecutionControl;
+import jdk.jshell.spi.ExecutionControlProvider;
+import jdk.jshell.spi.ExecutionEnv;
+
+/**
+ * Evaluates the cells of one notebook in this virtual machine, on the class path it was started with, so that values are
+ * the objects themselves and native libraries load once.
+ *
+ * <p>One cell at a time, on the thread that calls {@link #eval}; {@link #interrupt} is for another thread.
+ */
+public final class Evaluator implements AutoCloseable {
+    private static final Pattern BLANK_OR_COMMENT =
+            Pattern.compile("(?:\\s+|//[^\\n]*(?:\\n|$)|/\\*.*?\\*/)*+", Pattern.DOTALL);
+    private static final int MOST_FRAMES = 12;
+
+    private final CellControl control = new CellControl();
+    private final JShell shell;
+    private final SourceCodeAnalysis analysis;
+    private final Map<String, Origin> originOfSnippet = new HashMap<>();
+    private volatile boolean interrupted;
+
+    /** Where a snippet stands: which cell, and on which line of it, from 1. */
+    private record Origin(int cell, int line) {}
+
+    /** A piece of a cell that JShell takes at once, and where in the cell it starts. */
+    private record Part(String source, int offset, Completeness completeness) {}
+
+    /** An evaluator with nothing declared yet. */
+    public Evaluator(Imports imports) {
+        shell = JShell.builder()
+                .executionEngine(new InThisMachine(control), Map.of())
+                .build();
+        analysis = shell.sourceCodeAnalysis();
+        for (String statement : imports.statements()) {
+            if (shell.eval(statement).get(0).status() != Snippet.Status.VALID) {
+                throw new IllegalStateException("not a valid import in Imports: " + statement);
+            }
+        }
+    }
+
+    private record InThisMachine(DirectExecutionControl control) implements ExecutionControlProvider {
+        @Override
+        public String name() {
+            return "in-this-machine";
+        }
+
+        @Override
+        public ExecutionControl generate(ExecutionEnv env, Map<String, String> parameters) {
+            return control;
+        }
+    }
+
+    /**
+     * Runs a cell.
+     *
+     * @param cell Java source: statements, declarations, imports, expressions
+     * @param number the cell's execution count, by which later errors refer to it
+     * @return the value of the last expression; null when the cell ends in a declaration, an assignment or a statement
+     *     (a semicolon makes an expression a statement), or when that value is null
+     * @throws CellException if the cell does not compile, throws, or is interrupted
+     */
+    public Object eval(String cell, int number) throws CellException {
+        interrupted = false;
+        List<Part> parts = split(cell);
+        refuseSyntaxErrors(cell, number, parts);
+        List<Snippet> declared = new ArrayList<>();
+        Object last = null;
+        for (Part part : parts) {
+            if (interrupted) {
+                throw new CellException.Interrupted(lineAt(cell, part.offset), List.of());
+            }
+            last = null; // not held while the next part runs
+            last = run(cell, number, part, declared);
+        }
+        refuseUnresolved(cell, number, declared);
+        return last;
+    }
+
+    /** Ends the cell that is being evaluated on another thread; without one, nothing happens. */
+    public void interrupt() {
+        interrupted = true;
+        control.interrupt();
+    }
+
+    private List<Part> split(String cell) {
+        List<Part> parts = new ArrayList<>();
+        int offset = 0;
+        while (offset < cell.length()) {
+            offset = afterBlanks(cell, offset);
+            String rest = cell.substring(offset);
+            if (rest.isEmpty()) {
+                break;
+            }
+            CompletionInfo info = analysis.analyzeCompletion(rest);
+            if (info.completeness() == Completeness.EMPTY) {
+                break;
+            }
+            boolean whole = !info.completeness().isComplete() || info.source() == null;
+            parts.add(new Part(whole ? rest : info.source(), offset, info.completeness()));
+            if (whole || info.remaining().isEmpty()) {
+                break;
+            }
+            offset = cell.length() - info.remaining().length();
+        }
+        return parts;
+    }
+
+    private static int afterBlanks(String cell, int offset) {
+        Matcher blank = BLANK_OR_COMMENT.matcher(cell).region(offset, cell.length());
+        return blank.lookingAt() ? blank.end() : offset;
+    }
+
+    /** A cell with a typing error in its last line should say so before its first line has run. */
+    private void refuseSyntaxErrors(String cell, int number, List<Part> parts) throws CellException {
+        if (parts.isEmpty()) {
+            return;
+        }
+        Part last = parts.get(parts.size() - 1);
+        boolean doubtful = switch (last.completeness) {
+            case UNKNOWN, DEFINITELY_INCOMPLETE -> true;
+            case COMPLETE, COMPLETE_WITH_SEMI, CONSIDERED_INCOMPLETE, EMPTY -> false;
+        };
+        if (doubtful
+                && analysis.sourceToSnippets(last.source).stream().anyMatch(s -> s.kind() == Snippet.Kind.ERRONEOUS)) {
+            for (SnippetEvent event : shell.eval(last.source)) {
+                if (event.status() == Snippet.Status.REJECTED) {
+                    throw rejected(cell, number, last, event.snippet());
+                }
+            }
+        }
+    }
+
+    private Object run(String cell, int number, Part part, List<Snippet> declared) throws CellException {
+        Object value = null;
+        int line = lineAt(cell, part.offset);
+        for (SnippetEvent event : shell.eval(part.source)) {
+            Snippet snippet = event.snippet();
+            if (event.causeSnippet() != null) {
+                continue;
+            }
+            originOfSnippet.put(snippet.id(), new Origin(number, line));
+            if (event.status() == Snippet.Status.REJECTED) {
+                throw rejected(cell, number, part, snippet);
+            }
+            if (event.exception() != null) {
+                throw thrown(cell, number, event.exception());
+            }
+            if (snippet instanceof DeclarationSnippet) {
+                declared.add(snippet);
+            }
+            value = control.takeValue();
+            if (snippet.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND) {
+                shell.drop(snippet);
+                declared.remove(snippet);
+            }
+            if (!shows(snippet) || endsAsStatement(part.source)) {
+                value = null;
+            }
+        }
+        return value;
+    }
+
+    private static boolean shows(Snippet snippet) {
+        return switch (snippet.subKind()) {
+            case TEMP_VAR_EXPRESSION_SUBKIND, VAR_VALUE_SUBKIND, OTHER_EXPRESSION_SUBKIND -> true;
+            default -> false;
+        };
+    }
+
+    /** An operator put behind {@code x} continues it, behind {@code x;} it does not: comments and strings cannot mislead. */
+    private boolean endsAsStatement(String source) {
+        return analysis.analyzeCompletion(source + "\n+").completeness().isComplete();
+    }
+
+    private CellException rejected(String cell, int number, Part part, Snippet snippet) {
+        List<Diag> errors = shell.diagnostics(snippet).filter(Diag::isError).toList();
+        if (errors.isEmpty()) {
+            int line = lineAt(cell, part.offset);
+            return compilationFailed(number, line, "not valid Java", List.of(lineOf(cell, line)));
+        }
+        Diag error = errors.get(0);
+        int position = (int) Math.max(0, Math.min(error.getStartPosition(), part.source.length()));
+        int end = (int) Math.max(position, Math.min(error.getEndPosition(), part.source.length()));
+        int line = lineAt(cell, part.offset + position);
+        List<String> message =
+                new ArrayList<>(error.getMessage(Locale.ENGLISH).lines().toList());
+        String headline = message.remove(0);
+        List<String> details = new ArrayList<>();
+        for (String more : message) {
+            // JShell's location is the class it has made around the snippet.
+            if (!more.strip().startsWith("location:")) {
+                details.add("  " + more.strip().replaceAll("\\s+", " "));
+            }
+        }
+        String code = lineOf(cell, line);
+        int column = columnAt(cell, part.offset + position);
+        details.add("    " + code);
+        int width = Math.max(1, Math.min(end - position, code.length() - column));
+        details.add("    " + code.substring(0, Math.min(column, code.length())).replaceAll("[^\\t]", " ")
+                + "^".repeat(width));
+        return compilationFailed(number, line, headline, details);
+    }
+
+    private void refuseUnresolved(String cell, int number, List<Snippet> declared) throws CellException {
+        for (Snippet snippet : declared) {
+            Snippet.Status status = shell.status(snippet);
+            if (status != Snippet.Status.RECOVERABLE_DEFINED && status != Snippet.Status.RECOVERABLE_NOT_DEFINED) {
+                continue;
+            }
+            int from = originOfSnippet.get(snippet.id()).line;
+            List<String> missing =
+                    shell.unresolvedDependencies((DeclarationSnippet) snippet).toList();
+            List<String> errors = missing.isEmpty()
+                    ? shell.diagnostics(snippet)
+                            .map(d -> d.getMessage(Locale.ENGLISH)
+                                    .lines()
+                                    .findFirst()
+                                    .orElse(""))
+                            .toList()
+                    : missing.stream()
+                            .map(name -> "cannot find symbol: " + name)
+                            .toList();
+            int line = missing.isEmpty() ? from : lineNaming(cell, from, missing.get(0));
+            throw compilationFailed(
+                    number,
+                    line,
+                    errors.isEmpty() ? "not valid Java" : errors.get(0),
+                    List.of("    " + lineOf(cell, line)));
+        }
+    }
+
+    /** The first line from {@code from} on with the name of a {@code missing} thing, such as "method area(int)". */
+    private static int lineNaming(String cell, int from, String missing) {
+        String name = missing.replaceAll("^\\w+ |\\(.*", "");
+        Pattern word = Pattern.compile("\\b" + Pattern.quote(name) + "\\b");
+        List<String> lines = cell.lines().toList();
+        for (int line = from; line <= lines.size(); line++) {
+            if (word.matcher(lines.get(line - 1)).find()) {
+                return line;
+            }
+        }
+        return from;
+    }
+
+    private static CellException compilationFailed(int number, int line, String headline, List<String> details) {
+        List<String> report = new ArrayList<>();
+        report.add("cell [" + number + "], line " + line + ": " + headline);
+        report.addAll(details);
+        return new CellException.CompilationFailed("line " + line + ": " + headline, line, report);
+    }
+
+    private CellException thrown(String cell, int number, JShellException exception) {
+        if (exception instanceof UnresolvedReferenceException unresolved) {
+            List<Snippet> culprit = List.of(unresolved.getSnippet());
+            try {
+                refuseUnresolved(cell, number, culprit);
+            } catch (CellException e) {
+                return e;
+            }
+        }
+        int line = 0;
+        for (StackTraceElement frame : exception.getStackTrace()) {
+            Origin origin = originOf(frame);
+            if (origin != null && origin.cell == number) {
+                line = origin.line + frame.getLineNumber() - 1;
+                break;
+            }
+        }
+        if (interrupted) {
+            List<String> report = new ArrayList<>();
+            report.add("interrupted");
+            frames(exception).stream().filter(frame -> frame.contains("cell [")).forEach(report::add);
+            return new CellException.Interrupted(line, report);
+        }
+        List<String> report = new ArrayList<>();
+        for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
+            report.add((cause == exception ? "" : "caused by ") + describe(cause));
+            report.addAll(frames(cause));
+        }
+        String message = exception.getMessage() == null ? "" : exception.getMessage();
+        return new CellException.ExceptionThrown(className(exception), message, line, report);
+    }
+
+    private static String className(Throwable exception) {
+        return exception instanceof EvalException thrown
+                ? thrown.getExceptionClassName()
+                : exception.getClass().getName();
+    }
+
+    private static String describe(Throwable exception) {
+        String name = className(exception).replaceFirst("^REPL\\.\\$JShell\\$\\w+\\$", "");
+        return exception.getMessage() == null ? name : name + ": " + exception.getMessage();
+    }
+
+    /** Down to the cell that was run; what lies below it belongs to JShell and the kernel. */
+    private List<String> frames(Throwable exception) {
+        List<String> frames = new ArrayList<>();
+        int keep = 0;
+        for (StackTraceElement frame : exception.getStackTrace()) {
+            Origin origin = originOf(frame);
+            if (origin == null) {
+                frames.add("    at " + frame);
+            } else {
+                String where = "cell [" + origin.cell + "], line " + (origin.line + frame.getLineNumber() - 1);
+                String method = frame.getMethodName().startsWith("lambda$") ? "a lambda" : frame.getMethodName();
+                String name = frame.getClassName().isEmpty() ? method : frame.getClassName() + "." + method;
+                frames.add("    at " + (name.isEmpty() ? where : name + " (" + where + ")"));
+                keep = frames.size();
+            }
+        }
+        List<String> own = keep == 0 ? frames : frames.subList(0, keep);
+        if (own.size() <= MOST_FRAMES) {
+            return own;
+        }
+        int half = MOST_FRAMES / 2;
+        List<String> shortened = new ArrayList<>(own.subList(0, half));
+        shortened.add("    … " + (own.size() - 2 * half) + " more");
+        shortened.addAll(own.subList(own.size() - half, own.size()));
+        return shortened;
+    }
+
+    private Origin originOf(StackTraceElement frame) {
+        String file = frame.getFileName();
+        return file != null && file.startsWith("#") ? originOfSnippet.get(file.substring(1)) : null;
+    }
+
+    private static int lineAt(String cell, int offset) {
+        return 1
+                + (int) cell.substring(0, Math.min(offset, cell.length()))
+                        .chars()
+                        .filter(c -> c == '\n')
+                        .count();
+    }
+
+    private static int columnAt(String cell, int offset) {
+        return offset - 1 - cell.lastIndexOf('\n', offset - 1);
+    }
+
+    private static String lineOf(String cell, int line) {
+        return cell.lines().skip(line - 1L).findFirst().orElse("");
+    }
+
+    /** What is known about the shell's own names, for completion and inspection. */
+    SourceCodeAnalysis analysis() {
+        return analysis;
+    }
+
+    /** Adds a jar or a folder of classes to what cells can name. */
+    public void addToClasspath(String path) {
+        shell.addToClasspath(path);
+    }
+
+    /** Ends the shell; values that only its variables held become unreachable. */
+    @Override
+    public void close() {
+        shell.close();
+    }
+}

@@ -1,0 +1,19 @@
+package cs336.notebook;
+
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+
+/** Where the output of a running cell goes: a Jupyter client, or a notebook file being executed. */
+interface FrontEnd {
+    /** The two streams a cell prints to, under the names that Jupyter gives them. */
+    enum Stream {
+        STDOUT,
+        STDERR
+    }
+
+    void print(Stream stream, String text);
+
+    void display(DisplayData data);
+
+    /** Replaces what was displayed under {@code id}. */
+    void updateDisplay(String id, DisplayData data);
+}

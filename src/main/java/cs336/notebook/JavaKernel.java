@@ -1,0 +1,189 @@
+package cs336.notebook;
+
+import io.github.spencerpark.jupyter.kernel.BaseKernel;
+import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
+import io.github.spencerpark.jupyter.kernel.LanguageInfo;
+import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Consumer;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/**
+ * A Jupyter kernel for Java.
+ *
+ * <p>Started by Jupyter with the connection file as its only argument; see {@code jupyter/kernels/java/kernel.json}.
+ */
+public final class JavaKernel extends BaseKernel {
+    private static volatile JavaKernel current;
+
+    private final Evaluator evaluator;
+    private final CellOutput output;
+    private final CodeInsight insight;
+    private Consumer<CellException> onFailure = failure -> {};
+
+    /** A kernel whose cells can name everything in {@link Imports#GENEROUS}. */
+    public JavaKernel() {
+        this(Imports.GENEROUS, null);
+    }
+
+    /** @param frontEnd where output goes; null for the Jupyter client that this kernel is connected to */
+    JavaKernel(Imports imports, FrontEnd frontEnd) {
+        evaluator = new Evaluator(imports);
+        output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
+        insight = new CodeInsight(evaluator.analysis());
+        setShouldReplaceStdStreams(false);
+        Renderers.registerIn(getRenderer());
+    }
+
+    /** The kernel that runs the calling cell. */
+    static JavaKernel current() {
+        JavaKernel kernel = current;
+        if (kernel == null) {
+            throw new IllegalStateException("no notebook is running: display and render work in notebook cells only");
+        }
+        return kernel;
+    }
+
+    /** Connects to Jupyter and serves it until it says to stop. */
+    public static void main(String[] args) throws Exception {
+        if (args.length != 1 || !Files.isRegularFile(Path.of(args[0]))) {
+            System.err.println(
+                    "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/java)");
+            System.exit(2);
+        }
+        // The base kernel logs every message and loop.
+        Logger.getLogger("").setLevel(Level.WARNING);
+        ClientConnection connection =
+                new ClientConnection(KernelConnectionProperties.parse(Files.readString(Path.of(args[0]))));
+        JavaKernel kernel = new JavaKernel();
+        kernel.onFailure = connection::failed;
+        connection.serve(kernel);
+        connection.connect();
+        connection.waitUntilClose();
+        // Threads that cells have started must not keep the kernel alive.
+        System.exit(0);
+    }
+
+    @Override
+    public DisplayData eval(String cell) throws CellException {
+        try {
+            return eval(cell, executionCount.get() - 1);
+        } catch (CellException e) {
+            onFailure.accept(e);
+            throw e;
+        }
+    }
+
+    /** Runs a cell and renders its value; null when there is nothing to show. */
+    DisplayData eval(String cell, int number) throws CellException {
+        current = this;
+        CellOutput.Redirection redirection = output.redirect();
+        try {
+            Object value = evaluator.eval(cell, number);
+            if (value == null) {
+                return null;
+            }
+            return value instanceof DisplayData data ? data : getRenderer().render(value);
+        } catch (RuntimeException | Error e) {
+            // Rendering a value calls its toString, which may do anything; the kernel must survive it.
+            List<String> report = new ArrayList<>(List.of(e.toString()));
+            for (int i = 0; i < Math.min(6, e.getStackTrace().length); i++) {
+                report.add("    at " + e.getStackTrace()[i]);
+            }
+            String message = e.getMessage() == null ? "" : e.getMessage();
+            throw new CellException.ExceptionThrown(e.getClass().getName(), message, 0, report);
+        } finally {
+            redirection.close();
+        }
+    }
+
+    @Override
+    public void display(DisplayData data) {
+        output.display(data);
+    }
+
+    /** Replaces what was displayed under {@code id}. */
+    public void updateDisplay(String id, DisplayData data) {
+        output.updateDisplay(id, data);
+    }
+
+    /** Adds a jar or a folder of classes to what cells can name. */
+    public void addToClasspath(String path) {
+        evaluator.addToClasspath(path);
+    }
+
+    @Override
+    public void interrupt() {
+        evaluator.interrupt();
+    }
+
+    @Override
+    public ReplacementOptions complete(String cell, int position) {
+        return insight.complete(cell, position);
+    }
+
+    @Override
+    public DisplayData inspect(String cell, int position, boolean extraDetail) {
+        return insight.inspect(cell, position);
+    }
+
+    @Override
+    public String isComplete(String cell) {
+        return insight.isComplete(cell);
+    }
+
+    @Override
+    public List<String> formatError(Exception e) {
+        List<String> lines = new ArrayList<>(e instanceof CellException cell ? cell.report() : List.of(e.toString()));
+        lines.set(0, errorStyler.secondary(lines.get(0)));
+        return lines;
+    }
+
+    @Override
+    public LanguageInfo getLanguageInfo() {
+        return new LanguageInfo.Builder("Java")
+                .version(Runtime.version().toString())
+                .mimetype("text/x-java-source")
+                .fileExtension(".jshell")
+                .pygments("java")
+                .codemirror("java")
+                .build();
+    }
+
+    @Override
+    public String getBanner() {
+        return "Java " + Runtime.version() + " (cs336)";
+    }
+
+    @Override
+    public void onShutdown(boolean isRestarting) {
+        interrupt();
+    }
+
+    /** Ends the shell behind this kernel. */
+    void close() {
+        evaluator.close();
+    }
+
+    private final class JupyterClient implements FrontEnd {
+        @Override
+        public void print(Stream stream, String text) {
+            (stream == Stream.STDOUT ? getIO().out : getIO().err).print(text);
+        }
+
+        @Override
+        public void display(DisplayData data) {
+            getIO().display.display(data);
+        }
+
+        @Override
+        public void updateDisplay(String id, DisplayData data) {
+            getIO().display.updateDisplay(id, data);
+        }
+    }
+}

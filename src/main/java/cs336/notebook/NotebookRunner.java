@@ -1,0 +1,150 @@
+package cs336.notebook;
+
+import com.google.gson.JsonArray;
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Executes notebooks without Jupyter: all in this virtual machine, one after the other, each with an evaluator of its own.
+ *
+ * <p>Of every notebook, an executed copy and an HTML page are written; of one that fails, as far as it came. A cell tagged
+ * {@code raises-exception} may fail.
+ */
+public final class NotebookRunner {
+    private final Imports imports;
+    private final Duration timeLimit;
+    private final Path output;
+    private final PrintWriter progress;
+
+    /**
+     * A runner.
+     *
+     * @param imports what cells can name without importing it
+     * @param timeLimit for each cell; one that takes longer is interrupted, and has failed
+     * @param output the folder to write to; made if missing
+     * @param progress gets a line for each notebook
+     */
+    public NotebookRunner(Imports imports, Duration timeLimit, Path output, PrintWriter progress) {
+        if (timeLimit.isNegative() || timeLimit.isZero()) {
+            throw new IllegalArgumentException("time limit " + timeLimit + " must be above zero");
+        }
+        this.imports = imports;
+        this.timeLimit = timeLimit;
+        this.output = output;
+        this.progress = progress;
+    }
+
+    /**
+     * Executes notebook files in this order.
+     *
+     * @throws NotebookFailure at the first cell that fails; the notebooks after it are not executed
+     * @throws IOException if a file is not a notebook, or cannot be read or written
+     */
+    public void run(List<Path> files) throws IOException, NotebookFailure {
+        Files.createDirectories(output);
+        for (Path file : files) {
+            Notebook notebook = Notebook.read(file);
+            progress.print(notebook.name() + " … ");
+            progress.flush();
+            long start = System.nanoTime();
+            try {
+                int cells = execute(notebook);
+                progress.printf(Locale.ROOT, "%d cells, %.1f s%n", cells, (System.nanoTime() - start) / 1e9);
+                progress.flush();
+            } catch (NotebookFailure failure) {
+                progress.println("failed");
+                progress.flush();
+                throw failure;
+            } finally {
+                notebook.write(output.resolve(notebook.name() + ".ipynb"));
+                Files.writeString(output.resolve(notebook.name() + ".html"), new NotebookPage(notebook).html());
+            }
+        }
+    }
+
+    private int execute(Notebook notebook) throws NotebookFailure {
+        notebook.cells().stream().filter(Notebook.Cell::isCode).forEach(cell -> cell.setResult(null, new JsonArray()));
+        RecordedOutputs outputs = new RecordedOutputs();
+        JavaKernel kernel = new JavaKernel(imports, outputs);
+        ScheduledExecutorService clock = Executors.newSingleThreadScheduledExecutor(NotebookRunner::daemon);
+        int count = 0;
+        try {
+            for (Notebook.Cell cell : notebook.cells()) {
+                if (cell.isCode() && !cell.source().isBlank()) {
+                    execute(notebook, cell, ++count, kernel, outputs, clock);
+                }
+            }
+            return count;
+        } finally {
+            clock.shutdownNow();
+            kernel.close();
+        }
+    }
+
+    private void execute(
+            Notebook notebook,
+            Notebook.Cell cell,
+            int count,
+            JavaKernel kernel,
+            RecordedOutputs outputs,
+            ScheduledExecutorService clock)
+            throws NotebookFailure {
+        AtomicBoolean late = new AtomicBoolean();
+        // Again and again: a cell can catch the first interrupt.
+        ScheduledFuture<?> alarm = clock.scheduleWithFixedDelay(
+                () -> {
+                    late.set(true);
+                    kernel.interrupt();
+                },
+                timeLimit.toMillis(),
+                1000,
+                TimeUnit.MILLISECONDS);
+        try {
+            DisplayData result = kernel.eval(cell.source(), count);
+            if (result != null) {
+                outputs.result(result, count);
+            }
+            if (late.get()) {
+                throw tookTooLong(notebook, count, 0, List.of());
+            }
+        } catch (CellException error) {
+            outputs.error(error);
+            if (late.get()) {
+                throw tookTooLong(notebook, count, error.line(), error.report());
+            }
+            if (!cell.mayFail()) {
+                throw new NotebookFailure(
+                        notebook.name(), count, error.line(), error.report().get(0), error.report());
+            }
+        } finally {
+            alarm.cancel(false);
+            cell.setResult(count, outputs.take());
+        }
+    }
+
+    private NotebookFailure tookTooLong(Notebook notebook, int count, int line, List<String> report) {
+        return new NotebookFailure(notebook.name(), count, line, "took longer than " + seconds(timeLimit), report);
+    }
+
+    private static String seconds(Duration duration) {
+        return (duration.toMillis() % 1000 == 0 ? String.valueOf(duration.toSeconds()) : duration.toMillis() / 1e3 + "")
+                + " s";
+    }
+
+    private static Thread daemon(Runnable task) {
+        Thread thread = new Thread(task, "cell time limit");
+        thread.setDaemon(true);
+        return thread;
+    }
+}

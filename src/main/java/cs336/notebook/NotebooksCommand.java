@@ -1,0 +1,109 @@
+package cs336.notebook;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** {@code cs336 notebooks}: executes notebooks without Jupyter. */
+@Command(
+        name = "notebooks",
+        mixinStandardHelpOptions = true,
+        description = "Executes notebooks and writes a copy with outputs and an HTML page of each.",
+        footer = {
+            "",
+            "Examples:",
+            "  cs336 notebooks                       all notebooks in notebooks/",
+            "  cs336 notebooks 01-benchmarking       one of them",
+            "  cs336 notebooks my/own.ipynb --time-limit 600"
+        })
+public final class NotebooksCommand implements Callable<Integer> {
+    private static final Path FOLDER = Path.of("notebooks");
+
+    @Parameters(
+            paramLabel = "NAME",
+            arity = "0..*",
+            description = "Names in notebooks/, or notebook files. Default: all.")
+    private List<String> names = new ArrayList<>();
+
+    @Option(
+            names = "--time-limit",
+            paramLabel = "SECONDS",
+            defaultValue = "120",
+            description = "Interrupt a cell that takes longer. Default: ${DEFAULT-VALUE}.")
+    private long timeLimit;
+
+    @Option(
+            names = "--output",
+            paramLabel = "FOLDER",
+            defaultValue = "target/notebooks",
+            description = "Where copies and pages go. Default: ${DEFAULT-VALUE}.")
+    private Path output;
+
+    @Option(
+            names = "--portable",
+            description = "Import only what IJava imports too, to see that the notebooks import the rest themselves.")
+    private boolean portable;
+
+    @Spec
+    private CommandSpec spec;
+
+    @Override
+    public Integer call() throws IOException {
+        if (timeLimit < 1) {
+            throw new ParameterException(
+                    spec.commandLine(), "--time-limit is " + timeLimit + "; it must be 1 or more seconds");
+        }
+        List<Path> files = files();
+        PrintWriter progress = spec.commandLine().getOut();
+        Imports imports = portable ? Imports.PORTABLE : Imports.GENEROUS;
+        try {
+            new NotebookRunner(imports, Duration.ofSeconds(timeLimit), output, progress).run(files);
+            progress.println("pages and executed copies: " + output);
+            progress.flush();
+            return 0;
+        } catch (NotebookFailure failure) {
+            PrintWriter errors = spec.commandLine().getErr();
+            errors.println(failure.getMessage());
+            failure.report().stream().skip(1).forEach(errors::println);
+            errors.flush();
+            return 1;
+        }
+    }
+
+    private List<Path> files() throws IOException {
+        List<Path> all = Notebook.in(FOLDER);
+        if (names.isEmpty()) {
+            if (all.isEmpty()) {
+                throw new ParameterException(spec.commandLine(), "no notebooks in " + FOLDER.toAbsolutePath());
+            }
+            return all;
+        }
+        List<Path> files = new ArrayList<>();
+        for (String name : names) {
+            Path file = Path.of(name);
+            Path inFolder = FOLDER.resolve(name.endsWith(".ipynb") ? name : name + ".ipynb");
+            if (!Files.isRegularFile(file) && !Files.isRegularFile(inFolder)) {
+                String known = all.stream()
+                        .map(path -> path.getFileName().toString().replaceFirst("\\.ipynb$", ""))
+                        .collect(Collectors.joining(", "));
+                throw new ParameterException(
+                        spec.commandLine(),
+                        "no notebook \"" + name + "\"; there " + (known.isEmpty() ? "are none" : "are " + known));
+            }
+            files.add(Files.isRegularFile(file) ? file : inFolder);
+        }
+        return files;
+    }
+}

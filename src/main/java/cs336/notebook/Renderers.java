@@ -1,0 +1,65 @@
+package cs336.notebook;
+
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import io.github.spencerpark.jupyter.kernel.display.RenderContext;
+import io.github.spencerpark.jupyter.kernel.display.Renderer;
+import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
+import java.awt.image.RenderedImage;
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
+import java.util.WeakHashMap;
+import org.bytedeco.pytorch.Tensor;
+import org.knowm.xchart.internal.chartpart.Chart;
+import tech.tablesaw.api.Table;
+
+/** How values look in a notebook. One line a type, in {@link #registerIn}; anything else shows its {@code toString}. */
+public final class Renderers {
+    private static final Set<Renderer> DONE =
+            Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
+
+    private Renderers() {}
+
+    /**
+     * Teaches a kernel the looks of this project's values. Our kernel has learnt them; on IJava, a notebook's first cell
+     * calls {@code Renderers.registerIn(getKernelInstance().getRenderer())}. A second call changes nothing.
+     */
+    public static void registerIn(Renderer renderer) {
+        if (!DONE.add(renderer)) {
+            return;
+        }
+        MIMEType text = MIMEType.TEXT_PLAIN;
+        renderer.createRegistration(Object.class)
+                .preferring(text)
+                .register((value, to) -> put(to, text, PlainText.of(value)));
+        renderer.createRegistration(Tensor.class)
+                .preferring(text)
+                .register((tensor, to) -> put(to, text, TensorSummary.of(tensor)));
+        renderer.createRegistration(Table.class)
+                .preferring(text, MIMEType.TEXT_HTML)
+                .register((table, to) -> {
+                    put(to, text, TableView.text(table));
+                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> TableView.html(table));
+                });
+        // Both: a notebook from elsewhere is not trusted with SVG, and PNG alone is blurred in print.
+        renderer.createRegistration(Chart.class)
+                .preferring(MIMEType.IMAGE_SVG, MIMEType.IMAGE_PNG)
+                .register((chart, to) -> {
+                    ChartImage image = new ChartImage(chart);
+                    put(to, text, image.toString());
+                    to.renderIfRequested(MIMEType.IMAGE_SVG, image::svg);
+                    to.renderIfRequested(MIMEType.IMAGE_PNG, (type, data) -> putPng(data, image));
+                });
+        renderer.createRegistration(RenderedImage.class)
+                .preferring(MIMEType.IMAGE_PNG)
+                .register((image, to) -> to.renderIfRequested(MIMEType.IMAGE_PNG, () -> ChartImage.base64Png(image)));
+    }
+
+    private static void put(RenderContext to, MIMEType type, String content) {
+        to.getOutputContainer().putData(type, content);
+    }
+
+    private static void putPng(DisplayData data, ChartImage image) {
+        data.putData(MIMEType.IMAGE_PNG, image.png(), Map.of("width", image.width(), "height", image.height()));
+    }
+}

@@ -1,0 +1,142 @@
+package cs336.basics;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class CheckpointTest {
+    private static final AdamW.Options OPTIONS = AdamW.Options.of(0.01);
+
+    @TempDir
+    Path folder;
+
+    private Path file;
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+        file = folder.resolve("model.safetensors");
+        Torch.seed(5);
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    private static TransformerLM model(Form form, int layers) {
+        var config = new TransformerConfig(form, 11, 6, 8, layers, 2, 12, "rmsnorm", "plain");
+        return new TransformerLM(config, Device.cpu());
+    }
+
+    private static void train(TransformerLM model, Optimizer optimizer, Batches batches, int steps) {
+        for (int i = 0; i < steps; i++) {
+            try (var step = MemoryScope.open()) {
+                Batches.Batch batch = batches.next();
+                optimizer.zeroGrad();
+                Losses.crossEntropy(model.forward(batch.inputs()), batch.targets())
+                        .backward();
+                optimizer.step();
+            }
+        }
+    }
+
+    @Test
+    void anInterruptedTrainingEndsBitForBitWhereAnUninterruptedOneDoes() throws IOException {
+        for (Form form : Form.values()) {
+            Batches batches = Batches.random(11, 2, 6, Device.cpu(), 1);
+            TransformerLM model = model(form, 2);
+            AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
+            train(model, optimizer, batches, 3);
+            Checkpoint.save(file, model.namedParameters(), optimizer, Map.of("step", "3"));
+            train(model, optimizer, batches, 3);
+
+            Batches again = Batches.random(11, 2, 6, Device.cpu(), 1);
+            TransformerLM resumed = model(form, 2);
+            AdamW resumedOptimizer = new AdamW(resumed.namedParameters(), OPTIONS);
+            Map<String, String> metadata = Checkpoint.load(file, resumed.namedParameters(), resumedOptimizer);
+            assertEquals(Map.of("step", "3"), metadata);
+            for (int i = 0; i < 3; i++) {
+                again.next();
+            }
+            train(resumed, resumedOptimizer, again, 3);
+            model.namedParameters()
+                    .forEach((name, parameter) -> assertTrue(
+                            torch.equal(parameter, resumed.namedParameters().get(name)), name));
+        }
+    }
+
+    @Test
+    void parametersLoadWithoutTheirOptimizer() throws IOException {
+        TransformerLM model = model(Form.SPRING_2025, 1);
+        AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
+        train(model, optimizer, Batches.random(11, 2, 6, Device.cpu(), 1), 1);
+        Checkpoint.save(file, model.namedParameters(), optimizer, Map.of());
+        TransformerLM loaded = model(Form.SPRING_2025, 1);
+        Checkpoint.load(file, loaded.namedParameters());
+        model.namedParameters()
+                .forEach((name, parameter) -> assertTrue(
+                        torch.equal(parameter, loaded.namedParameters().get(name)), name));
+    }
+
+    @Test
+    void whatDoesNotFitIsNamedAndChangesNothing() throws IOException {
+        Map<String, Tensor> saved = new LinkedHashMap<>();
+        saved.put("a", torch.ones(2, 3));
+        saved.put("b", torch.ones(4));
+        Checkpoint.save(file, saved, Map.of());
+
+        assertRefused(Map.of("a", torch.zeros(2, 3)), null, "has a parameter b, which is not among");
+        assertRefused(parameters(torch.zeros(2, 3), torch.zeros(4), "c"), null, "has no parameter c");
+        assertRefused(
+                parameters(torch.zeros(3, 2), torch.zeros(4), null),
+                null,
+                "has a as fp32[2, 3]; here it is fp32[3, 2]");
+        assertRefused(
+                parameters(torch.zeros(2, 3).to(torch.ScalarType.Double), torch.zeros(4), null),
+                null,
+                "has a as fp32[2, 3]; here it is fp64[2, 3]");
+        Map<String, Tensor> fitting = parameters(torch.zeros(2, 3), torch.zeros(4), null);
+        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of no optimizer; asked for was AdamW");
+        Checkpoint.save(file, saved, new Sgd(saved, 0.1, 0.9), Map.of());
+        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of the optimizer Sgd; asked for was AdamW");
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Checkpoint.save(file, saved, new Sgd(saved, 0.1, 0.9), Map.of("optimizer", "mine")));
+        assertThrows(IOException.class, () -> Checkpoint.load(folder.resolve("none"), fitting));
+        Files.writeString(file, "no checkpoint at all");
+        assertThrows(IOException.class, () -> Checkpoint.load(file, fitting));
+    }
+
+    private static Map<String, Tensor> parameters(Tensor a, Tensor b, String more) {
+        Map<String, Tensor> parameters = new LinkedHashMap<>();
+        parameters.put("a", a);
+        parameters.put("b", b);
+        if (more != null) {
+            parameters.put(more, torch.zeros(1));
+        }
+        return parameters;
+    }
+
+    private void assertRefused(Map<String, Tensor> parameters, Optimizer optimizer, String message) {
+        var error = assertThrows(IllegalArgumentException.class, () -> Checkpoint.load(file, parameters, optimizer));
+        assertTrue(error.getMessage().startsWith(file + " " + message), error.getMessage());
+        parameters.values().forEach(tensor -> assertEquals(0, tensor.abs().sum().item_double()));
+    }
+}

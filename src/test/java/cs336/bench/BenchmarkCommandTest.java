@@ -1,0 +1,122 @@
+package cs336.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.Device;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine;
+import tech.tablesaw.api.Table;
+
+class BenchmarkCommandTest {
+    private static final String TINY =
+            "--d-model 16 --layers 1 --heads 2 --vocab 20 --batch 2 --context 8 --steps 2 --device cpu --machine here ";
+
+    @TempDir
+    Path folder;
+
+    private final StringWriter out = new StringWriter(), err = new StringWriter();
+
+    private int run(String arguments) {
+        var all = new java.util.ArrayList<>(List.of(arguments.strip().split(" +")));
+        all.addAll(List.of("--output", folder.toString()));
+        return new CommandLine(new BenchmarkCommand())
+                .setParameterExceptionHandler((e, args) -> {
+                    err.write(e.getMessage());
+                    return 2;
+                })
+                .setOut(new PrintWriter(out))
+                .execute(all.toArray(String[]::new));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
+                "--year 2023 | year 2023 has no form of the model; known: 2024, 2025",
+                "--context 128,0 | --context must be at least 1, not 0",
+                "--batch -4 | --batch must be at least 1, not -4",
+                "--steps 0 | --steps must be at least 1, not 0",
+                "--warmup -1 | --warmup must be at least 0, not -1",
+                "--heads 7 | --heads 7 does not divide --d-model 768",
+                "--d-model 0 | --d-model must be at least 1, not 0",
+                "--pass backward | pass 'backward' is unknown; known: forward, forward-backward, step",
+                "--dtype fp8 | dtype 'fp8' is unknown; known: fp32, bf16",
+                "--time-limit 0 | --time-limit must be at least 1, not 0",
+                "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
+            })
+    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+        assertEquals(2, run(arguments));
+        assertEquals(message, err.toString());
+        assertEquals("", out.toString());
+    }
+
+    @Test
+    void aModelLargerThanMemoryIsRefusedWithWhatItNeedsAndWhatThereIs() {
+        assertEquals(2, run("--d-model 65536 --heads 512 --layers 400 --device cpu --pass step"));
+        assertTrue(
+                err.toString()
+                        .matches(
+                                "too little memory: --size d65536-ff262144-l400-h512-v10000 --pass step needs 4398\\d\\d\\.\\d GB for"
+                                        + " parameters, gradients and optimizer state alone, and cpu has \\d+\\.\\d GB available"),
+                err.toString());
+    }
+
+    @Test
+    void aCardThatIsNotThereIsNamed() {
+        Assumptions.assumeTrue(Device.cudaCount() == 0);
+        assertEquals(2, run("--device cuda:0"));
+        assertTrue(err.toString().startsWith("cuda:0 asked for"), err.toString());
+    }
+
+    @Test
+    void everyCombinationIsMeasuredStoredAndShown() throws IOException {
+        assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --keep-steps --problem tiny"), err.toString());
+        Path csv = folder.resolve("here/tiny.csv");
+        Table table = Measurements.read(csv);
+        assertEquals(
+                List.of("size", "year", "batch", "context", "dtype", "pass", "warmup", "steps"),
+                table.columnNames().subList(0, 8));
+        assertEquals(2 * 3 + 2 * 5, table.rowCount());
+        assertTrue(table.stringColumn("status").allMatch("ok"::equals));
+        assertTrue(table.stringColumn("size").allMatch("d16-ff64-l1-h2-v20"::equals));
+        assertEquals(
+                2 * (2 * 2 + 4 * 2 + 2),
+                Measurements.read(folder.resolve("here/tiny_steps.csv")).rowCount());
+        List<String> shown = out.toString().lines().toList();
+        assertEquals(5, shown.size(), out.toString());
+        assertTrue(
+                shown.get(0)
+                        .matches("size .* total \\[ms] +forward \\[ms] +backward \\[ms] +optimizer \\[ms]"
+                                + " +peak-memory \\[GiB]"),
+                shown.get(0));
+
+        String before = Files.readString(csv);
+        assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --problem tiny"));
+        assertEquals(before, Files.readString(csv), "what is stored is not measured again");
+        try (Stream<Path> files = Files.list(csv.getParent())) {
+            assertEquals(2, files.count(), "nothing else is left there");
+        }
+    }
+
+    @Test
+    void helpHasExamples() {
+        assertEquals(0, run("--help"));
+        assertTrue(out.toString().contains("cs336 benchmark --size all --context 128,256,512,1024"));
+        assertFalse(Files.exists(folder.resolve("here")));
+    }
+}

@@ -1,0 +1,145 @@
+package cs336.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.torch.Device;
+import cs336.torch.Memory;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class BenchmarkTest {
+    private static final TransformerConfig TINY =
+            new TransformerConfig(Form.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+
+    private TransformerLM model;
+
+    @BeforeEach
+    void makeModel() {
+        Torch.seed(0);
+        model = new TransformerLM(TINY, Device.cpu());
+    }
+
+    @AfterEach
+    void closeModel() {
+        model.close();
+    }
+
+    private Benchmark benchmark() {
+        return Benchmark.of(model).batch(2).context(8).warmup(1).steps(3);
+    }
+
+    private static List<String> metrics(BenchmarkResult result) {
+        return result.samples().stream().map(s -> s.metric().name()).toList();
+    }
+
+    private double[] head() {
+        return Tensors.toDoubles(model.namedParameters().get("lm_head.weight"));
+    }
+
+    private boolean hasGradients() {
+        return model.parameters().stream().anyMatch(p -> p.grad().defined());
+    }
+
+    @Test
+    void eachPassIsTimedInPartsAndAsAWhole() {
+        assertEquals(
+                List.of("total", "forward", "peak-memory"), metrics(benchmark().run(Pass.FORWARD)));
+        assertEquals(
+                List.of("total", "forward", "backward", "peak-memory"),
+                metrics(benchmark().run(Pass.FORWARD_BACKWARD)));
+        BenchmarkResult step = benchmark().run(Pass.STEP);
+        assertEquals(List.of("total", "forward", "backward", "optimizer", "peak-memory"), metrics(step));
+        for (String phase : List.of("total", "forward", "backward", "optimizer")) {
+            assertEquals(3, step.samples(phase).values().size(), phase);
+            assertTrue(step.samples(phase).summary().min() > 0, phase);
+        }
+        assertTrue(step.samples("peak-memory").values().get(0) > 1e7, "a JVM with libtorch has more");
+    }
+
+    @ParameterizedTest
+    @EnumSource(Pass.class)
+    void onlyTheOptimizerMovesParametersAndNoGradientStays(Pass pass) {
+        double[] before = head();
+        benchmark().run(pass);
+        assertEquals(pass != Pass.STEP, Arrays.equals(before, head()));
+        assertFalse(hasGradients());
+    }
+
+    @Test
+    void aStepFreesWhatItMade() {
+        Benchmark large = Benchmark.of(model).batch(64).context(16).warmup(0); // some 5 MB of activations
+        large.steps(10).run(Pass.STEP);
+        long before = Memory.current(Device.cpu());
+        large.steps(50).run(Pass.STEP);
+        assertEquals(before, Memory.current(Device.cpu()), 50e6);
+    }
+
+    @Test
+    void bf16RunsTheSamePasses() {
+        BenchmarkResult result = benchmark().precision(Precision.BF16).run(Pass.STEP);
+        assertEquals(5, result.samples().size());
+        assertTrue(result.title().contains("bf16"));
+    }
+
+    @Test
+    void aResultReadsAsATableAndAsText() {
+        var result = new BenchmarkResult(
+                "forward, fp32, batch 4, context 256, 5 + 10 steps on cpu",
+                List.of(
+                        new Samples(Metric.ms("total"), List.of(10.0, 12.0)),
+                        Samples.once(Metric.bytes("peak-memory"), 3_000_000)));
+        assertEquals(
+                List.of("metric", "unit", "n", "mean", "std", "median", "min", "max"),
+                result.table().columnNames());
+        assertEquals("""
+                forward, fp32, batch 4, context 256, 5 + 10 steps on cpu
+                metric       unit   n     mean    std   median      min      max
+                total        ms     2    11.00  1.414    11.00    10.00    12.00
+                peak-memory  bytes  1  3000000         3000000  3000000  3000000""", result.toString());
+        var e = assertThrows(IllegalArgumentException.class, () -> result.samples("backward"));
+        assertTrue(e.getMessage().contains("[total, peak-memory]"), e.getMessage());
+    }
+
+    @Test
+    void badSettingsAreRefusedBeforeAnythingRuns() {
+        Benchmark benchmark = Benchmark.of(model);
+        for (var setting : List.<Runnable>of(
+                () -> benchmark.batch(0),
+                () -> benchmark.context(0),
+                () -> benchmark.context(17),
+                () -> benchmark.warmup(-1),
+                () -> benchmark.steps(0))) {
+            var e = assertThrows(IllegalArgumentException.class, setting::run);
+            assertTrue(e.getMessage().matches("\\w+ must be at (least|most) .* not -?\\d+"), e.getMessage());
+        }
+    }
+
+    @Test
+    @Tag("gpu")
+    void onACardEachTimeHasItsEventTwinAndThePeakIsTheAllocators() {
+        try (var onCard = new TransformerLM(TINY, Device.cuda(0))) {
+            BenchmarkResult result =
+                    Benchmark.of(onCard).batch(2).context(8).warmup(1).steps(3).run(Pass.STEP);
+            for (String phase : List.of("total", "forward", "backward", "optimizer")) {
+                assertEquals(3, result.samples(phase + "-events").values().size(), phase);
+            }
+            double parameters = onCard.parameterCount() * 4.0;
+            double peak = result.samples("peak-memory").values().get(0);
+            assertTrue(peak > 4 * parameters && peak < 50e6, peak + " bytes for parameters of " + parameters);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+package cs336.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayOutputStream;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import tech.tablesaw.api.Table;
+
+@Timeout(60)
+class SweepTest {
+    static final Metric FORWARD = Metric.ms("forward"), BACKWARD = Metric.ms("backward");
+
+    @TempDir
+    Path folder;
+
+    Measurements measurements;
+    final ByteArrayOutputStream progress = new ByteArrayOutputStream();
+
+    @BeforeEach
+    void open() {
+        measurements = Measurements.of(folder, "h200", "fake");
+    }
+
+    /** Does what its parameter {@code end} says, after it has recorded its forward times and noted that it ran. */
+    public static final class Fake implements Workload {
+        @Override
+        public void run(Case c, Consumer<Samples> record) throws Exception {
+            Files.writeString(
+                    Path.of(c.text("log")),
+                    c.text("end") + " " + ProcessHandle.current().pid() + "\n",
+                    StandardOpenOption.CREATE,
+                    StandardOpenOption.APPEND);
+            System.out.println("chatter on standard output");
+            var standardOutput = new FileOutputStream(FileDescriptor.out); // left open: it is the process's own
+            standardOutput.write("half a line, as native code prints it".getBytes(StandardCharsets.UTF_8));
+            record.accept(new Samples(FORWARD, List.of(1.0, 2.0, 3.0)));
+            switch (c.text("end").replaceAll("-.*", "")) {
+                case "ok" -> {}
+                case "slow" -> Thread.sleep(400);
+                case "stuck" -> Thread.sleep(600_000);
+                case "exception" -> throw new IllegalStateException("shape [2, 3]\nand more");
+                case "cuda" -> throw new RuntimeException("CUDA out of memory. Tried to allocate 2.00 GiB.");
+                case "heap" -> throw new OutOfMemoryError("Java heap space");
+                case "unsupported" -> throw new UnsupportedOperationException("d = 24");
+                case "halt" -> Runtime.getRuntime().halt(3);
+                case "killed" ->
+                    new ProcessBuilder(
+                                    "kill", "-9", "" + ProcessHandle.current().pid())
+                            .start()
+                            .waitFor(5, TimeUnit.SECONDS);
+                case "aborted" ->
+                    new ProcessBuilder(
+                                    "kill", "-6", "" + ProcessHandle.current().pid())
+                            .start()
+                            .waitFor(5, TimeUnit.SECONDS);
+                case "forgetful" -> {
+                    return;
+                }
+                default -> throw new AssertionError();
+            }
+            record.accept(new Samples(BACKWARD, List.of(4.0, 5.0)));
+        }
+    }
+
+    static Case ending(String end, Path folder) {
+        return Case.of(Fake.class, "plain")
+                .with("end", end)
+                .setting("log", folder.resolve("log"))
+                .yields(FORWARD, BACKWARD);
+    }
+
+    List<Case> ending(String... ends) {
+        return java.util.Arrays.stream(ends).map(end -> ending(end, folder)).toList();
+    }
+
+    Sweep sweep() {
+        return new Sweep(measurements, MeasurementsTest.HERE)
+                .progress(new PrintStream(progress, true, StandardCharsets.UTF_8));
+    }
+
+    /** The names of the cases that ran, in order. */
+    List<String> ran() throws IOException {
+        return Files.readAllLines(folder.resolve("log")).stream()
+                .map(line -> line.split(" ")[0])
+                .toList();
+    }
+
+    List<String> column(String name) throws IOException {
+        return measurements.table().column(name).asStringColumn().asList();
+    }
+
+    @Test
+    void aCaseRunsInAnotherProcessAndItsSamplesAreStored() throws Exception {
+        Sweep.Result result = sweep().run(ending("ok"));
+
+        assertEquals(new Sweep.Result(1, 0, 0), result);
+        assertEquals(0, result.exitCode());
+        Table table = measurements.table();
+        assertEquals(
+                List.of("forward", "backward"), table.stringColumn("metric").asList());
+        assertEquals(List.of(3, 2), table.intColumn("n").asList());
+        assertEquals(List.of(2.0, 4.5), table.doubleColumn("mean").asList());
+        assertEquals(List.of("ok", "ok"), table.stringColumn("status").asList());
+        String pid = Files.readString(folder.resolve("log")).strip().split(" ")[1];
+        assertFalse(pid.equals("" + ProcessHandle.current().pid()));
+        assertFalse(Files.exists(measurements.stepsPath()), "steps are kept only when asked for");
+    }
+
+    @Test
+    void runningOutOfMemoryIsAResultAndFailuresAreNot() throws Exception {
+        Sweep.Result result = sweep().run(ending(
+                "exception", "cuda", "heap", "unsupported", "halt", "killed", "aborted", "forgetful", "ok"));
+
+        assertEquals(new Sweep.Result(9, 0, 4), result);
+        assertEquals(1, result.exitCode());
+        assertEquals(
+                List.of("error", "oom", "oom", "unsupported", "error", "oom", "error", "error", "ok"),
+                measurements
+                        .table()
+                        .where(measurements.table().stringColumn("metric").isEqualTo("backward"))
+                        .stringColumn("status")
+                        .asList());
+        assertTrue(
+                measurements
+                        .table()
+                        .where(measurements.table().stringColumn("metric").isEqualTo("forward"))
+                        .stringColumn("status")
+                        .allMatch("ok"::equals),
+                "what was recorded before the end is kept");
+        String said = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(said.contains("error (IllegalStateException: shape [2, 3])"), said);
+        assertTrue(said.contains("oom (CUDA out of memory. Tried to allocate 2.00 GiB.)"), said);
+        assertTrue(said.contains("error (its process ended early with exit code 3)"), said);
+        assertTrue(said.contains("error (its process was ended by signal 6)"), said);
+        assertTrue(said.contains("error (the workload recorded no [backward])"), said);
+        assertTrue(said.contains("[9/9] plain end=ok … forward 2.000 ms · "), said);
+    }
+
+    @Test
+    void aSecondRunPassesOverResultsAndTriesFailuresAgain() throws Exception {
+        List<Case> cases = ending("ok", "cuda", "halt");
+        assertEquals(new Sweep.Result(3, 0, 1), sweep().run(cases));
+        assertEquals(new Sweep.Result(1, 2, 1), sweep().run(cases));
+        assertEquals(List.of("ok", "cuda", "halt", "halt"), ran());
+        assertEquals(6, measurements.table().rowCount());
+        assertEquals(new Sweep.Result(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
+        assertEquals(List.of("ok", "cuda", "halt", "halt", "ok"), ran());
+        assertEquals(6, measurements.table().rowCount());
+    }
+
+    @Test
+    void aCaseThatPassesItsTimeLimitIsStoppedAndTheSweepGoesOn() throws Exception {
+        long start = System.nanoTime();
+        var result = sweep().timeLimit(Duration.ofSeconds(2)).run(ending("stuck", "ok"));
+        assertEquals(new Sweep.Result(2, 0, 1), result);
+        assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 15);
+        assertEquals(List.of("ok", "error", "ok", "ok"), column("status"));
+        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("passed its limit of 0:02"));
+    }
+
+    @Test
+    void singleStepsAreKeptWhenAskedFor() throws Exception {
+        sweep().keepSteps(true).run(ending("ok"));
+        Table steps = Measurements.read(measurements.stepsPath());
+        assertEquals(List.of(1, 2, 3, 1, 2), steps.intColumn("step").asList());
+        assertEquals(
+                List.of(1.0, 2.0, 3.0, 4.0, 5.0), steps.doubleColumn("value").asList());
+    }
+
+    @Test
+    void casesThatDoNotFitTheFileAreRefusedBeforeAnythingRuns() throws Exception {
+        sweep().run(ending("ok"));
+        var cases = new ArrayList<>(ending("ok-2"));
+        cases.add(ending("ok", folder).with("more", 1));
+        assertThrows(IllegalArgumentException.class, () -> sweep().run(cases));
+        assertThrows(IllegalArgumentException.class, () -> sweep().run(List.of(Case.of(Fake.class, "plain"))));
+        assertEquals(List.of("ok"), ran());
+    }
+
+    /** A sweep as a process of its own: {@code SweepTest$Leader folder end…}. */
+    static final class Leader {
+        public static void main(String[] args) throws Exception {
+            Path folder = Path.of(args[0]);
+            List<Case> cases = IntStream.range(1, args.length)
+                    .mapToObj(i -> ending(args[i], folder))
+                    .toList();
+            new Sweep(Measurements.of(folder, "h200", "fake"), MeasurementsTest.HERE).run(cases);
+        }
+    }
+
+    @Test
+    void killNineOfASweepLeavesWhatWasFinishedAndNoWorkerAndIsContinued() throws Exception {
+        String[] ends = {"slow-1", "slow-2", "slow-3", "slow-4"};
+        Process leader = lead(ends);
+        until(() -> started() >= 3);
+        leader.destroyForcibly().waitFor(); // SIGKILL
+
+        assertEquals(128 + 9, leader.exitValue());
+        long worker =
+                Long.parseLong(Files.readAllLines(folder.resolve("log")).get(2).split(" ")[1]);
+        until(() -> ProcessHandle.of(worker).isEmpty()
+                || !ProcessHandle.of(worker).get().isAlive());
+        assertEquals(List.of("slow-1", "slow-1", "slow-2", "slow-2"), column("end"));
+
+        assertEquals(new Sweep.Result(2, 2, 0), sweep().run(ending(ends)));
+        assertEquals(List.of("slow-1", "slow-2", "slow-3", "slow-3", "slow-4"), ran());
+        assertEquals(8, measurements.table().rowCount());
+    }
+
+    @Test
+    void interruptingASweepEndsItsWorker() throws Exception {
+        Process leader = lead("stuck");
+        until(() -> started() == 1);
+        long worker =
+                Long.parseLong(Files.readString(folder.resolve("log")).strip().split(" ")[1]);
+        leader.destroy(); // SIGTERM, which a JVM handles as it does Ctrl-C
+        assertTrue(leader.waitFor(10, TimeUnit.SECONDS));
+        until(() -> ProcessHandle.of(worker).isEmpty()
+                || !ProcessHandle.of(worker).get().isAlive());
+    }
+
+    private Process lead(String... ends) throws IOException {
+        var command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp",
+                System.getProperty("java.class.path"),
+                Leader.class.getName(),
+                folder.toString()));
+        command.addAll(List.of(ends));
+        return new ProcessBuilder(command)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+    }
+
+    private long started() {
+        try {
+            return Files.exists(folder.resolve("log"))
+                    ? Files.readAllLines(folder.resolve("log")).size()
+                    : 0;
+        } catch (IOException e) {
+            return 0;
+        }
+    }
+
+    private static void until(BooleanSupplier condition) throws InterruptedException {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        while (!condition.getAsBoolean()) {
+            assertTrue(System.nanoTime() < end, "waited 20 seconds in vain");
+            Thread.sleep(20);
+        }
+    }
+}

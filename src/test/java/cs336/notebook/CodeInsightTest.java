@@ -1,0 +1,80 @@
+package cs336.notebook;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
+import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class CodeInsightTest {
+    private static Evaluator evaluator;
+    private static CodeInsight insight;
+
+    @BeforeAll
+    static void open() throws CellException {
+        evaluator = new Evaluator(Imports.GENEROUS);
+        evaluator.eval("String greeting = \"hello\";\nint area(int width, int height) { return width * height; }", 1);
+        insight = new CodeInsight(evaluator.analysis());
+    }
+
+    @AfterAll
+    static void close() {
+        evaluator.close();
+    }
+
+    @Test
+    void completesMembersAtTheCursor() {
+        String cell = "int n = greeting.toUpp + 1;";
+        int cursor = cell.indexOf(" + 1");
+        ReplacementOptions options = insight.complete(cell, cursor);
+        assertEquals(List.of("toUpperCase("), options.getReplacements());
+        assertEquals(cell.indexOf("toUpp"), options.getSourceStart());
+        assertEquals(cursor, options.getSourceEnd());
+    }
+
+    @Test
+    void completesAfterDeclarationsInTheSameCell() {
+        String cell = "import java.util.BitSet;\nrecord P(int x) {}\nString.val";
+        ReplacementOptions options = insight.complete(cell, cell.length());
+        assertEquals(List.of("valueOf("), options.getReplacements());
+        assertEquals(cell.indexOf("val"), options.getSourceStart());
+    }
+
+    @Test
+    void expressionsOfTheExpectedTypeComeFirst() {
+        ReplacementOptions options = insight.complete("String s = gre", 14);
+        assertEquals("greeting", options.getReplacements().get(0));
+    }
+
+    @Test
+    void inspectionShowsTheSignature() {
+        DisplayData shown = insight.inspect("int a = area(3, 4);", 9);
+        assertEquals("int area(int width, int height)", shown.getData(MIMEType.TEXT_PLAIN));
+        assertTrue(insight.inspect("greeting", 3)
+                .getData(MIMEType.TEXT_PLAIN)
+                .toString()
+                .startsWith("greeting:java.lang.String"));
+        assertNull(insight.inspect("nothing_known", 3));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "1 + 1, complete",
+        "'', complete",
+        "'int x = 3;\nx', complete",
+        "'for (int i = 0; i < 3; i++) {', '    '",
+        "'int x = 1;\n  while (true) {\n    x++;', '    '",
+        "int x = ;, invalid"
+    })
+    void tellsWhetherACellIsFinished(String cell, String answer) {
+        assertEquals(answer, insight.isComplete(cell));
+    }
+}

@@ -1,0 +1,316 @@
+package cs336.notebook;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.ref.WeakReference;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+public class EvaluatorTest {
+    private static Evaluator evaluator;
+
+    /** For cells to reach back into the test: they share its class loader. */
+    public static volatile Object shared;
+
+    @BeforeAll
+    static void open() {
+        evaluator = new Evaluator(Imports.GENEROUS);
+    }
+
+    @AfterAll
+    static void close() {
+        evaluator.close();
+    }
+
+    private static Object eval(String cell) throws CellException {
+        return evaluator.eval(cell, 1);
+    }
+
+    private static <E extends CellException> E fails(Class<E> kind, String cell) {
+        return assertThrows(kind, () -> evaluator.eval(cell, 7));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "1 + 2",
+                "int a = 1, b = 2;\na + b",
+                "3 // three;",
+                "\n\n/* sum */ 1 + 2\n\n// done\n",
+                "var v = 3; v"
+            })
+    void lastExpressionIsTheValue(String cell) throws CellException {
+        assertEquals(3, eval(cell));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "var x = 5",
+                "var x = 5;",
+                "int x; x = 5",
+                "1 + 2;",
+                "new ArrayList<>(List.of(1)).add(2); // ignored",
+                "void nothing() {}\nnothing()",
+                "for (int i = 0; i < 3; i++) ;",
+                "import java.util.BitSet;",
+                "record Point(int x, int y) {}",
+                "",
+                "// only a comment",
+                "null"
+            })
+    void declarationsAssignmentsAndStatementsShowNothing(String cell) throws CellException {
+        assertNull(eval(cell));
+    }
+
+    @Test
+    void valueIsTheObjectItselfAndClassesAreThoseOfTheHost() throws CellException {
+        shared = new Object();
+        assertSame(shared, eval("cs336.notebook.EvaluatorTest.shared"));
+        assertSame(String[].class, eval("new String[0]").getClass());
+    }
+
+    @Test
+    void whatOneCellDeclaresTheNextCanUse() throws CellException {
+        eval(
+                "record Size(int width, int height) {\n  int area() { return width * height; }\n}\nint twice(int n) { return 2 * n; }");
+        assertEquals(24, eval("twice(new Size(3, 4).area())"));
+        eval("int twice(int n) { return n + n + 1; }");
+        assertEquals(25, eval("twice(new Size(3, 4).area())"));
+    }
+
+    @Test
+    void statementsOverSeveralLinesWork() throws CellException {
+        assertEquals(List.of(2, 4), eval("""
+                        var list = List.of(1, 2, 3, 4)
+                            .stream()
+                            // even ones
+                            .filter(i -> i % 2 == 0)
+                            .toList();
+                        if (list.isEmpty()) {
+                            list = null;
+                        }
+                        else {
+                            list = List.copyOf(list);
+                        }
+                        list"""));
+    }
+
+    @Test
+    void bothListsOfImportsAreValid() throws CellException {
+        assertEquals("[]", eval("Stream.of().toList().toString()"));
+        try (Evaluator portable = new Evaluator(Imports.PORTABLE)) {
+            assertEquals(List.of(), portable.eval("new ArrayList<>()", 1));
+            assertThrows(CellException.CompilationFailed.class, () -> portable.eval("Stream.of()", 2));
+        }
+    }
+
+    @Test
+    void compilationErrorNamesLineAndShowsCode() {
+        var error =
+                fails(CellException.CompilationFailed.class, "int good = 1;\n\n// why\n  int bad = good + wrong;\n");
+        assertEquals(4, error.line());
+        assertEquals(
+                List.of(
+                        "cell [7], line 4: cannot find symbol",
+                        "  symbol: variable wrong",
+                        "      int bad = good + wrong;",
+                        "                       ^^^^^"),
+                error.report());
+        assertEquals("line 4: cannot find symbol", error.getMessage());
+    }
+
+    @Test
+    void typeErrorInAMethodNamesItsLine() {
+        var error = fails(CellException.CompilationFailed.class, "int f() {\n    int n = 1;\n    return \"no\";\n}");
+        assertEquals(3, error.line());
+        assertEquals(
+                "cell [7], line 3: incompatible types: java.lang.String cannot be converted to int",
+                error.report().get(0));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {"shared = 1;#int x = ;|2", "shared = 1;#for (int i = 0; i < 3; i++) {|2", "shared = 1;##foo(|3"})
+    void syntaxErrorIsFoundBeforeAnythingRuns(String lines, int line) {
+        shared = null;
+        String cell = "import static cs336.notebook.EvaluatorTest.shared;\n" + lines.replace('#', '\n');
+        var error = fails(CellException.CompilationFailed.class, cell);
+        assertEquals(line + 1, error.line(), error.report().toString());
+        assertNull(shared);
+    }
+
+    @Test
+    void forgottenSemicolonIsReportedWhereItIsMissing() {
+        var error = fails(CellException.CompilationFailed.class, "int x = 0;\nint y = 1\nint z = 2;");
+        assertEquals(List.of("cell [7], line 2: ';' expected", "    int y = 1", "             ^"), error.report());
+    }
+
+    @Test
+    void methodThatUsesWhatDoesNotExistIsAnErrorAtOnce() {
+        var error = fails(
+                CellException.CompilationFailed.class,
+                "int ok() { return 1; }\nint f() {\n    return ok() + missing(2);\n}");
+        assertEquals(3, error.line());
+        assertEquals(
+                "cell [7], line 3: cannot find symbol: method missing(int)",
+                error.report().get(0));
+    }
+
+    @Test
+    void methodsOfOneCellMayCallEachOther() throws CellException {
+        eval(
+                "boolean even(int n) { return n == 0 || odd(n - 1); }\nboolean odd(int n) { return n != 0 && even(n - 1); }");
+        assertEquals(true, eval("even(10)"));
+    }
+
+    @Test
+    void exceptionShowsTheFramesThatLieInCells() throws CellException {
+        evaluator.eval("\n\n// divides\nint divide(int n) {\n    int unused = 0;\n    return 1 / n;\n}", 3);
+        var error = fails(CellException.ExceptionThrown.class, "int n = 0;\nint m = divide(n);\nm");
+        assertEquals("ArithmeticException", error.name());
+        assertEquals(2, error.line());
+        assertEquals(
+                List.of(
+                        "java.lang.ArithmeticException: / by zero",
+                        "    at divide (cell [3], line 6)",
+                        "    at cell [7], line 2"),
+                error.report());
+    }
+
+    @Test
+    void exceptionShowsLibraryFramesAndCauses() {
+        var error = fails(
+                CellException.ExceptionThrown.class,
+                "try {\n    Integer.parseInt(\"x\");\n} catch (NumberFormatException e) {\n    throw new IllegalStateException(\"sad\", e);\n}");
+        assertEquals("java.lang.IllegalStateException: sad", error.report().get(0));
+        assertEquals("    at cell [7], line 4", error.report().get(1));
+        assertEquals(
+                "caused by java.lang.NumberFormatException: For input string: \"x\"",
+                error.report().get(2));
+        assertTrue(
+                error.report().get(3).startsWith("    at java.base/java.lang.NumberFormatException.forInputString("),
+                error.report().get(3));
+        assertEquals(
+                "    at cell [7], line 2", error.report().get(error.report().size() - 1));
+        assertTrue(
+                error.report().stream().noneMatch(l -> l.contains("jshell") || l.contains("reflect")),
+                error.report().toString());
+    }
+
+    @Test
+    void deepRecursionIsShownByItsEnds() {
+        var error = fails(CellException.ExceptionThrown.class, "int deep(int n) { return deep(n + 1) + 1; }\ndeep(0)");
+        assertEquals("StackOverflowError", error.name());
+        assertTrue(error.report().size() < 20, "lines: " + error.report().size());
+    }
+
+    @Test
+    void cellContinuesAfterAnError() throws CellException {
+        fails(CellException.ExceptionThrown.class, "int kept = 41;\nif (kept > 0) throw new RuntimeException();");
+        assertEquals(42, eval("kept + 1"));
+    }
+
+    @Test
+    void resultsAreNotKeptInMemory() throws Exception {
+        WeakReference<Object> result = new WeakReference<>(eval("new long[1 << 20]"));
+        assertCollected(result);
+        // 64 results of 64 MiB would need 4 GiB.
+        for (int i = 0; i < 64; i++) {
+            assertInstanceOf(byte[].class, eval("new byte[64 << 20]"));
+        }
+    }
+
+    @Test
+    void resultsOfAFailedExpressionAndDroppedNamesAreGone() throws CellException {
+        eval("new long[10]");
+        fails(CellException.CompilationFailed.class, "$1");
+    }
+
+    @Test
+    void oldValueOfAVariableDeclaredAgainIsNotKept() throws Exception {
+        WeakReference<Object> old = new WeakReference<>(eval("var big = new long[1 << 20];\nbig"));
+        assertSame(old.get(), eval("big"));
+        Object other = eval("var big = new long[1 << 20];\nbig");
+        assertNotSame(old.get(), other);
+        assertCollected(old);
+        assertSame(other, eval("big"));
+        eval("String big = \"small\";");
+        WeakReference<Object> second = new WeakReference<>(other);
+        other = null;
+        assertCollected(second);
+    }
+
+    private static void assertCollected(WeakReference<?> reference) throws InterruptedException {
+        for (int i = 0; i < 50 && reference.get() != null; i++) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        assertNull(reference.get());
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "int i = 0;\nwhile (true) { i++; }",
+                "int i = 0;\nThread.sleep(60_000);",
+                "int i = 0;\nsynchronized (this_) { this_.wait(); }",
+                "int i = 0;\nwhile (true) try { i++; } catch (Exception e) { }",
+                "int i = 0;\nStream.iterate(1, n -> n + 1).filter(n -> n < 0).findFirst();",
+                "int i = 0;\njava.math.BigInteger.TWO.pow(1 << 28).nextProbablePrime();"
+            })
+    void interruptStopsACell(String cell) throws Exception {
+        eval("Object this_ = new Object();");
+        Thread interrupter = interruptAfter(Duration.ofMillis(300));
+        var error =
+                assertTimeoutPreemptively(Duration.ofSeconds(8), () -> fails(CellException.Interrupted.class, cell));
+        interrupter.join();
+        assertEquals(2, error.line(), error.report().toString());
+        assertEquals("interrupted", error.report().get(0));
+        assertEquals(3, eval("1 + 2"));
+    }
+
+    @Test
+    void interruptBetweenCellsDoesNothing() throws CellException {
+        evaluator.interrupt();
+        assertEquals(3, eval("1 + 2"));
+    }
+
+    @Test
+    void interruptEndsTheWholeCell() throws Exception {
+        shared = null;
+        Thread interrupter = interruptAfter(Duration.ofMillis(200));
+        fails(
+                CellException.Interrupted.class,
+                "try { Thread.sleep(60_000); } catch (InterruptedException e) { }\ncs336.notebook.EvaluatorTest.shared = 1;");
+        interrupter.join();
+        assertNull(shared);
+    }
+
+    private static Thread interruptAfter(Duration pause) {
+        Thread interrupter = new Thread(() -> {
+            try {
+                Thread.sleep(pause.toMillis());
+                evaluator.interrupt();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        interrupter.start();
+        return interrupter;
+    }
+}

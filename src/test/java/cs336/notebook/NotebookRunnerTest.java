@@ -1,0 +1,228 @@
+package cs336.notebook;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class NotebookRunnerTest {
+    @TempDir
+    private Path folder;
+
+    private final StringWriter progress = new StringWriter();
+
+    private void run(Duration timeLimit, Path... notebooks) throws IOException, NotebookFailure {
+        new NotebookRunner(Imports.GENEROUS, timeLimit, folder.resolve("out"), new PrintWriter(progress))
+                .run(List.of(notebooks));
+    }
+
+    private void run(Path... notebooks) throws IOException, NotebookFailure {
+        run(Duration.ofSeconds(60), notebooks);
+    }
+
+    private NotebookFailure fails(Duration timeLimit, Path... notebooks) {
+        return assertThrows(NotebookFailure.class, () -> run(timeLimit, notebooks));
+    }
+
+    /** The code cells of the executed copy. */
+    private List<JsonObject> executed(String name) throws IOException {
+        JsonObject json = JsonParser.parseString(
+                        Files.readString(folder.resolve("out").resolve(name + ".ipynb")))
+                .getAsJsonObject();
+        assertEquals(4, json.get("nbformat").getAsInt());
+        assertEquals(5, json.get("nbformat_minor").getAsInt());
+        List<JsonObject> code = new ArrayList<>();
+        json.getAsJsonArray("cells").forEach(cell -> {
+            assertTrue(cell.getAsJsonObject().has("id"));
+            if (cell.getAsJsonObject().get("cell_type").getAsString().equals("code")) {
+                code.add(cell.getAsJsonObject());
+            }
+        });
+        return code;
+    }
+
+    private String page(String name) throws IOException {
+        return Files.readString(folder.resolve("out").resolve(name + ".html"));
+    }
+
+    private static String outputs(JsonObject cell) {
+        return cell.getAsJsonArray("outputs").toString();
+    }
+
+    @Test
+    void executedCopyHasOutputsAndCounts() throws Exception {
+        Path notebook = new WrittenNotebook()
+                .markdown("# Title of *mine*", "", "| a | b |", "|---|---|", "| 1 | 2 |")
+                .code("int n = 20;", "System.out.println(\"n < \" + n);")
+                .code("")
+                .code("System.err.print(\"careful\");", "n * 2 + 2")
+                .save(folder, "fine");
+        String before = Files.readString(notebook);
+        run(notebook);
+        List<JsonObject> cells = executed("fine");
+        assertEquals(1, cells.get(0).get("execution_count").getAsInt());
+        assertEquals(
+                "[{\"output_type\":\"stream\",\"name\":\"stdout\",\"text\":\"n < 20\\n\"}]",
+                outputs(cells.get(0)).replace("\\u003c", "<"));
+        assertTrue(cells.get(1).get("execution_count").isJsonNull());
+        assertEquals(2, cells.get(2).get("execution_count").getAsInt());
+        assertEquals(
+                "[{\"output_type\":\"stream\",\"name\":\"stderr\",\"text\":\"careful\"},"
+                        + "{\"output_type\":\"execute_result\",\"execution_count\":2,"
+                        + "\"data\":{\"text/plain\":\"42\"},\"metadata\":{}}]",
+                outputs(cells.get(2)));
+        assertEquals(before, Files.readString(notebook));
+        assertTrue(progress.toString().matches("fine … 2 cells, \\d+\\.\\d s\\R"), progress.toString());
+    }
+
+    @Test
+    void pageShowsTextCodeAndOutputsByItself() throws Exception {
+        run(new WrittenNotebook()
+                .markdown("# Title of *mine*", "", "| a | b |", "|---|---|", "| 1 | 2 |")
+                .code("// a < b", "\"3 < 4\"")
+                .code("System.out.print(\"10 %\\r100 %\\n\");")
+                .code("display(\"<b>bold</b>\", \"text/html\");")
+                .code("new java.awt.image.BufferedImage(3, 2, 1)")
+                .save(folder, "page"));
+        String html = page("page");
+        assertTrue(html.contains("<title>Title of *mine*</title>"), html);
+        assertTrue(html.contains("<h1>Title of <em>mine</em></h1>"), html);
+        assertTrue(html.contains("<td>2</td>"), html);
+        assertTrue(html.contains("<span class=\"comment\">// a &lt; b</span>"), html);
+        assertTrue(html.contains("<pre>3 &lt; 4</pre>"), html);
+        assertTrue(html.contains(">100 %\n<") && !html.contains("10 %\r"), html);
+        assertTrue(html.contains("<b>bold</b>"), html);
+        assertTrue(html.contains("src=\"data:image/png;base64,"), html);
+        assertFalse(html.contains("src=\"http") || html.contains("<script") || html.contains("<link"), html);
+    }
+
+    @Test
+    void displayCanBeUpdatedFromALaterCell() throws Exception {
+        run(new WrittenNotebook()
+                .code("String id = display(\"first\");", "display(\"other\");")
+                .code("updateDisplay(id, \"second\");")
+                .code("render(\"*x*\", \"text/markdown\")")
+                .code("getKernelInstance().getRenderer() != null")
+                .save(folder, "displays"));
+        List<JsonObject> cells = executed("displays");
+        JsonArray shown = cells.get(0).getAsJsonArray("outputs");
+        assertEquals(
+                "{\"output_type\":\"display_data\",\"data\":{\"text/plain\":\"second\"},\"metadata\":{}}",
+                shown.get(0).toString());
+        assertTrue(shown.get(1).toString().contains("\"other\""));
+        assertEquals("[]", outputs(cells.get(1)));
+        assertTrue(outputs(cells.get(2)).contains("\"text/markdown\":\"*x*\""));
+        assertTrue(outputs(cells.get(3)).contains("\"text/plain\":\"true\""));
+    }
+
+    @Test
+    void firstErrorStopsEverythingAndSaysWhere() throws Exception {
+        Path bad = new WrittenNotebook()
+                .markdown("# Text")
+                .code("int n = 0;")
+                .code("int ok = 1;", "int never = ok / n;")
+                .code("ok")
+                .save(folder, "bad");
+        Path next = new WrittenNotebook().code("1").save(folder, "next");
+        NotebookFailure failure = fails(Duration.ofSeconds(60), bad, next);
+        assertEquals("bad, cell [2], line 2: java.lang.ArithmeticException: / by zero", failure.getMessage());
+        List<JsonObject> cells = executed("bad");
+        assertTrue(outputs(cells.get(1)).contains("\"ename\":\"ArithmeticException\""), outputs(cells.get(1)));
+        assertEquals("[]", outputs(cells.get(2)));
+        assertTrue(page("bad").contains("class=\"output error\""));
+        assertFalse(Files.exists(folder.resolve("out/next.ipynb")));
+    }
+
+    @Test
+    void compilationErrorSaysWhere() throws Exception {
+        Path bad = new WrittenNotebook().code("int a = 1;", "int b = c;").save(folder, "typo");
+        assertEquals(
+                "typo, cell [1], line 2: cannot find symbol",
+                fails(Duration.ofSeconds(60), bad).getMessage());
+    }
+
+    @Test
+    void cellThatTakesTooLongIsInterrupted() throws Exception {
+        Path slow = new WrittenNotebook()
+                .code("1")
+                .code("int i = 0;", "while (true) i++;")
+                .save(folder, "slow");
+        assertEquals(
+                "slow, cell [2], line 2: took longer than 0.5 s",
+                fails(Duration.ofMillis(500), slow).getMessage());
+    }
+
+    @Test
+    void cellThatCatchesEverythingIsInterruptedAgain() throws Exception {
+        Path stubborn = new WrittenNotebook()
+                .code(
+                        "int caught = 0;",
+                        "while (caught < 3) try { Thread.sleep(60_000); } catch (Throwable t) { caught++; }",
+                        "caught")
+                .save(folder, "stubborn");
+        assertEquals(
+                "stubborn, cell [1], line 3: took longer than 0.2 s",
+                fails(Duration.ofMillis(200), stubborn).getMessage());
+    }
+
+    @Test
+    void cellThatEndsTooLateHasFailedToo() throws Exception {
+        Path late = new WrittenNotebook()
+                .code("try { Thread.sleep(60_000); } catch (InterruptedException e) { }")
+                .save(folder, "late");
+        assertEquals(
+                "late, cell [1]: took longer than 0.2 s",
+                fails(Duration.ofMillis(200), late).getMessage());
+    }
+
+    @Test
+    void cellTaggedSoMayFail() throws Exception {
+        run(new WrittenNotebook()
+                .codeThatMayFail("int n = Integer.parseInt(\"x\");")
+                .code("\"went on\"")
+                .save(folder, "tagged"));
+        List<JsonObject> cells = executed("tagged");
+        assertTrue(outputs(cells.get(0)).contains("NumberFormatException"));
+        assertTrue(outputs(cells.get(1)).contains("went on"));
+    }
+
+    @Test
+    void eachNotebookHasItsOwnNames() throws Exception {
+        Path one = new WrittenNotebook().code("int mine = 1;").save(folder, "one");
+        Path two = new WrittenNotebook().code("mine").save(folder, "two");
+        assertEquals(
+                "two, cell [1], line 1: cannot find symbol",
+                fails(Duration.ofSeconds(60), one, two).getMessage());
+    }
+
+    @Test
+    void oldOutputsAreNotCarriedOver() throws Exception {
+        Path notebook = new WrittenNotebook()
+                .code("throw new RuntimeException();")
+                .codeWithOutput("2")
+                .save(folder, "old");
+        fails(Duration.ofSeconds(60), notebook);
+        assertEquals("[]", outputs(executed("old").get(1)));
+    }
+
+    @Test
+    void fileThatIsNoNotebookIsNamed() throws IOException {
+        Path file = Files.writeString(folder.resolve("no.ipynb"), "{\"cells\": 3}");
+        IOException error = assertThrows(IOException.class, () -> run(file));
+        assertTrue(error.getMessage().contains("no.ipynb"), error.getMessage());
+    }
+}

@@ -1,0 +1,209 @@
+package cs336.torch;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class SafetensorsTest {
+    private static final Device CPU = Device.cpu();
+
+    @TempDir
+    Path folder;
+
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    private Path file(String header, int dataLength) throws IOException {
+        byte[] json = header.getBytes(StandardCharsets.UTF_8);
+        ByteBuffer bytes = ByteBuffer.allocate(8 + json.length + dataLength).order(ByteOrder.LITTLE_ENDIAN);
+        bytes.putLong(json.length).put(json);
+        for (int i = 0; i < dataLength; i++) {
+            bytes.put((byte) (i + 1));
+        }
+        return Files.write(folder.resolve("x.safetensors"), bytes.array());
+    }
+
+    @Test
+    void aFileWrittenByHandIsRead() throws IOException {
+        ByteBuffer data = ByteBuffer.allocate(32).order(ByteOrder.LITTLE_ENDIAN);
+        data.putLong(-7)
+                .putFloat(1.5f)
+                .putFloat(-2f)
+                .putFloat(0.25f)
+                .putFloat(1e-20f)
+                .putFloat(3)
+                .putFloat(4);
+        Path file = file(
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[8,32]},"
+                        + "\"__metadata__\":{\"step\":\"12\"},"
+                        + "\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]}}   ",
+                32);
+        byte[] bytes = Files.readAllBytes(file);
+        System.arraycopy(data.array(), 0, bytes, bytes.length - 32, 32);
+        Files.write(file, bytes);
+        try (Safetensors saved = Safetensors.open(file)) {
+            assertEquals(List.of("w", "n"), List.copyOf(saved.entries().keySet()));
+            assertEquals(Map.of("step", "12"), saved.metadata());
+            assertEquals(-7, saved.tensor("n", CPU).item_long());
+            float[] values = new float[6];
+            saved.tensor("w", CPU).data_ptr_float().get(values);
+            assertArrayEquals(new float[] {1.5f, -2f, 0.25f, 1e-20f, 3, 4}, values);
+            assertEquals(3, saved.tensor("w", CPU).size(0));
+            assertThrows(IllegalArgumentException.class, () -> saved.tensor("x", CPU));
+        }
+    }
+
+    @Test
+    void theBytesAreThoseOfTheFormat() throws IOException {
+        Path file = folder.resolve("y.safetensors");
+        Safetensors.write(file, Map.of("w", Tensor.create(1f, -2f)), Map.of("a", "b"));
+        byte[] bytes = Files.readAllBytes(file);
+        ByteBuffer buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        int length = (int) buffer.getLong();
+        assertEquals(0, length % 8);
+        assertEquals(
+                "{\"__metadata__\":{\"a\":\"b\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+                new String(bytes, 8, length, StandardCharsets.UTF_8).stripTrailing());
+        assertEquals(1f, buffer.getFloat(8 + length));
+        assertEquals(-2f, buffer.getFloat(12 + length));
+        assertEquals(16 + length, bytes.length);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void everyDtypeComesBackBitForBit(DType dtype) throws IOException {
+        Map<String, Tensor> tensors = new LinkedHashMap<>();
+        tensors.put("flag", Tensor.create(true, false, true));
+        tensors.put(
+                "w",
+                torch.randn(5, 7)
+                        .mul(torch.scalar_tensor(new org.bytedeco.pytorch.Scalar(3)))
+                        .to(dtype.scalarType()));
+        tensors.put("view", tensors.get("w").t());
+        tensors.put("scalar", torch.ones(new long[0], CPU.options(dtype)));
+        tensors.put("empty ü", torch.zeros(2, 0, 3));
+        Path file = folder.resolve("z.safetensors");
+        Safetensors.write(file, tensors, Map.of());
+        try (Safetensors saved = Safetensors.open(file)) {
+            assertEquals(
+                    List.copyOf(tensors.keySet()), List.copyOf(saved.entries().keySet()));
+            for (var entry : tensors.entrySet()) {
+                Tensor back = saved.tensor(entry.getKey(), CPU);
+                assertEquals(DType.of(entry.getValue()), DType.of(back));
+                assertTrue(torch.equal(entry.getValue(), back), entry.getKey());
+            }
+        }
+    }
+
+    @Test
+    void aTensorOfSeveralChunksComesBack() throws IOException {
+        Tensor big = torch.arange(new org.bytedeco.pytorch.Scalar(9_000_000), CPU.options(DType.INT64)); // 72 MB
+        Path file = folder.resolve("big.safetensors");
+        Safetensors.write(file, Map.of("big", big), Map.of());
+        try (Safetensors saved = Safetensors.open(file)) {
+            assertTrue(torch.equal(big, saved.tensor("big", CPU)));
+        }
+    }
+
+    @Test
+    void aFailedWriteLeavesTheOldFileAndNothingElse() throws IOException {
+        Path file = folder.resolve("old.safetensors");
+        Safetensors.write(file, Map.of("w", torch.ones(2)), Map.of());
+        byte[] old = Files.readAllBytes(file);
+        Map<String, Tensor> bad = new LinkedHashMap<>();
+        bad.put("w", torch.zeros(2));
+        bad.put("undefined", new Tensor());
+        assertThrows(RuntimeException.class, () -> Safetensors.write(file, bad, Map.of()));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Safetensors.write(file, Map.of("__metadata__", torch.ones(1)), Map.of()));
+        assertArrayEquals(old, Files.readAllBytes(file));
+        try (var files = Files.list(folder)) {
+            assertEquals(1, files.count());
+        }
+        Safetensors.write(file, Map.of("w", torch.zeros(2)), Map.of());
+        try (var files = Files.list(folder)) {
+            assertEquals(1, files.count());
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "[]                                                                  | 0 | has a header that is not a JSON object",
+                "{\"w\":1}                                                           | 0 | has a tensor 'w' that is not an object",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}     | 8 | cannot be read: its header is not JSON",
+                "{\"w\":{\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,8]}}     | 8 | has a tensor 'w' of the dtype \"F8\"; known",
+                "{\"w\":{\"shape\":[2],\"data_offsets\":[0,8]}}                      | 8 | has a tensor 'w' of the dtype null; known",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}   | 8 | has a tensor 'w' with the shape [-2]; it must",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}  | 8 | has a tensor 'w' with the shape [2.0]; it must",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}      | 8 | has a tensor 'w' with the shape 2; it must",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}      | 8 | has a tensor 'w' with the data_offsets [0]",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}    | 8 | has a tensor 'w' with the data_offsets [8, 0]",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,16]}}   | 8 | has a tensor 'w' with the data_offsets [0, 16]; they",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}    | 8 | has a tensor 'w' of 12 bytes by its shape [3]",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[99999999999,99999999999],\"data_offsets\":[0,8]}} | 8 | has a tensor 'w' with the shape [99999999999, 99999999999], which",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}    | 8 | has a tensor 'w' that begins at byte 4",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}    | 8 | has 8 bytes of data, but its tensors end at 4",
+                "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}} | 8 | has a tensor 'b' that begins at byte 4",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}} | 8 | cannot be read: its header is not JSON: the name 'w' occurs twice",
+                "{\"__metadata__\":{\"a\":1}}                                        | 0 | has metadata 'a' that is not a text",
+                "{\"__metadata__\":[]}                                               | 0 | has a __metadata__ that is not an object",
+            })
+    void aBadHeaderIsRefusedWithItsReason(String header, int dataLength, String message) throws IOException {
+        assertRefused(file(header, dataLength), message);
+    }
+
+    @Test
+    void aBadLengthIsRefusedBeforeMemoryIsTaken() throws IOException {
+        assertRefused(Files.write(folder.resolve("a"), new byte[5]), "has 5 bytes; the length");
+        for (long length : new long[] {-1, 0, 17, Long.MAX_VALUE, 100_000_001}) {
+            ByteBuffer bytes = ByteBuffer.allocate(24).order(ByteOrder.LITTLE_ENDIAN);
+            Path file = Files.write(folder.resolve("b"), bytes.putLong(length).array());
+            assertRefused(file, "gives its header a length of " + Long.toUnsignedString(length) + " bytes; it has 16");
+        }
+        byte[] notUtf8 = new byte[10];
+        Arrays.fill(notUtf8, (byte) 0xff);
+        ByteBuffer bytes = ByteBuffer.allocate(18).order(ByteOrder.LITTLE_ENDIAN);
+        assertRefused(
+                Files.write(folder.resolve("c"), bytes.putLong(10).put(notUtf8).array()),
+                "has a header that is not UTF-8");
+    }
+
+    private static void assertRefused(Path file, String message) {
+        var error = assertThrows(IOException.class, () -> Safetensors.open(file).close());
+        assertTrue(error.getMessage().startsWith(file + " " + message), error.getMessage());
+    }
+}
