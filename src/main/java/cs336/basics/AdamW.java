@@ -135,6 +135,16 @@ public final class AdamW implements Optimizer {
             return v;
         }
 
+        private void forget() {
+            if (m != null) {
+                m.close();
+                v.close();
+                m = null;
+                v = null;
+            }
+            step = 0;
+        }
+
         private void begin() {
             if (m == null) {
                 m = MemoryScope.keep(torch.zeros_like(parameter));
@@ -295,9 +305,7 @@ public final class AdamW implements Optimizer {
             for (State state : states.values()) {
                 String name = present.get(state);
                 if (name == null) {
-                    state.step = 0;
-                    state.m = null;
-                    state.v = null;
+                    state.forget();
                 } else {
                     state.begin();
                     state.step = saved.get(name + ".step").item_long();
@@ -307,6 +315,13 @@ public final class AdamW implements Optimizer {
             }
         }
         groups.forEach(Group::forgetCohorts);
+    }
+
+    @Override
+    public void close() {
+        groups.forEach(Group::forgetCohorts);
+        states.values().forEach(State::forget);
+        parameters.values().forEach(Tensor::close);
     }
 
     /** Parameters with the same settings. */

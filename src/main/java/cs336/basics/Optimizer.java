@@ -9,7 +9,7 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>What an optimizer keeps from step to step is in no memory scope; a step frees all else that it makes.
  */
-public interface Optimizer {
+public interface Optimizer extends AutoCloseable {
     /** The parameters by name, in the order they were given. */
     Map<String, Tensor> parameters();
 
@@ -43,4 +43,8 @@ public interface Optimizer {
      * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs; then nothing changes
      */
     void loadState(Map<String, Tensor> state);
+
+    /** Frees what the optimizer remembers; it cannot be used afterwards. The parameters stay. */
+    @Override
+    void close();
 }

@@ -82,6 +82,13 @@ public final class Sgd implements Optimizer {
         }
     }
 
+    @Override
+    public void close() {
+        velocities.values().forEach(Tensor::close);
+        velocities.clear();
+        parameters.values().forEach(Tensor::close);
+    }
+
     private Tensor velocity(String name) {
         return velocities.computeIfAbsent(name, n -> MemoryScope.keep(torch.zeros_like(parameters.get(n))));
     }

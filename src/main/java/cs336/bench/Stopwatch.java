@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.cuda.CUDAEvent;
  * Times code that runs on a device: w warm-up steps, which are not counted, then n timed ones.
  *
  * <p>Work for a CUDA card is queued, and the call that queued it returns at once. So the stopwatch waits for the card before
- * each start and before each stop; without that it shows how long the queueing took. {@link #synchronised
+ * each start and before each stop; without the latter it shows how long the queueing took. {@link #synchronised
  * synchronised(false)} is there to show just this wrong number.
  *
  * <pre>{@code
@@ -60,7 +60,7 @@ public final class Stopwatch {
         return this;
     }
 
-    /** Whether to wait for the device before start and stop; true unless the point is to see what happens otherwise. */
+    /** Whether to wait for the device before a stop; true unless the point is to see what happens otherwise. */
     public Stopwatch synchronised(boolean wait) {
         synchronised = wait;
         return this;
@@ -99,7 +99,7 @@ public final class Stopwatch {
         Map<String, List<Double>> events = new LinkedHashMap<>();
         try (Clock clock = device.isCuda() && synchronised ? new EventClock() : new Clock()) {
             for (int i = 0; i < steps; i++) {
-                await();
+                device.synchronize();
                 clock.start();
                 step.accept(phase -> {
                     clock.stop();

@@ -91,18 +91,19 @@ class BenchmarkCommandTest {
         assertEquals(
                 List.of("size", "year", "batch", "context", "dtype", "pass", "warmup", "steps"),
                 table.columnNames().subList(0, 8));
-        assertEquals(2 * 3 + 2 * 5, table.rowCount());
+        assertEquals(2 * 4 + 2 * 5, table.rowCount());
         assertTrue(table.stringColumn("status").allMatch("ok"::equals));
         assertTrue(table.stringColumn("size").allMatch("d16-ff64-l1-h2-v20"::equals));
         assertEquals(
-                2 * (2 * 2 + 4 * 2 + 2),
+                2 * (3 * 2 + 4 * 2 + 2),
                 Measurements.read(folder.resolve("here/tiny_steps.csv")).rowCount());
         List<String> shown = out.toString().lines().toList();
         assertEquals(5, shown.size(), out.toString());
         assertTrue(
                 shown.get(0)
-                        .matches("size .* total \\[ms] +forward \\[ms] +backward \\[ms] +optimizer \\[ms]"
-                                + " +peak-memory \\[GiB]"),
+                        .matches(
+                                "size .* total \\[ms] +forward \\[ms] +unsynchronised \\[ms] +backward \\[ms] +optimizer \\[ms]"
+                                        + " +peak-memory \\[GiB]"),
                 shown.get(0));
 
         String before = Files.readString(csv);
