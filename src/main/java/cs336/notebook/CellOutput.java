@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -32,7 +33,7 @@ final class CellOutput {
         carrier.start();
     }
 
-    /** From here to its {@code close}, {@code System.out} and {@code System.err} belong to the cell. */
+    /** From here to its {@code close}, {@code System.out}, {@code err} and {@code in} belong to the cell. */
     Redirection redirect() {
         return new Redirection();
     }
@@ -40,10 +41,12 @@ final class CellOutput {
     final class Redirection {
         private final PrintStream out = System.out;
         private final PrintStream err = System.err;
+        private final InputStream in = System.in;
 
         private Redirection() {
             System.setOut(new PrintStream(new Utf8(FrontEnd.Stream.STDOUT), true, StandardCharsets.UTF_8));
             System.setErr(new PrintStream(new Utf8(FrontEnd.Stream.STDERR), true, StandardCharsets.UTF_8));
+            System.setIn(frontEnd.input());
         }
 
         void close() {
@@ -51,6 +54,7 @@ final class CellOutput {
             System.err.flush();
             System.setOut(out);
             System.setErr(err);
+            System.setIn(in);
             drain();
         }
     }

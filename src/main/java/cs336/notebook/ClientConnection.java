@@ -23,6 +23,7 @@ import java.time.OffsetDateTime;
  */
 final class ClientConnection extends JupyterConnection {
     private CellException failure;
+    private int failedCell;
     private Instant queuedUntil = Instant.MIN;
 
     ClientConnection(KernelConnectionProperties properties) throws GeneralSecurityException {
@@ -55,9 +56,10 @@ final class ClientConnection extends JupyterConnection {
                 .toInstant();
     }
 
-    /** What the cell being run has failed with. */
-    void failed(CellException failure) {
+    /** Takes note of what the cell being run has failed with. */
+    void failed(CellException failure, int executionCount) {
         this.failure = failure;
+        failedCell = executionCount;
     }
 
     @Override
@@ -74,11 +76,13 @@ final class ClientConnection extends JupyterConnection {
 
             @Override
             public void replyError(MessageType<?> type, ErrorReply error) {
-                super.replyError(
-                        type,
-                        failure == null
-                                ? error
-                                : new ErrorReply(failure.name(), failure.getMessage(), failure.report()));
+                if (failure == null) {
+                    super.replyError(type, error);
+                    return;
+                }
+                ErrorReply named = new ErrorReply(failure.name(), failure.getMessage(), failure.report());
+                named.setExecutionCount(failedCell);
+                super.replyError(type, named);
             }
         };
     }

@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.InputStream;
 
 /** Where the output of a running cell goes: a Jupyter client, or a notebook file being executed. */
 interface FrontEnd {
@@ -9,6 +10,9 @@ interface FrontEnd {
         STDOUT,
         STDERR
     }
+
+    /** What a cell reads from {@code System.in}: what the user is asked for, or nothing. */
+    InputStream input();
 
     void print(Stream stream, String text);
 

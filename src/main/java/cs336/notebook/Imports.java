@@ -22,6 +22,8 @@ public enum Imports {
             "java.util.stream.*",
             "tech.tablesaw.api.*",
             "cs336.basics.*",
+            "cs336.bench.*",
+            "cs336.report.*",
             "cs336.torch.*");
 
     private final List<String> names;

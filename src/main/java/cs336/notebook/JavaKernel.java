@@ -5,11 +5,12 @@ import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
 import io.github.spencerpark.jupyter.kernel.LanguageInfo;
 import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.Consumer;
+import java.util.function.ObjIntConsumer;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
@@ -24,7 +25,7 @@ public final class JavaKernel extends BaseKernel {
     private final Evaluator evaluator;
     private final CellOutput output;
     private final CodeInsight insight;
-    private Consumer<CellException> onFailure = failure -> {};
+    private ObjIntConsumer<CellException> onFailure = (failure, executionCount) -> {};
 
     /** A kernel whose cells can name everything in {@link Imports#GENEROUS}. */
     public JavaKernel() {
@@ -71,10 +72,11 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public DisplayData eval(String cell) throws CellException {
+        int count = executionCount.get() - 1;
         try {
-            return eval(cell, executionCount.get() - 1);
+            return eval(cell, count);
         } catch (CellException e) {
-            onFailure.accept(e);
+            onFailure.accept(e, count);
             throw e;
         }
     }
@@ -171,6 +173,11 @@ public final class JavaKernel extends BaseKernel {
     }
 
     private final class JupyterClient implements FrontEnd {
+        @Override
+        public InputStream input() {
+            return getIO().in;
+        }
+
         @Override
         public void print(Stream stream, String text) {
             (stream == Stream.STDOUT ? getIO().out : getIO().err).print(text);

@@ -25,11 +25,11 @@ final class Notebook {
             .serializeNulls()
             .create();
 
-    private final String name;
+    private final Path file;
     private final JsonObject json;
 
-    private Notebook(String name, JsonObject json) {
-        this.name = name;
+    private Notebook(Path file, JsonObject json) {
+        this.file = file;
         this.json = json;
     }
 
@@ -44,7 +44,7 @@ final class Notebook {
             if (json.get("nbformat").getAsInt() != FORMAT || !json.get("cells").isJsonArray()) {
                 throw new IOException(file + " is not a notebook of format " + FORMAT);
             }
-            return new Notebook(file.getFileName().toString().replaceFirst("\\.ipynb$", ""), json);
+            return new Notebook(file.toAbsolutePath(), json);
         } catch (JsonParseException | IllegalStateException | NullPointerException | ClassCastException e) {
             throw new IOException(file + " is not a notebook: " + e.getMessage(), e);
         }
@@ -64,7 +64,12 @@ final class Notebook {
 
     /** The file's name without its ending. */
     String name() {
-        return name;
+        return file.getFileName().toString().replaceFirst("\\.ipynb$", "");
+    }
+
+    /** Where the pictures that its text names are found. */
+    Path folder() {
+        return file.getParent();
     }
 
     List<Cell> cells() {

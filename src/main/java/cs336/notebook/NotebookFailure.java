@@ -8,13 +8,15 @@ public final class NotebookFailure extends Exception {
 
     private final transient List<String> report;
 
-    NotebookFailure(String notebook, int cell, int line, String reason, List<String> report) {
-        super(notebook + ", cell [" + cell + "]" + (line == 0 ? "" : ", line " + line) + ": " + withoutPlace(reason));
+    /**
+     * A failure.
+     *
+     * @param cell such as {@code "cell [3]"}, by its execution count
+     * @param line of the cell, from 1; 0 when it is not known
+     */
+    NotebookFailure(String notebook, String cell, int line, String reason, List<String> report) {
+        super(notebook + ", " + cell + (line == 0 ? "" : ", line " + line) + ": " + reason);
         this.report = List.copyOf(report);
-    }
-
-    private static String withoutPlace(String reason) {
-        return reason.replaceFirst("^cell \\[\\d+], line \\d+: ", "");
     }
 
     /** What the cell would show in a front end: the message, and the offending code or frames. */

@@ -58,6 +58,8 @@ public final class NotebookRunner {
             progress.print(notebook.name() + " … ");
             progress.flush();
             long start = System.nanoTime();
+            // First, so that a mistake in a formula shows before the cells have run.
+            NotebookPage page = new NotebookPage(notebook);
             try {
                 int cells = execute(notebook);
                 progress.printf(Locale.ROOT, "%d cells, %.1f s%n", cells, (System.nanoTime() - start) / 1e9);
@@ -68,7 +70,7 @@ public final class NotebookRunner {
                 throw failure;
             } finally {
                 notebook.write(output.resolve(notebook.name() + ".ipynb"));
-                Files.writeString(output.resolve(notebook.name() + ".html"), new NotebookPage(notebook).html());
+                Files.writeString(output.resolve(notebook.name() + ".html"), page.html());
             }
         }
     }
@@ -124,8 +126,9 @@ public final class NotebookRunner {
                 throw tookTooLong(notebook, count, error.line(), error.report());
             }
             if (!cell.mayFail()) {
+                String reason = error.report().get(0).replaceFirst("^cell \\[\\d+], line \\d+: ", "");
                 throw new NotebookFailure(
-                        notebook.name(), count, error.line(), error.report().get(0), error.report());
+                        notebook.name(), "cell [" + count + "]", error.line(), reason, error.report());
             }
         } finally {
             alarm.cancel(false);
@@ -134,7 +137,8 @@ public final class NotebookRunner {
     }
 
     private NotebookFailure tookTooLong(Notebook notebook, int count, int line, List<String> report) {
-        return new NotebookFailure(notebook.name(), count, line, "took longer than " + seconds(timeLimit), report);
+        return new NotebookFailure(
+                notebook.name(), "cell [" + count + "]", line, "took longer than " + seconds(timeLimit), report);
     }
 
     private static String seconds(Duration duration) {

@@ -4,6 +4,7 @@ import com.google.gson.Gson;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -22,6 +23,11 @@ final class RecordedOutputs implements FrontEnd {
         JsonArray taken = outputs;
         outputs = new JsonArray();
         return taken;
+    }
+
+    @Override
+    public InputStream input() {
+        return InputStream.nullInputStream();
     }
 
     @Override

@@ -1,12 +1,11 @@
 package cs336.notebook;
 
-import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import cs336.report.Figure;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
 import java.awt.image.RenderedImage;
 import java.util.Collections;
-import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
 import org.bytedeco.pytorch.Tensor;
@@ -41,25 +40,18 @@ public final class Renderers {
                     put(to, text, TableView.text(table));
                     to.renderIfRequested(MIMEType.TEXT_HTML, () -> TableView.html(table));
                 });
-        // Both: a notebook from elsewhere is not trusted with SVG, and PNG alone is blurred in print.
+        renderer.createRegistration(Figure.class)
+                .preferring(MIMEType.IMAGE_SVG, MIMEType.IMAGE_PNG)
+                .register((figure, to) -> Picture.of(figure).renderTo(to));
         renderer.createRegistration(Chart.class)
                 .preferring(MIMEType.IMAGE_SVG, MIMEType.IMAGE_PNG)
-                .register((chart, to) -> {
-                    ChartImage image = new ChartImage(chart);
-                    put(to, text, image.toString());
-                    to.renderIfRequested(MIMEType.IMAGE_SVG, image::svg);
-                    to.renderIfRequested(MIMEType.IMAGE_PNG, (type, data) -> putPng(data, image));
-                });
+                .register((chart, to) -> Picture.of(chart).renderTo(to));
         renderer.createRegistration(RenderedImage.class)
                 .preferring(MIMEType.IMAGE_PNG)
-                .register((image, to) -> to.renderIfRequested(MIMEType.IMAGE_PNG, () -> ChartImage.base64Png(image)));
+                .register((image, to) -> Picture.of(image).renderTo(to));
     }
 
     private static void put(RenderContext to, MIMEType type, String content) {
         to.getOutputContainer().putData(type, content);
-    }
-
-    private static void putPng(DisplayData data, ChartImage image) {
-        data.putData(MIMEType.IMAGE_PNG, image.png(), Map.of("width", image.width(), "height", image.height()));
     }
 }

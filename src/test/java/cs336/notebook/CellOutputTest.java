@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -14,6 +17,11 @@ import org.junit.jupiter.api.Test;
 class CellOutputTest {
     private static final class Delivered implements FrontEnd {
         private final List<String> items = new CopyOnWriteArrayList<>();
+
+        @Override
+        public InputStream input() {
+            return new ByteArrayInputStream("answer".getBytes(StandardCharsets.UTF_8));
+        }
 
         @Override
         public void print(Stream stream, String text) {
@@ -86,11 +94,21 @@ class CellOutputTest {
     }
 
     @Test
+    void inputComesFromTheFrontEnd() throws IOException {
+        CellOutput.Redirection redirection = output.redirect();
+        String read = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
+        redirection.close();
+        assertEquals("answer", read);
+    }
+
+    @Test
     void streamsAreGivenBack() {
+        InputStream in = System.in;
         PrintStream out = System.out;
         PrintStream err = System.err;
         output.redirect().close();
         assertSame(out, System.out);
         assertSame(err, System.err);
+        assertSame(in, System.in);
     }
 }

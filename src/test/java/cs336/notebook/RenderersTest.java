@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.Gson;
+import com.google.gson.JsonObject;
+import cs336.report.Figure;
 import cs336.torch.Tensors;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
@@ -71,25 +74,24 @@ class RenderersTest {
 
     @Test
     void tableIsHtmlAndText() {
-        Table table = Table.create(
-                "<Sizes>", StringColumn.create("size", "a<b", "c"), DoubleColumn.create("ms", 1.25, Double.NaN));
+        Table table =
+                Table.create(StringColumn.create("size", "a<b", "c"), DoubleColumn.create("ms", 1.25, Double.NaN));
         DisplayData shown = renderer.render(table);
         String html = (String) shown.getData(MIMEType.TEXT_HTML);
-        assertTrue(html.contains("<caption>&lt;Sizes&gt;</caption>"), html);
         assertTrue(
-                html.contains("<td style=\"text-align: left\">a&lt;b</td><td style=\"text-align: right\">1.25</td>"),
-                html);
-        assertTrue(shown.getData(MIMEType.TEXT_PLAIN).toString().contains("1.25"));
+                html.contains("<td style=\"text-align: left\">a&lt;b</td><td style=\"text-align: right\">1.25"), html);
+        assertEquals("size    ms\na<b   1.25\nc        –\n", shown.getData(MIMEType.TEXT_PLAIN));
     }
 
     @Test
-    void longTableShowsBothEndsAndItsSize() {
+    void longTableShowsItsBeginningAndItsSize() {
         Table table =
                 Table.create(IntColumn.create("n", IntStream.range(0, 1000).toArray()));
-        String html = (String) renderer.render(table).getData(MIMEType.TEXT_HTML);
-        assertEquals(1 + 20 + 1 + 20, html.split("<tr>", -1).length - 1);
-        assertTrue(html.contains(">0<") && html.contains(">999<") && !html.contains(">500<"), html);
-        assertTrue(html.contains("1000 rows × 1 columns"), html);
+        DisplayData shown = renderer.render(table);
+        String html = (String) shown.getData(MIMEType.TEXT_HTML);
+        assertEquals(1 + 50, html.split("<tr>", -1).length - 1);
+        assertTrue(html.contains(">49<") && !html.contains(">50<") && html.contains("1000 rows in all"), html);
+        assertTrue(shown.getData(MIMEType.TEXT_PLAIN).toString().endsWith("49\n… 1000 rows in all"));
     }
 
     private static XYChart chart(double last) {
@@ -107,7 +109,23 @@ class RenderersTest {
         byte[] png = Base64.getDecoder().decode((String) shown.getData(MIMEType.IMAGE_PNG));
         BufferedImage image = ImageIO.read(new ByteArrayInputStream(png));
         assertEquals(600, image.getWidth());
-        assertEquals("chart \"Speed\", 300 × 200", shown.getData(MIMEType.TEXT_PLAIN));
+        assertEquals("chart \"Speed\"", shown.getData(MIMEType.TEXT_PLAIN));
+    }
+
+    @Test
+    void figureIsSvgAndPngInTheSizeOfThePage() throws IOException {
+        DisplayData shown = renderer.render(new Figure("speed", "How fast it is.", 400, 300, List.of(chart(4))));
+        assertTrue(shown.getData(MIMEType.IMAGE_SVG).toString().contains("<svg "));
+        byte[] png = Base64.getDecoder().decode((String) shown.getData(MIMEType.IMAGE_PNG));
+        assertEquals(800, ImageIO.read(new ByteArrayInputStream(png)).getWidth());
+        JsonObject size = new Gson()
+                .toJsonTree(shown)
+                .getAsJsonObject()
+                .getAsJsonObject("metadata")
+                .getAsJsonObject("image/png");
+        assertEquals(400, size.get("width").getAsInt());
+        assertEquals(300, size.get("height").getAsInt());
+        assertEquals("How fast it is.", shown.getData(MIMEType.TEXT_PLAIN));
     }
 
     @Test

@@ -1,0 +1,103 @@
+package cs336.notebook;
+
+import cs336.report.Figure;
+import io.github.spencerpark.jupyter.kernel.display.RenderContext;
+import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
+import java.awt.Graphics2D;
+import java.awt.RenderingHints;
+import java.awt.image.BufferedImage;
+import java.awt.image.RenderedImage;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.util.Base64;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.DoubleFunction;
+import java.util.function.Supplier;
+import javax.imageio.ImageIO;
+import org.jfree.svg.SVGGraphics2D;
+import org.knowm.xchart.internal.chartpart.Chart;
+
+/**
+ * A picture for a notebook, as SVG and as PNG: a notebook from elsewhere is not trusted with SVG, and PNG alone is blurred
+ * in print.
+ *
+ * @param description what stands where pictures cannot
+ * @param svg draws the SVG document
+ * @param png draws the content of a PNG file, with {@code density} pixels to a CSS pixel
+ */
+record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, int density) {
+    private static final int SHARP = 2;
+    private static final int WIDTH_IN_PNG = 16;
+    private static final int HEIGHT_IN_PNG = 20;
+    private static final String KEY = "key-of-this-chart";
+
+    /** A figure of the project, in its look. */
+    static Picture of(Figure figure) {
+        return new Picture(figure.description(), figure::svg, () -> figure.png(SHARP), SHARP);
+    }
+
+    /** A chart as XChart draws it. */
+    static Picture of(Chart<?, ?> chart) {
+        String title = chart.getTitle() == null ? "" : chart.getTitle();
+        return new Picture(
+                title.isBlank() ? "chart" : "chart \"" + title + "\"", () -> svg(chart), () -> png(chart), SHARP);
+    }
+
+    /** An image of pixels. */
+    static Picture of(RenderedImage image) {
+        return new Picture("image, " + image.getWidth() + " × " + image.getHeight(), null, () -> png(image), 1);
+    }
+
+    void renderTo(RenderContext to) {
+        to.getOutputContainer().putText(description);
+        if (svg != null) {
+            to.renderIfRequested(MIMEType.IMAGE_SVG, svg::get);
+        }
+        to.renderIfRequested(MIMEType.IMAGE_PNG, (type, data) -> {
+            byte[] content = png.get();
+            ByteBuffer header = ByteBuffer.wrap(content);
+            Map<String, Integer> size = Map.of(
+                    "width", header.getInt(WIDTH_IN_PNG) / density, "height", header.getInt(HEIGHT_IN_PNG) / density);
+            data.putData(type, Base64.getEncoder().encodeToString(content), size);
+        });
+    }
+
+    private static String svg(Chart<?, ?> chart) {
+        SVGGraphics2D graphics = new SVGGraphics2D(chart.getWidth(), chart.getHeight());
+        graphics.setDefsKeyPrefix(KEY);
+        // A hundredth of a pixel is precise enough.
+        DoubleFunction<String> twoDecimals =
+                x -> String.format(Locale.ROOT, "%.2f", x).replaceAll("\\.?0+$", "");
+        graphics.setGeomDoubleConverter(twoDecimals);
+        graphics.setTransformDoubleConverter(twoDecimals);
+        chart.paint(graphics, chart.getWidth(), chart.getHeight());
+        String svg = graphics.getSVGElement();
+        // The same chart gives the same text, and two charts on one page share no name.
+        return svg.replace(KEY, "chart-" + Integer.toHexString(svg.hashCode()) + "-");
+    }
+
+    private static byte[] png(Chart<?, ?> chart) {
+        BufferedImage image =
+                new BufferedImage(chart.getWidth() * SHARP, chart.getHeight() * SHARP, BufferedImage.TYPE_INT_RGB);
+        Graphics2D graphics = image.createGraphics();
+        graphics.setRenderingHint(RenderingHints.KEY_ANTIALIASING, RenderingHints.VALUE_ANTIALIAS_ON);
+        graphics.setRenderingHint(RenderingHints.KEY_TEXT_ANTIALIASING, RenderingHints.VALUE_TEXT_ANTIALIAS_ON);
+        graphics.scale(SHARP, SHARP);
+        chart.paint(graphics, chart.getWidth(), chart.getHeight());
+        graphics.dispose();
+        return png(image);
+    }
+
+    private static byte[] png(RenderedImage image) {
+        ByteArrayOutputStream png = new ByteArrayOutputStream();
+        try {
+            ImageIO.write(image, "png", png);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return png.toByteArray();
+    }
+}

@@ -1,0 +1,114 @@
+package cs336.report;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class NumbersTest {
+    @TempDir
+    private Path folder;
+
+    private Numbers numbers;
+
+    @BeforeEach
+    void measure() throws IOException {
+        Samples.project(folder, "");
+        numbers = Numbers.of(folder.resolve("data/measurements/pretend"));
+    }
+
+    private String failure(String reference) {
+        return assertThrows(IllegalArgumentException.class, () -> numbers.text(reference))
+                .getMessage();
+    }
+
+    @Test
+    void aReferenceIsOneCell() {
+        assertEquals(
+                64,
+                numbers.value(
+                        "timing",
+                        Map.of("size", "xl", "context", 128, "implementation", "plain", "metric", "forward"),
+                        "mean"));
+        assertEquals(
+                "0.64\u00a0ms",
+                numbers.text("timing[size=xl, context=128, implementation=plain, metric=forward].std : %.2f ms"));
+        assertEquals("10", numbers.text("timing[size=xl, context=128, implementation=plain, metric=forward].n : %d"));
+        assertEquals("3.0\u00a0GiB", numbers.text("timing[metric=peak-memory] : %.1f GiB"));
+    }
+
+    @Test
+    void namesAreRefinedAndValuesComputed() {
+        numbers.define("ours", "timing[implementation=plain, metric=forward, size=small]");
+        numbers.define("xl", "ours[size=xl]");
+        numbers.define("ratio", "xl[context=256] / ours[context=256]");
+        numbers.define("parameters", 1_998_235_200.0, "");
+        assertEquals("128", numbers.text("xl[context=256] : %.0f"));
+        assertEquals("2.0×", numbers.text("ratio : %.1f×"));
+        assertEquals("1,998,235,200", numbers.text("parameters : %,d"));
+        assertEquals("50%", numbers.text("(xl[context=256] - xl[context=128]) / xl[context=256] : %.0f%%"));
+        assertEquals("−4.0", numbers.text("1 - 2*(3 - .5e1/4*2 + 2) : %.1f"));
+        assertThrows(IllegalArgumentException.class, () -> numbers.define("xl", "timing"));
+        assertThrows(IllegalArgumentException.class, () -> numbers.define("a b", "timing"));
+    }
+
+    @Test
+    void aMissingRowIsToldWithWhatIsThere() {
+        assertEquals(
+                "no row matches timing[size=xl, context=64]: context is 128, 256, 512 there",
+                failure("timing[size=xl, context=64] : %.1f"));
+        assertTrue(failure("nothing[size=xl] : %.1f").startsWith("no measurements "));
+        assertTrue(failure("timing@other[size=xl] : %.1f").contains("other"));
+        assertTrue(failure("timing[sice=xl] : %.1f").startsWith("no column sice in timing.csv; it has size, context"));
+        assertTrue(failure("timing[metric=peak-memory].mode : %.1f").startsWith("no column mode"));
+    }
+
+    @Test
+    void anAmbiguousReferenceIsToldWithWhatDiffers() {
+        assertEquals(
+                "ambiguous: 2 rows match timing[size=xl, context=256]; they differ in implementation (plain, peer)",
+                failure("timing[size=xl, context=256] : %.1f"));
+    }
+
+    @Test
+    void aRowWithoutNumbersIsToldWithItsStatus() {
+        assertEquals("the row has no numbers, for its status is oom", failure("timing[size=xl, context=512] : %.1f"));
+        assertEquals("column std of the row holds no number", failure("timing[metric=peak-memory].std : %.1f"));
+        assertEquals("column unit of the row holds no number", failure("timing[metric=peak-memory].unit : %.1f"));
+    }
+
+    @Test
+    void badSyntaxIsToldWithItsPlace() {
+        assertTrue(failure("timing[metric=peak-memory]").startsWith("no format"));
+        assertTrue(failure("timing[metric=peak-memory : %.1f").startsWith("']' is missing"));
+        assertTrue(failure("timing[metric] : %.1f").startsWith("\"metric\" is not of the form column=value"));
+        assertTrue(failure("timing[metric=] : %.1f").contains("not of the form"));
+        assertTrue(failure("timing[size=xl, size=small] : %.1f").startsWith("column size is filtered twice"));
+        assertTrue(failure("(timing[metric=peak-memory] : %.1f").startsWith("')' is missing"));
+        assertTrue(
+                failure("timing[metric=peak-memory] 3 : %.1f").startsWith("\"3\" is not understood at character 28"));
+        assertTrue(failure(" : %.1f").startsWith("a name or number is missing"));
+        assertTrue(failure("1.2.3 : %.1f").contains("\"1.2.3\" is not a number"));
+        assertTrue(failure("1 / 0 : %.1f").contains("division by zero"));
+    }
+
+    @Test
+    void severalValuesOfOneColumnSelectSeveralRows() {
+        var table = numbers.select("timing[context=128, 256, implementation=plain, metric=forward]");
+        assertEquals(4, table.rowCount());
+        assertThrows(IllegalArgumentException.class, () -> numbers.select("timing[size=medium]"));
+    }
+
+    @Test
+    void aFolderThatIsNotThereIsToldWithThoseThatAre() {
+        var error = assertThrows(
+                IllegalArgumentException.class, () -> Numbers.of(folder.resolve("data/measurements/h200")));
+        assertTrue(error.getMessage().endsWith("there are: pretend"), error.getMessage());
+    }
+}

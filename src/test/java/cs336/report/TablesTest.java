@@ -1,0 +1,59 @@
+package cs336.report;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.IntColumn;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+class TablesTest {
+    private static final Table TABLE = Table.create(
+            "made up",
+            StringColumn.create("name", "a|b", "<c>"),
+            IntColumn.create("n", 7, 123456),
+            DoubleColumn.create("ms", 12.34567, Double.NaN));
+
+    @Test
+    void markdownIsAlignedAndEscaped() {
+        assertEquals("""
+                | name |      n |    ms |
+                | ---- | -----: | ----: |
+                | a\\|b |      7 | 12.35 |
+                | <c>  | 123456 |     – |
+                """, Tables.markdown(TABLE));
+    }
+
+    @Test
+    void htmlIsEscapedAndNumbersAreMarked() {
+        String html = Tables.html(TABLE, Map.of("ms", "%.1f"));
+        assertTrue(html.contains("<td>&lt;c&gt;</td><td class=\"number\">123456</td>"), html);
+        assertTrue(html.contains("<td class=\"number\">12.3</td>"), html);
+    }
+
+    @Test
+    void textIsAligned() {
+        assertEquals("""
+                name       n     ms
+                a|b        7  12.35
+                <c>   123456      –
+                """, Tables.aligned(TABLE));
+    }
+
+    @Test
+    void aFormatForAnUnknownColumnIsRefused() {
+        assertThrows(IllegalArgumentException.class, () -> Tables.html(TABLE, Map.of("s", "%.1f")));
+    }
+
+    @Test
+    void numbersHaveFourDigits() {
+        Table table = Table.create("made up", DoubleColumn.create("x", 1234.56, 0.00012345, 1e-9, 1e6, -0.5));
+        assertEquals(
+                "x\n1235\n0.0001234\n1.000e-09\n1000000\n-0.5\n",
+                Tables.aligned(table).replace(" ", ""));
+    }
+}
