@@ -2,6 +2,7 @@ package cs336;
 
 import cs336.bench.BenchmarkCommand;
 import cs336.notebook.NotebooksCommand;
+import cs336.report.WriteupCommand;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -14,7 +15,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         version = "cs336-systems 0.1.0",
         description = "The systems side of training language models, measured from Java.",
-        subcommands = {BenchmarkCommand.class, NotebooksCommand.class})
+        subcommands = {BenchmarkCommand.class, NotebooksCommand.class, WriteupCommand.class, ReportCommand.class})
 public final class Main implements Runnable {
     @Spec
     private CommandSpec spec;

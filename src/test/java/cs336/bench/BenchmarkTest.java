@@ -140,7 +140,10 @@ class BenchmarkTest {
             }
             double parameters = onCard.parameterCount() * 4.0;
             double peak = result.samples("peak-memory").values().get(0);
-            assertTrue(peak > 4 * parameters && peak < 50e6, peak + " bytes for parameters of " + parameters);
+            double cublasWorkspace = 64 << 20; // not a tensor's, but from the same allocator
+            assertTrue(
+                    peak > 4 * parameters && peak < cublasWorkspace + 5e6,
+                    peak + " bytes for parameters of " + parameters);
         }
     }
 }
