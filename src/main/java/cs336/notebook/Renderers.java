@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.bench.BenchmarkResult;
 import cs336.report.Figure;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
@@ -39,6 +40,12 @@ public final class Renderers {
                 .register((table, to) -> {
                     put(to, text, TableView.text(table));
                     to.renderIfRequested(MIMEType.TEXT_HTML, () -> TableView.html(table));
+                });
+        renderer.createRegistration(BenchmarkResult.class)
+                .preferring(text, MIMEType.TEXT_HTML)
+                .register((result, to) -> {
+                    put(to, text, result.toString());
+                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> TableView.html(result.table()));
                 });
         renderer.createRegistration(Figure.class)
                 .preferring(MIMEType.IMAGE_SVG, MIMEType.IMAGE_PNG)

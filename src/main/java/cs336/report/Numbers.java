@@ -13,6 +13,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import tech.tablesaw.api.NumericColumn;
 import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
@@ -34,6 +36,8 @@ import tech.tablesaw.selection.BitmapBackedSelection;
  * unit unless the format after the colon names one.
  */
 public final class Numbers {
+    private static final Pattern TABLE = Pattern.compile("(?ms)^```table\\n(.*?)^```$");
+
     private final Path folder;
     private final Map<Path, Table> tables = new TreeMap<>();
     private final Map<Path, Set<Integer>> used = new TreeMap<>();
@@ -150,6 +154,26 @@ public final class Numbers {
         }
         NumberFormat format = NumberFormat.parse(reference.substring(colon + 1));
         return format.write(quantity(reference.substring(0, colon)));
+    }
+
+    /**
+     * Markdown with references and tables as in the writeup: <code>{{…}}</code> becomes a number, a block fenced as {@code
+     * table} a table. For notebooks, which show what is measured without copying it.
+     *
+     * @throws IllegalArgumentException if a reference or a table cannot be resolved; the message names it
+     */
+    public String prose(String markdown) {
+        String withNumbers = References.replace(markdown, (line, reference) -> {
+            try {
+                return text(reference == null ? "" : reference);
+            } catch (IllegalArgumentException e) {
+                throw new IllegalArgumentException("line " + line + ", {{" + reference + "}}: " + e.getMessage(), e);
+            }
+        });
+        return TABLE.matcher(withNumbers).replaceAll(block -> {
+            MeasuredTable table = MeasuredTable.read(block.group(1), this);
+            return Matcher.quoteReplacement(table.cells().markdown() + "\n" + table.caption() + "\n");
+        });
     }
 
     Quantity defined(String name) {

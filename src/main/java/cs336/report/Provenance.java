@@ -38,7 +38,9 @@ final class Provenance {
                 cells.addAll(origin);
                 cells.add(first.equals(last) ? first : first + " to " + last);
                 // Single steps stand in a file beside their statistics, which says where they come from.
-                cells.replaceAll(cell -> cell.isEmpty() ? "–" : cell);
+                if (cells.get(1).isEmpty()) {
+                    cells.set(1, "as " + name.replaceFirst("_steps\\.csv$", ".csv"));
+                }
                 rows.add(cells);
             });
         });

@@ -111,4 +111,31 @@ class NumbersTest {
                 IllegalArgumentException.class, () -> Numbers.of(folder.resolve("data/measurements/h200")));
         assertTrue(error.getMessage().endsWith("there are: pretend"), error.getMessage());
     }
+
+    @Test
+    void proseTakesReferencesAndTablesAsTheWriteupDoes() {
+        String prose = numbers.prose("""
+                It took {{timing[size=xl, context=128, implementation=plain, metric=forward] : %.0f ms}}, not `{{code}}`.
+
+                ```table
+                from: timing[implementation=plain, metric=forward]
+                rows: size
+                columns: context
+                cells: mean
+                format: %.0f ms
+                caption: Made up
+                ```
+                """);
+        assertTrue(prose.startsWith("It took 64\u00a0ms, not `{{code}}`."), prose);
+        assertTrue(prose.contains("| size"), prose);
+        assertTrue(prose.contains("Made up"), prose);
+        assertTrue(!prose.contains("```"), prose);
+    }
+
+    @Test
+    void proseThatRefersToNothingSaysWhere() {
+        var error =
+                assertThrows(IllegalArgumentException.class, () -> numbers.prose("one\n{{timing[size=xs] : %.0f}}"));
+        assertTrue(error.getMessage().startsWith("line 2, {{timing[size=xs] : %.0f}}: "), error.getMessage());
+    }
 }
