@@ -21,7 +21,8 @@ final class ReportCommand implements Callable<Integer> {
     @Override
     public Integer call() {
         CommandLine all = spec.commandLine().getParent();
-        for (String command : new String[] {"notebooks", "writeup"}) {
+        String[][] commands = {{"notebooks", "--portable"}, {"writeup"}};
+        for (String[] command : commands) {
             int code = all.execute(command);
             if (code != CommandLine.ExitCode.OK) {
                 return code;

@@ -30,6 +30,12 @@ final class FreshJvm {
     /** What tells an answer from other output. */
     private static final String MARK = "\u0001cs336 ";
 
+    /**
+     * The host's part in a step is to call native code, which the quick compiler does as well as the thorough one, and after
+     * five steps of warm-up the thorough one would still be at work.
+     */
+    private static final String COMPILED_SOON = "-XX:TieredStopAtLevel=1";
+
     private static final int KEPT_LINES = 40;
 
     private FreshJvm() {}
@@ -90,6 +96,7 @@ final class FreshJvm {
     private static Process start(Class<?> main) throws IOException {
         var command = new ArrayList<String>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add(COMPILED_SOON);
         command.addAll(flags());
         command.add("-XX:ErrorFile=" + System.getProperty("java.io.tmpdir") + "/cs336-crash-%p.log");
         command.add("-XX:-CreateCoredumpOnCrash");
