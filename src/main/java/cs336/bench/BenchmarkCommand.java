@@ -97,6 +97,22 @@ public final class BenchmarkCommand implements Callable<Integer> {
     private List<String> dtypes;
 
     @Option(
+            names = "--normalization",
+            split = ",",
+            defaultValue = "rmsnorm",
+            paramLabel = "<name>",
+            description = "rmsnorm (plain operations), layernorm … Default: ${DEFAULT-VALUE}")
+    private List<String> normalizations;
+
+    @Option(
+            names = "--attention",
+            split = ",",
+            defaultValue = "plain",
+            paramLabel = "<name>",
+            description = "plain (all scores stored) … Default: ${DEFAULT-VALUE}")
+    private List<String> attentions;
+
+    @Option(
             names = "--device",
             defaultValue = "best",
             paramLabel = "<device>",
@@ -182,7 +198,10 @@ public final class BenchmarkCommand implements Callable<Integer> {
         }
     }
 
-    /** Every combination, checked. From the list that varies slowest: sizes, contexts, dtypes, warm-ups, passes. */
+    /**
+     * Every combination, checked. From the list that varies slowest: sizes, contexts, normalisations, attentions, dtypes,
+     * warm-ups, passes.
+     */
     private List<ModelCase> cases() {
         Form form = Form.ofYear(year);
         boolean is2024 = form == Form.SPRING_2024;
@@ -197,11 +216,19 @@ public final class BenchmarkCommand implements Callable<Integer> {
         var cases = new ArrayList<ModelCase>();
         for (ModelSize size : sizes()) {
             for (int t : ts) {
-                TransformerConfig config = config(size.config(form, t));
-                for (Precision precision : precisions) {
-                    for (int w : ws) {
-                        for (Pass pass : ps)
-                            cases.add(new ModelCase(label(size, config), config, b, precision, pass, w, n));
+                TransformerConfig plain = config(size.config(form, t));
+                String label = label(size, plain);
+                for (String normalization : normalizations) {
+                    for (String attention : attentions) {
+                        TransformerConfig config =
+                                plain.withNormalization(normalization).withAttention(attention);
+                        for (Precision precision : precisions) {
+                            for (int w : ws) {
+                                for (Pass pass : ps) {
+                                    cases.add(new ModelCase(label, config, b, precision, pass, w, n));
+                                }
+                            }
+                        }
                     }
                 }
             }

@@ -11,7 +11,7 @@ public final class BenchmarkWorkload implements Workload {
     /** The case of a model under its name in the table of sizes; {@code device} is still to be set. */
     static Case of(
             String label, TransformerConfig config, int batch, Precision precision, Pass pass, int warmup, int steps) {
-        return Case.of(BenchmarkWorkload.class, "plain")
+        return Case.of(BenchmarkWorkload.class, implementation(config))
                 .with("size", label)
                 .with("year", config.form().year())
                 .with("batch", batch)
@@ -25,7 +25,19 @@ public final class BenchmarkWorkload implements Workload {
                 .setting("layers", config.numLayers())
                 .setting("heads", config.numHeads())
                 .setting("vocab", config.vocabSize())
+                .setting("normalization", config.normalization())
+                .setting("attention", config.attention())
                 .yields(Benchmark.metrics(pass).toArray(Metric[]::new));
+    }
+
+    /** {@code plain} for RMSNorm and attention from plain operations; otherwise what takes their place. */
+    private static String implementation(TransformerConfig config) {
+        boolean plainNorm = config.normalization().equals("rmsnorm");
+        boolean plainAttention = config.attention().equals("plain");
+        if (plainNorm) {
+            return config.attention();
+        }
+        return plainAttention ? config.normalization() : config.normalization() + "+" + config.attention();
     }
 
     @Override
@@ -38,8 +50,8 @@ public final class BenchmarkWorkload implements Workload {
                 c.integer("layers"),
                 c.integer("heads"),
                 c.integer("d_ff"),
-                "rmsnorm",
-                c.implementation());
+                c.text("normalization"),
+                c.text("attention"));
         try (var model = new TransformerLM(config, Device.parse(c.text("device")))) {
             Benchmark.of(model)
                     .batch(c.integer("batch"))

@@ -120,4 +120,22 @@ class BenchmarkCommandTest {
         assertTrue(out.toString().contains("cs336 benchmark --size all --context 128,256,512,1024"));
         assertFalse(Files.exists(folder.resolve("here")));
     }
+
+    @Test
+    void aNormalizationOfAnotherNameIsAnImplementationOfItsOwn() throws IOException {
+        assertEquals(
+                0,
+                run(TINY + "--warmup 0 --pass forward --normalization rmsnorm,layernorm --problem norms"),
+                err::toString);
+        Table table = Measurements.read(folder.resolve("here/norms.csv"));
+        assertEquals(
+                List.of("plain", "layernorm"),
+                table.stringColumn("implementation").unique().asList());
+    }
+
+    @Test
+    void anUnknownNormalizationIsNamed() {
+        assertEquals(2, run(TINY + "--normalization batchnorm"));
+        assertTrue(err.toString().startsWith("normalization 'batchnorm' is unknown"), err.toString());
+    }
 }
