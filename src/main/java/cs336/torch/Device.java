@@ -1,6 +1,5 @@
 package cs336.torch;
 
-import org.bytedeco.javacpp.Loader;
 import org.bytedeco.pytorch.DeviceOptional;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.TensorOptions;
@@ -80,10 +79,7 @@ public record Device(Kind kind, int index) {
 
     private static void requireCuda(int index) {
         if (!torch.hasCUDA()) {
-            throw new IllegalArgumentException("cuda:" + index
-                    + " asked for, but the libtorch on the class path is the CPU"
-                    + " build (" + Loader.getPlatform() + "). The GPU build is added where an NVIDIA driver is loaded"
-                    + " (/proc/driver/nvidia/version): install the driver and build again, or build with 'mvn -Pgpu'.");
+            throw new IllegalArgumentException("cuda:" + index + " asked for, but " + GpuBuild.whyNot());
         }
         int count = cudaCount();
         if (count == 0) {

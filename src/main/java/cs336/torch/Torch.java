@@ -15,12 +15,11 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * should do so too: what is set here must be set before libtorch is loaded.
  */
 public final class Torch {
-    private static final String EXTENSION = "org.bytedeco.javacpp.platform.extension";
     private static final String MAX_PHYSICAL_BYTES = "org.bytedeco.javacpp.maxPhysicalBytes";
 
     static {
         weighNoAllocations();
-        chooseNatives();
+        GpuBuild.choose();
         letIdleThreadsSleep();
         Loader.load(torch.class);
         if (torch.hasCUDA()) {
@@ -40,15 +39,6 @@ public final class Torch {
     private static void weighNoAllocations() {
         if (System.getProperty(MAX_PHYSICAL_BYTES) == null) {
             System.setProperty(MAX_PHYSICAL_BYTES, "0");
-        }
-    }
-
-    /** The GPU build of libtorch is taken if it is on the class path, unless the user has chosen already. */
-    private static void chooseNatives() {
-        String gpuBuild = "org/bytedeco/pytorch/" + Loader.getPlatform() + "-gpu/libjnitorch.so";
-        if (System.getProperty(EXTENSION) == null
-                && Torch.class.getClassLoader().getResource(gpuBuild) != null) {
-            System.setProperty(EXTENSION, "-gpu");
         }
     }
 
