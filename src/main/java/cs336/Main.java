@@ -3,13 +3,26 @@ package cs336;
 import cs336.bench.BenchmarkCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.report.WriteupCommand;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileSystemException;
+import java.util.Locale;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
+import picocli.CommandLine.UnmatchedArgumentException;
 
-/** The command line: {@code cs336 <command> --help}. A user's error is one line and exit code 2. */
+/**
+ * The command line: {@code cs336 <command> --help}. A user's error is one line and exit code 2; a file that cannot be read or
+ * written is one line and exit code 1.
+ */
 @Command(
         name = "cs336",
         mixinStandardHelpOptions = true,
@@ -23,17 +36,59 @@ public final class Main implements Runnable {
     /** Runs a command and exits with its code. */
     public static void main(String[] arguments) {
         System.setProperty("java.awt.headless", "true");
-        System.exit(commandLine().execute(arguments));
+        // Numbers among English words are English ones, in files above all.
+        Locale.setDefault(Locale.ENGLISH);
+        CommandLine commandLine = commandLine();
+        if (terminal().equals(StandardCharsets.US_ASCII)) {
+            printUtf8(commandLine);
+        }
+        System.exit(commandLine.execute(arguments));
+    }
+
+    /** What Java takes the terminal to understand. */
+    private static Charset terminal() {
+        return Charset.forName(System.getProperty("stdout.encoding", System.getProperty("native.encoding")));
+    }
+
+    /** In the locale C, which small containers have, ± and … would be question marks. */
+    private static void printUtf8(CommandLine commandLine) {
+        System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(new FileOutputStream(FileDescriptor.err), true, StandardCharsets.UTF_8));
+        commandLine.setOut(new PrintWriter(System.out, true, StandardCharsets.UTF_8));
+        commandLine.setErr(new PrintWriter(System.err, true, StandardCharsets.UTF_8));
     }
 
     /** The command line with all its commands. */
     static CommandLine commandLine() {
-        return new CommandLine(new Main()).setParameterExceptionHandler((error, arguments) -> {
-            error.getCommandLine()
-                    .getErr()
-                    .println("cs336: " + error.getMessage().lines().findFirst().orElse("bad arguments"));
-            return CommandLine.ExitCode.USAGE;
-        });
+        return new CommandLine(new Main())
+                .setParameterExceptionHandler(
+                        (error, arguments) -> fail(error.getCommandLine(), reason(error), CommandLine.ExitCode.USAGE))
+                .setExecutionExceptionHandler((error, commandLine, parsed) -> {
+                    if (error instanceof IOException e) {
+                        return fail(commandLine, reason(e), CommandLine.ExitCode.SOFTWARE);
+                    }
+                    throw error;
+                });
+    }
+
+    private static int fail(CommandLine commandLine, String reason, int exitCode) {
+        commandLine.getErr().println("cs336: " + reason.lines().findFirst().orElse("no reason is known"));
+        return exitCode;
+    }
+
+    private static String reason(ParameterException error) {
+        boolean ofNoCommand = error.getCommandLine().getParent() == null;
+        if (error instanceof UnmatchedArgumentException unmatched && ofNoCommand && !unmatched.isUnknownOption()) {
+            return "command '" + unmatched.getUnmatched().get(0) + "' is unknown; known: "
+                    + String.join(", ", error.getCommandLine().getSubcommands().keySet());
+        }
+        return error.getMessage();
+    }
+
+    /** The messages of a file system's exceptions are often the file's name alone. */
+    private static String reason(IOException error) {
+        String message = String.valueOf(error.getMessage());
+        return error instanceof FileSystemException ? error.getClass().getSimpleName() + ": " + message : message;
     }
 
     @Override

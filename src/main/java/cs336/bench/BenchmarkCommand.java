@@ -244,7 +244,7 @@ public final class BenchmarkCommand implements Callable<Integer> {
 
     private TransformerConfig config(TransformerConfig c) {
         int width = requireAtLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
-        int inner = requireAtLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4 * width : c.dFf());
+        int inner = requireAtLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4L * width : c.dFf());
         int depth = requireAtLeast("--layers", 1, layers == null ? c.numLayers() : layers);
         int h = requireAtLeast("--heads", 1, heads == null ? c.numHeads() : heads);
         int v = requireAtLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
@@ -259,12 +259,15 @@ public final class BenchmarkCommand implements Callable<Integer> {
     private static String label(ModelSize size, TransformerConfig c) {
         return c.equals(size.config(c.form(), c.contextLength()))
                 ? size.label()
-                : "d%d-ff%d-l%d-h%d-v%d".formatted(c.dModel(), c.dFf(), c.numLayers(), c.numHeads(), c.vocabSize());
+                : "d%s-ff%s-l%s-h%s-v%s".formatted(c.dModel(), c.dFf(), c.numLayers(), c.numHeads(), c.vocabSize());
     }
 
     private static int requireAtLeast(String option, int least, long value) {
         if (value < least) throw new IllegalArgumentException(option + " must be at least " + least + ", not " + value);
-        return Math.toIntExact(value);
+        if (value > Integer.MAX_VALUE) {
+            throw new IllegalArgumentException(option + " must be at most " + Integer.MAX_VALUE + ", not " + value);
+        }
+        return (int) value;
     }
 
     /** A case before it becomes text. */

@@ -3,6 +3,7 @@ package cs336.bench;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.math.MathContext;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -168,6 +169,12 @@ public final class Measurements {
     public void requireSameColumns(Case c) throws IOException {
         requireSameColumns(rows, c, COLUMNS);
         requireSameColumns(steps, c, STEP_COLUMNS);
+    }
+
+    /** Makes the folder where it is missing, so that one which cannot be had shows before anything is measured. */
+    void requireWritable() throws IOException {
+        Path folder = Files.createDirectories(path().toAbsolutePath().getParent());
+        if (!Files.isWritable(folder)) throw new AccessDeniedException(folder.toString());
     }
 
     private static void requireSameColumns(TidyCsv file, Case c, List<String> columns) throws IOException {

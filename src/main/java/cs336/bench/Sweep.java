@@ -76,7 +76,7 @@ public final class Sweep {
      * Runs the cases that are not stored yet.
      *
      * @throws IllegalArgumentException before anything runs, if a case announces no metric or does not fit the stored columns
-     * @throws IOException if measurements cannot be read or written
+     * @throws IOException if measurements cannot be read or written; before anything runs, if their folder cannot be
      */
     public Result run(List<Case> cases) throws IOException, InterruptedException {
         List<Case> open = new ArrayList<>();
@@ -85,6 +85,7 @@ public final class Sweep {
             measurements.requireSameColumns(c);
             if (again || !measurements.holds(c)) open.add(c);
         }
+        if (!open.isEmpty()) measurements.requireWritable();
         int skipped = cases.size() - open.size();
         if (skipped > 0) progress.printf("%d of %d cases are stored already%n", skipped, cases.size());
 

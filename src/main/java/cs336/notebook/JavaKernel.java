@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.ObjIntConsumer;
 import java.util.logging.Level;
 import java.util.logging.Logger;
@@ -57,6 +58,8 @@ public final class JavaKernel extends BaseKernel {
                     "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/java)");
             System.exit(2);
         }
+        // Numbers among English words are English ones, here as in the executed copies.
+        Locale.setDefault(Locale.ENGLISH);
         // The base kernel logs every message and loop.
         Logger.getLogger("").setLevel(Level.WARNING);
         ClientConnection connection =

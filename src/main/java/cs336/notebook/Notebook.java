@@ -45,8 +45,10 @@ final class Notebook {
                 throw new IOException(file + " is not a notebook of format " + FORMAT);
             }
             return new Notebook(file.toAbsolutePath(), json);
-        } catch (JsonParseException | IllegalStateException | NullPointerException | ClassCastException e) {
-            throw new IOException(file + " is not a notebook: " + e.getMessage(), e);
+        } catch (JsonParseException e) {
+            throw new IOException(file + " is not a notebook: it is not JSON", e);
+        } catch (RuntimeException e) {
+            throw new IOException(file + " is not a notebook: it has no cells, or no format", e);
         }
     }
 

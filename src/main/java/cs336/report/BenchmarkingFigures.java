@@ -69,7 +69,7 @@ public final class BenchmarkingFigures {
                 DoubleColumn.create("ratio"));
         for (Row theirs : numbers.select("benchmarking_script[metric=total, implementation=pytorch-eager]")) {
             String same =
-                    "benchmarking_script[year=2025, metric=total, size=%s, context=%d, pass=%s, implementation=%%s].median"
+                    "benchmarking_script[year=2025, metric=total, size=%s, context=%s, pass=%s, implementation=%%s].median"
                             .formatted(theirs.getString("size"), theirs.getInt("context"), theirs.getString("pass"));
             String ratio = same.formatted("plain") + " / " + same.formatted("pytorch-eager");
             Row row = ratios.appendRow();

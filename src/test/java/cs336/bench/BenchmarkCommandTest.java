@@ -5,14 +5,20 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.Device;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Locale;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -28,6 +34,19 @@ class BenchmarkCommandTest {
     Path folder;
 
     private final StringWriter out = new StringWriter(), err = new StringWriter();
+
+    private final PrintStream console = System.err;
+    private final ByteArrayOutputStream progress = new ByteArrayOutputStream();
+
+    @BeforeEach
+    void keepProgressToOurselves() {
+        System.setErr(new PrintStream(progress, true, StandardCharsets.UTF_8));
+    }
+
+    @AfterEach
+    void giveTheConsoleBack() {
+        System.setErr(console);
+    }
 
     private int run(String arguments) {
         var all = new java.util.ArrayList<>(List.of(arguments.strip().split(" +")));
@@ -57,6 +76,8 @@ class BenchmarkCommandTest {
                 "--pass backward | pass 'backward' is unknown; known: forward, forward-backward, step",
                 "--dtype fp8 | dtype 'fp8' is unknown; known: fp32, bf16",
                 "--time-limit 0 | --time-limit must be at least 1, not 0",
+                "--time-limit 3000000000 | --time-limit must be at most 2147483647, not 3000000000",
+                "--d-model 600000000 --heads 1 | --d-ff must be at most 2147483647, not 2400000000",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
     void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
@@ -107,11 +128,26 @@ class BenchmarkCommandTest {
                 shown.get(0));
 
         String before = Files.readString(csv);
+        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("[4/4] plain size=d16-ff64-l1-h2-v20 year=2025"));
         assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --problem tiny"));
+        assertTrue(progress.toString(StandardCharsets.UTF_8).endsWith("4 of 4 cases are stored already\n"));
         assertEquals(before, Files.readString(csv), "what is stored is not measured again");
         try (Stream<Path> files = Files.list(csv.getParent())) {
             assertEquals(2, files.count(), "nothing else is left there");
         }
+    }
+
+    @Test
+    void whatIsStoredDoesNotDependOnTheLocale() throws IOException {
+        Locale before = Locale.getDefault();
+        try {
+            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // with digits of its own
+            assertEquals(0, run(TINY + "--pass forward --problem tiny"), err.toString());
+        } finally {
+            Locale.setDefault(before);
+        }
+        String stored = Files.readString(folder.resolve("here/tiny.csv"));
+        assertTrue(stored.contains("\nd16-ff64-l1-h2-v20,2025,2,8,fp32,forward,5,2,plain,total,ms,2,"), stored);
     }
 
     @Test

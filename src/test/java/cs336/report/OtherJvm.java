@@ -5,8 +5,10 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /** Runs a class of the tests in a JVM of another locale and time zone, in which no system font can be found. */
 final class OtherJvm {
@@ -31,6 +33,16 @@ final class OtherJvm {
         command.add(1, "-Duser.home=" + home);
         var builder = new ProcessBuilder(command).redirectErrorStream(true);
         builder.environment().put("FONTCONFIG_FILE", configuration.toString());
-        return new String(builder.start().getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        try {
+            return new String(builder.start().getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        } finally {
+            delete(home);
+        }
+    }
+
+    private static void delete(Path folder) throws IOException {
+        try (Stream<Path> all = Files.walk(folder)) {
+            for (Path path : all.sorted(Comparator.reverseOrder()).toList()) Files.delete(path);
+        }
     }
 }

@@ -1,0 +1,81 @@
+package cs336;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class MainTest {
+    @TempDir
+    Path folder;
+
+    private final StringWriter out = new StringWriter(), err = new StringWriter();
+
+    private int run(String... arguments) {
+        return Main.commandLine()
+                .setOut(new PrintWriter(out))
+                .setErr(new PrintWriter(err))
+                .execute(arguments);
+    }
+
+    @Test
+    void anUnknownCommandIsNamedBesideTheKnownOnes() {
+        assertEquals(2, run("train"));
+        String known = String.join(", ", Main.commandLine().getSubcommands().keySet());
+        assertEquals("cs336: command 'train' is unknown; known: " + known + "\n", err.toString());
+    }
+
+    @Test
+    void anUnknownOptionIsNamed() {
+        assertEquals(2, run("benchmark", "--contxt", "8"));
+        assertEquals("cs336: Unknown options: '--contxt', '8'\n", err.toString());
+    }
+
+    @Test
+    void noCommandIsNotEnough() {
+        assertEquals(2, run());
+        assertEquals("cs336: a command is missing; see cs336 --help\n", err.toString());
+    }
+
+    @Test
+    void aNotebookThatIsNotThereIsNamedBesideThoseThatAre() {
+        assertEquals(2, run("notebooks", "99-nothing"));
+        assertTrue(
+                err.toString().startsWith("cs336: no notebook \"99-nothing\"; there are 01-benchmarking"),
+                err.toString());
+    }
+
+    @Test
+    void aFileThatIsNoNotebookIsOneLine() throws IOException {
+        Path file = Files.writeString(folder.resolve("no.ipynb"), "not json");
+        assertEquals(1, run("notebooks", file.toString(), "--output", folder.toString()));
+        assertEquals("cs336: " + file + " is not a notebook: it is not JSON\n", err.toString());
+    }
+
+    @Test
+    void measurementsThatCannotBeStoredAreNotMade() throws IOException {
+        Path file = Files.writeString(folder.resolve("file"), "in the way of a folder");
+        String tiny = "benchmark --d-model 16 --layers 1 --heads 2 --context 8 --device cpu --machine here --output ";
+        PrintStream console = System.err;
+        var progress = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(progress, true, StandardCharsets.UTF_8));
+        try {
+            assertEquals(1, run((tiny + file).split(" ")));
+        } finally {
+            System.setErr(console);
+        }
+        assertEquals(1, err.toString().lines().count(), err.toString());
+        assertTrue(err.toString().contains("Exception: " + file), err.toString());
+        assertFalse(progress.toString(StandardCharsets.UTF_8).contains("[1/"), "a case was measured");
+    }
+}
