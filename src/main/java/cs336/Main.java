@@ -1,6 +1,8 @@
 package cs336;
 
 import cs336.bench.BenchmarkCommand;
+import cs336.kernels.KernelsCommand;
+import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.report.WriteupCommand;
 import java.io.FileDescriptor;
@@ -28,7 +30,14 @@ import picocli.CommandLine.UnmatchedArgumentException;
         mixinStandardHelpOptions = true,
         version = "cs336-systems 0.1.0",
         description = "The systems side of training language models, measured from Java.",
-        subcommands = {BenchmarkCommand.class, NotebooksCommand.class, WriteupCommand.class, ReportCommand.class})
+        subcommands = {
+            BenchmarkCommand.class,
+            NormsCommand.class,
+            KernelsCommand.class,
+            NotebooksCommand.class,
+            WriteupCommand.class,
+            ReportCommand.class
+        })
 public final class Main implements Runnable {
     @Spec
     private CommandSpec spec;

@@ -195,7 +195,9 @@ class TransformerLMTest {
     void unknownNormalizationOrAttentionIsRefusedWithTheKnownOnes() {
         var config = tiny(Form.SPRING_2025);
         var norm = assertThrows(IllegalArgumentException.class, () -> config.withNormalization("batchnorm"));
-        assertEquals("normalization 'batchnorm' is unknown; known: layernorm, rmsnorm", norm.getMessage());
+        assertTrue(
+                norm.getMessage().startsWith("normalization 'batchnorm' is unknown; known: layernorm, rmsnorm"),
+                norm.getMessage());
         var attention = assertThrows(IllegalArgumentException.class, () -> config.withAttention("linear"));
         assertTrue(attention.getMessage().contains("known: plain"), attention.getMessage());
     }

@@ -278,7 +278,7 @@ public class EvaluatorTest {
         eval("Object this_ = new Object();");
         Thread interrupter = interruptAfter(Duration.ofMillis(300));
         var error =
-                assertTimeoutPreemptively(Duration.ofSeconds(8), () -> fails(CellException.Interrupted.class, cell));
+                assertTimeoutPreemptively(Duration.ofSeconds(60), () -> fails(CellException.Interrupted.class, cell));
         interrupter.join();
         assertEquals(2, error.line(), error.report().toString());
         assertEquals("interrupted", error.report().get(0));

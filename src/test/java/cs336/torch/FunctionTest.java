@@ -34,9 +34,11 @@ class FunctionTest {
     private static final long MIB = 1 << 20;
 
     private MemoryScope scope;
+    private long aliveBefore;
 
     @BeforeEach
     void open() {
+        aliveBefore = DifferentiableGraph.alive();
         scope = MemoryScope.open();
     }
 
@@ -44,7 +46,8 @@ class FunctionTest {
     @AfterEach
     void everythingIsFreedWithTheGraph() {
         scope.close();
-        assertEquals(0, DifferentiableGraph.alive());
+        // Others may have left graphs in this JVM; what the test itself made must be gone.
+        assertTrue(DifferentiableGraph.alive() <= aliveBefore, DifferentiableGraph.alive() + " of " + aliveBefore);
     }
 
     /** The passes of a function, written where it is used. */

@@ -57,7 +57,7 @@ class MemoryScopeTest {
     void thousandStepsWithEscapesLeaveMemoryFlat() {
         long before = 0;
         for (int step = 0; step < 1_000; step++) {
-            if (step == 100) {
+            if (step == 300) {
                 before = Memory.current(Device.cpu());
             }
             try (var outer = MemoryScope.open()) {
@@ -69,6 +69,7 @@ class MemoryScopeTest {
             }
         }
         long grownBy = Memory.current(Device.cpu()) - before;
-        assertTrue(grownBy < 50L * MIB, "grew by " + grownBy / MIB + " MiB over 900 steps of 2 MiB each");
+        // Keeping one of the two tensors would add 700 MiB; Java's own heap may grow a little.
+        assertTrue(grownBy < 100L * MIB, "grew by " + grownBy / MIB + " MiB over 700 steps of 2 MiB each");
     }
 }

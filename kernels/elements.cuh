@@ -1,0 +1,131 @@
+// Elements of tensors: fp32, bf16 or fp16 in memory, fp32 in registers, moved up to 16 bytes at a time.
+//
+// No CUDA header is included, here or in any kernel: none is there where NVRTC comes without a toolkit.
+
+struct bf16 { unsigned short bits; };
+struct fp16 { unsigned short bits; };
+
+template <typename T> struct Element;
+
+template <> struct Element<float> {
+    static __device__ __forceinline__ float get(const unsigned *word, int i) { return __uint_as_float(word[i]); }
+};
+
+// A bf16 is the upper half of an fp32.
+template <> struct Element<bf16> {
+    static __device__ __forceinline__ float get(const unsigned *word, int i) {
+        return __uint_as_float(i % 2 == 0 ? word[i / 2] << 16 : word[i / 2] & 0xffff0000u);
+    }
+    static __device__ __forceinline__ unsigned pair(float low, float high) {
+        unsigned bits;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+        return bits;
+    }
+};
+
+template <> struct Element<fp16> {
+    static __device__ __forceinline__ float get(const unsigned *word, int i) {
+        float value;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)(word[i / 2] >> 16 * (i % 2))));
+        return value;
+    }
+    static __device__ __forceinline__ unsigned pair(float low, float high) {
+        unsigned bits;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+        return bits;
+    }
+};
+
+// N neighbouring elements of type T, as they lie in memory: at a multiple of 16 bytes, or of their own size if that is less.
+template <typename T, int N> struct Elements {
+    static constexpr int BYTES = N * sizeof(T);
+    static constexpr int WORDS = (BYTES + 3) / 4;
+    static_assert(BYTES == 2 || BYTES == 4 || BYTES == 8 || BYTES % 16 == 0, "no access has this width");
+
+    unsigned word[WORDS];
+
+    static __device__ __forceinline__ Elements zero() {
+        Elements e;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) e.word[i] = 0; // is 0.0 in all three types
+        return e;
+    }
+
+    // Volatile: loads leave in the order written, ahead of the arithmetic before which they stand, and stay in their loop, where
+    // keeping their result would cost registers.
+    static __device__ __forceinline__ Elements load(const T *at) {
+        Elements e;
+        if constexpr (BYTES % 16 == 0) {
+#pragma unroll
+            for (int i = 0; i < BYTES / 16; i++)
+                asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                             : "=r"(e.word[4 * i]), "=r"(e.word[4 * i + 1]), "=r"(e.word[4 * i + 2]), "=r"(e.word[4 * i + 3])
+                             : "l"((const char *)at + 16 * i));
+        } else if constexpr (BYTES == 8) {
+            asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(e.word[0]), "=r"(e.word[1]) : "l"(at));
+        } else if constexpr (BYTES == 4) {
+            asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(e.word[0]) : "l"(at));
+        } else {
+            unsigned short half;
+            asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(half) : "l"(at));
+            e.word[0] = half;
+        }
+        return e;
+    }
+
+    // From global to shared memory while the thread goes on; cp.async.wait_group tells it when they are there.
+    static __device__ __forceinline__ void copyAsync(void *shared, const T *at) {
+        unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+        if constexpr (BYTES == 16) { // past L1
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(at) : "memory");
+        } else if constexpr (BYTES >= 4) {
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(at), "n"(BYTES) : "memory");
+        } else { // too small for cp.async: the thread does not go on
+            load(at).store((T *)shared);
+        }
+    }
+
+    static __device__ __forceinline__ Elements fromShared(const void *shared) {
+        Elements e;
+        if constexpr (BYTES == 16) {
+            uint4 words = *(const uint4 *)shared;
+            e.word[0] = words.x, e.word[1] = words.y, e.word[2] = words.z, e.word[3] = words.w;
+        } else if constexpr (BYTES == 2) {
+            e.word[0] = *(const unsigned short *)shared;
+        } else {
+#pragma unroll
+            for (int i = 0; i < WORDS; i++) e.word[i] = ((const unsigned *)shared)[i];
+        }
+        return e;
+    }
+
+    __device__ __forceinline__ float operator[](int i) const { return Element<T>::get(word, i); }
+
+    static __device__ __forceinline__ Elements of(const float (&value)[N]) {
+        Elements e;
+        if constexpr (sizeof(T) == 4) {
+#pragma unroll
+            for (int i = 0; i < N; i++) e.word[i] = __float_as_uint(value[i]);
+        } else if constexpr (N == 1) {
+            e.word[0] = Element<T>::pair(value[0], 0.0f);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N / 2; i++) e.word[i] = Element<T>::pair(value[2 * i], value[2 * i + 1]);
+        }
+        return e;
+    }
+
+    __device__ __forceinline__ void store(T *at) const {
+        if constexpr (BYTES % 16 == 0) {
+#pragma unroll
+            for (int i = 0; i < BYTES / 16; i++)
+                ((uint4 *)at)[i] = make_uint4(word[4 * i], word[4 * i + 1], word[4 * i + 2], word[4 * i + 3]);
+        } else if constexpr (BYTES == 8) {
+            *(uint2 *)at = make_uint2(word[0], word[1]);
+        } else if constexpr (BYTES == 4) {
+            *(unsigned *)at = word[0];
+        } else {
+            *(unsigned short *)at = (unsigned short)word[0];
+        }
+    }
+};

@@ -1,0 +1,312 @@
+// RMSNorm over rows of H elements:   y = x · r · w,   r = 1 / √(mean(x²) + eps)
+//
+// Its gradients, with x̂ = x · r and g = dy · w:   dx = r · (g − x̂ · mean(g · x̂)),   dw = Σ over rows of dy · x̂
+//
+// Memory decides how long this takes, so each tensor is moved once. A row stays in the registers of its threads from the read,
+// over the sum, to the write; while one row is worked on, the next ones are under way. A block takes every so many rows until
+// none is left: it reads the weight once, and keeps its part of dw until the end. r is not stored by the forward pass: x must be
+// read again anyway, and Σ x² comes with the sum that the backward pass needs in any case.
+//
+// Set by the compiler's options:
+//   FORWARD, BACKWARD, FORWARD_WIDE or BACKWARD_WIDE   which kernel
+//   WIDTH            H, the elements in a row
+//   ELEMENT, GAIN    types of x, y, dy and dx, and of the weight: float, bf16, fp16
+//   VECTOR           neighbouring elements that one access moves; divides H
+//   ROW_THREADS      threads that share a row
+//   BLOCK_ROWS       rows that a block works on at a time
+//   SM_BLOCKS        blocks that shall fit into a multiprocessor at a time
+//   STAGES           rows of each slot in shared memory: one in use, the others under way; 1 for none, straight to registers
+//   KEEP_WEIGHT      0 or 1: whether the weight stays in registers, or is read for each row, from L1
+
+#include "elements.cuh"
+#include "row_sum.cuh"
+
+using T = ELEMENT;
+using W = GAIN;
+
+constexpr int H = WIDTH;
+constexpr int N = VECTOR;
+constexpr int STEP = ROW_THREADS * N;           // elements that the threads of a row move at once
+constexpr int PIECES = (H + STEP - 1) / STEP;   // times that they do so in a row
+constexpr bool EVEN = H % STEP == 0;            // whether the last time is a full one
+constexpr int THREADS = ROW_THREADS * BLOCK_ROWS;
+
+using X = Elements<T, N>;
+using Weight = Elements<W, N>;
+
+__device__ __forceinline__ int columnOf(int piece, int thread) { return piece * STEP + thread * N; }
+
+__device__ __forceinline__ bool inRow(int column) { return EVEN || column < H; }
+
+// A thread's share of a row. Beyond the row's end there are zeros, which add nothing to a sum.
+template <typename E> struct Share {
+    Elements<E, N> piece[PIECES];
+
+    __device__ __forceinline__ void load(const E *row, int thread) {
+#pragma unroll
+        for (int p = 0; p < PIECES; p++) {
+            int column = columnOf(p, thread);
+            piece[p] = inRow(column) ? Elements<E, N>::load(row + column) : Elements<E, N>::zero();
+        }
+    }
+
+    // Between two passes over it: without this, 16-bit elements would be kept as fp32 too, in three times the registers.
+    __device__ __forceinline__ void keepPacked() {
+        if constexpr (sizeof(E) == 2)
+#pragma unroll
+            for (int p = 0; p < PIECES; p++)
+#pragma unroll
+                for (int i = 0; i < Elements<E, N>::WORDS; i++) asm volatile("" : "+r"(piece[p].word[i]));
+    }
+};
+
+// The rows of some tensors, on their way through shared memory [STAGES, Tensors, PIECES, THREADS, N]. A thread asks for just
+// what it will read itself, so it waits for nobody.
+template <int Tensors> struct Incoming {
+    const T *tensor[Tensors];
+    long rows, stride, asked;
+    int thread, stage = 0, free = 0;
+    unsigned char *place;
+
+    __device__ __forceinline__ Incoming(unsigned char *shared, int thread, long row, long stride, long rows)
+        : rows(rows), stride(stride), asked(row), thread(thread), place(shared + threadIdx.x * X::BYTES) {}
+
+    __device__ __forceinline__ unsigned char *at(int stage, int t, int piece) {
+        return place + ((stage * Tensors + t) * PIECES + piece) * (THREADS * X::BYTES);
+    }
+
+    // Sends for the next row, or for nothing after the last one.
+    __device__ __forceinline__ void ask() {
+        if (asked < rows) {
+#pragma unroll
+            for (int t = 0; t < Tensors; t++)
+#pragma unroll
+                for (int p = 0; p < PIECES; p++) {
+                    int column = columnOf(p, thread);
+                    if (inRow(column)) X::copyAsync(at(free, t, p), tensor[t] + asked * H + column);
+                }
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        asked += stride;
+        free = free + 1 == STAGES ? 0 : free + 1;
+    }
+
+    __device__ __forceinline__ void begin() {
+#pragma unroll
+        for (int s = 1; s < STAGES; s++) ask();
+    }
+
+    // The next row. Its predecessor's place, which is no longer read, takes the one after those under way.
+    __device__ __forceinline__ void next(Share<T> (&share)[Tensors]) {
+        ask();
+        if constexpr (STAGES == 1) {
+            asm volatile("cp.async.wait_all;" ::: "memory");
+        } else {
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
+        }
+#pragma unroll
+        for (int t = 0; t < Tensors; t++)
+#pragma unroll
+            for (int p = 0; p < PIECES; p++)
+                share[t].piece[p] = inRow(columnOf(p, thread)) ? X::fromShared(at(stage, t, p)) : X::zero();
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+    }
+};
+
+__device__ __forceinline__ float reciprocalRoot(float squares, float eps) { return rsqrtf(squares * (1.0f / H) + eps); }
+
+#ifdef FORWARD
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    rmsnorm_forward(const T *x, const W *weight, T *y, long rows, float eps) {
+    extern __shared__ __align__(16) unsigned char staged[];
+    __shared__ typename RowSum<ROW_THREADS, BLOCK_ROWS, 1>::Shared shared;
+    int thread = threadIdx.x % ROW_THREADS, slot = threadIdx.x / ROW_THREADS;
+    RowSum<ROW_THREADS, BLOCK_ROWS, 1> sum(shared, slot);
+    long row = (long)blockIdx.x * BLOCK_ROWS + slot, stride = (long)gridDim.x * BLOCK_ROWS;
+    Incoming<1> incoming(staged, thread, row, stride, rows);
+    incoming.tensor[0] = x;
+    if (STAGES > 1) incoming.begin();
+
+    Share<W> w;
+    if (KEEP_WEIGHT) w.load(weight, thread);
+    for (; row < rows; row += stride) {
+        Share<T> xs[1];
+        if (STAGES > 1) {
+            incoming.next(xs);
+        } else {
+            xs[0].load(x + row * H, thread);
+        }
+
+        float squares = 0;
+#pragma unroll
+        for (int p = 0; p < PIECES; p++)
+#pragma unroll
+            for (int i = 0; i < N; i++) squares += xs[0].piece[p][i] * xs[0].piece[p][i];
+        xs[0].keepPacked();
+        float r = reciprocalRoot(sum({squares}).value[0], eps);
+
+#pragma unroll
+        for (int p = 0; p < PIECES; p++) {
+            int column = columnOf(p, thread);
+            if (!inRow(column)) continue;
+            Weight wp = KEEP_WEIGHT ? w.piece[p] : Weight::load(weight + column);
+            float out[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) out[i] = xs[0].piece[p][i] * r * wp[i];
+            X::of(out).store(y + row * H + column);
+        }
+    }
+}
+#endif
+
+#ifdef BACKWARD
+// partial [blocks, H]: each block's part of dw.
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    rmsnorm_backward(const T *x, const W *weight, const T *dy, T *dx, float *partial, long rows, float eps) {
+    extern __shared__ __align__(16) unsigned char staged[];
+    __shared__ typename RowSum<ROW_THREADS, BLOCK_ROWS, 2>::Shared shared;
+    int thread = threadIdx.x % ROW_THREADS, slot = threadIdx.x / ROW_THREADS;
+    RowSum<ROW_THREADS, BLOCK_ROWS, 2> sum(shared, slot);
+    long row = (long)blockIdx.x * BLOCK_ROWS + slot, stride = (long)gridDim.x * BLOCK_ROWS;
+    Incoming<2> incoming(staged, thread, row, stride, rows);
+    incoming.tensor[0] = x;
+    incoming.tensor[1] = dy;
+    if (STAGES > 1) incoming.begin();
+
+    float dw[PIECES][N] = {};
+    Share<W> w;
+    if (KEEP_WEIGHT) w.load(weight, thread);
+    for (; row < rows; row += stride) {
+        Share<T> both[2];
+        Share<T> &xs = both[0], &dys = both[1];
+        if (STAGES > 1) {
+            incoming.next(both);
+        } else {
+            xs.load(x + row * H, thread);
+            dys.load(dy + row * H, thread);
+        }
+
+        float squares = 0, products = 0; // Σ x², Σ g·x
+#pragma unroll
+        for (int p = 0; p < PIECES; p++) {
+            int column = columnOf(p, thread);
+            Weight wp = KEEP_WEIGHT ? w.piece[p] : inRow(column) ? Weight::load(weight + column) : Weight::zero();
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                float xi = xs.piece[p][i];
+                squares += xi * xi;
+                products += dys.piece[p][i] * wp[i] * xi;
+            }
+        }
+        xs.keepPacked();
+        dys.keepPacked();
+        if (KEEP_WEIGHT) w.keepPacked();
+        Sums<2> sums = sum({squares, products});
+        float r = reciprocalRoot(sums.value[0], eps);
+        float mean = sums.value[1] * r * (1.0f / H); // of g · x̂
+
+#pragma unroll
+        for (int p = 0; p < PIECES; p++) {
+            int column = columnOf(p, thread);
+            if (!inRow(column)) continue;
+            Weight wp = KEEP_WEIGHT ? w.piece[p] : Weight::load(weight + column);
+            float out[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                float dyi = dys.piece[p][i], normalised = xs.piece[p][i] * r;
+                out[i] = (dyi * wp[i] - normalised * mean) * r;
+                dw[p][i] += dyi * normalised;
+            }
+            X::of(out).store(dx + row * H + column);
+        }
+    }
+
+    // The slots' parts, added one after the other; the last one has the sum.
+    __shared__ float total[BLOCK_ROWS > 1 ? H : 1];
+#pragma unroll
+    for (int s = 0; s < BLOCK_ROWS; s++) {
+        if (s > 0) __syncthreads();
+        if (slot != s) continue;
+#pragma unroll
+        for (int p = 0; p < PIECES; p++) {
+            int column = columnOf(p, thread);
+            if (!inRow(column)) continue;
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                if (s > 0) dw[p][i] += total[column + i];
+                if (s < BLOCK_ROWS - 1) total[column + i] = dw[p][i];
+            }
+            if (s == BLOCK_ROWS - 1) Elements<float, N>::of(dw[p]).store(partial + (long)blockIdx.x * H + column);
+        }
+    }
+}
+#endif
+
+// Rows too wide for registers are read twice, the second time from L2.
+
+#ifdef FORWARD_WIDE
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    rmsnorm_forward(const T *x, const W *weight, T *y, long rows, float eps) {
+    __shared__ typename RowSum<THREADS, 1, 1>::Shared shared;
+    RowSum<THREADS, 1, 1> sum(shared, 0);
+    for (long row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *xs = x + row * H;
+        float squares = 0;
+#pragma unroll 4
+        for (int column = threadIdx.x * N; column < H; column += STEP) {
+            X xp = X::load(xs + column);
+#pragma unroll
+            for (int i = 0; i < N; i++) squares += xp[i] * xp[i];
+        }
+        float r = reciprocalRoot(sum({squares}).value[0], eps);
+#pragma unroll 2
+        for (int column = threadIdx.x * N; column < H; column += STEP) {
+            X xp = X::load(xs + column);
+            Weight wp = Weight::load(weight + column);
+            float out[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) out[i] = xp[i] * r * wp[i];
+            X::of(out).store(y + row * H + column);
+        }
+    }
+}
+#endif
+
+#ifdef BACKWARD_WIDE
+// partial [blocks, H], zero at first: each block's part of dw. A column of it is one thread's alone.
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    rmsnorm_backward(const T *x, const W *weight, const T *dy, T *dx, float *partial, long rows, float eps) {
+    __shared__ typename RowSum<THREADS, 1, 2>::Shared shared;
+    RowSum<THREADS, 1, 2> sum(shared, 0);
+    partial += (long)blockIdx.x * H;
+    for (long row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *xs = x + row * H, *dys = dy + row * H;
+        float squares = 0, products = 0;
+#pragma unroll 2
+        for (int column = threadIdx.x * N; column < H; column += STEP) {
+            X xp = X::load(xs + column), dyp = X::load(dys + column);
+            Weight wp = Weight::load(weight + column);
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                squares += xp[i] * xp[i];
+                products += dyp[i] * wp[i] * xp[i];
+            }
+        }
+        Sums<2> sums = sum({squares, products});
+        float r = reciprocalRoot(sums.value[0], eps);
+        float mean = sums.value[1] * r * (1.0f / H);
+        for (int column = threadIdx.x * N; column < H; column += STEP) {
+            X xp = X::load(xs + column), dyp = X::load(dys + column);
+            Weight wp = Weight::load(weight + column);
+            float out[N];
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                float normalised = xp[i] * r;
+                out[i] = (dyp[i] * wp[i] - normalised * mean) * r;
+                partial[column + i] += dyp[i] * normalised;
+            }
+            X::of(out).store(dx + row * H + column);
+        }
+    }
+}
+#endif

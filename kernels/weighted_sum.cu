@@ -1,0 +1,61 @@
+// Weighted sums of rows: y[r] = Σ over h of x[r, h] · w[h], x [rows, width], w [width], y [rows].
+//
+// Its gradients:   dx[r, h] = dy[r] · w[h],   dw[h] = Σ over rows of dy[r] · x[r, h]
+//
+// Set by the compiler's options:
+//   FORWARD or BACKWARD   which kernel
+//   ELEMENT       type of all tensors: float, bf16, fp16; sums are fp32
+//   VECTOR        neighbouring elements that one access moves; divides the width
+//   THREADS       of a block. Forward: they share a row; backward: each has VECTOR columns of its own
+
+#include "elements.cuh"
+#include "row_sum.cuh"
+
+using T = ELEMENT;
+constexpr int N = VECTOR;
+using X = Elements<T, N>;
+
+#ifdef FORWARD
+// Each block takes every so many row; its threads walk along it side by side.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    weighted_sum_forward(const T *x, const T *w, T *y, long rows, int width) {
+    __shared__ typename RowSum<THREADS, 1, 1>::Shared shared;
+    RowSum<THREADS, 1, 1> sum(shared, 0);
+    for (long row = blockIdx.x; row < rows; row += gridDim.x) {
+        float part = 0;
+#pragma unroll 4
+        for (int h = threadIdx.x * N; h < width; h += THREADS * N) {
+            X xs = X::load(x + row * width + h), ws = X::load(w + h);
+#pragma unroll
+            for (int i = 0; i < N; i++) part += xs[i] * ws[i];
+        }
+        float total[1] = {sum({part}).value[0]};
+        if (threadIdx.x == 0) Elements<T, 1>::of(total).store(y + row);
+    }
+}
+#endif
+
+#ifdef BACKWARD
+// Blocks (i, j) share the width among the i and the rows among the j. A thread goes down its columns: dx on the way, its part of
+// dw in registers. partial [gridDim.y, width]: the blocks' parts of dw.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    weighted_sum_backward(const T *x, const T *w, const T *dy, T *dx, float *partial, long rows, int width) {
+    int h = (blockIdx.x * THREADS + threadIdx.x) * N;
+    if (h >= width) return;
+    X ws = X::load(w + h);
+    float dw[N] = {};
+#pragma unroll 4
+    for (long row = blockIdx.y; row < rows; row += gridDim.y) {
+        float g = Elements<T, 1>::load(dy + row)[0];
+        X xs = X::load(x + row * width + h);
+        float out[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            out[i] = g * ws[i];
+            dw[i] += g * xs[i];
+        }
+        X::of(out).store(dx + row * width + h);
+    }
+    Elements<float, N>::of(dw).store(partial + (long)blockIdx.y * width + h);
+}
+#endif

@@ -1,0 +1,179 @@
+"""The measurements of `cs336 norms`, made with PyTorch from Python, for comparison on the same card.
+
+usage: python3 peers/norms.py CSV [--rows 50000] [--hidden 1024,2048,4096,8192] [--dtype fp32,bf16] [--passes 1000]
+
+CSV is the file that `cs336 norms` wrote; rows are added to it under the implementations `pytorch-layernorm`,
+`pytorch-rms_norm`, `pytorch-eager` (RMSNorm in plain operations) and `torch-compile` (the same, compiled). Protocol as in
+cs336.kernels.NormBenchmark: warm-up, then 20 groups of passes; before a group the card is waited for, two passes that do not
+count run ahead, and an event before and one after the group take the time. Gradients are dropped before each pass. Rows of a
+case that is already there are replaced.
+"""
+
+import argparse
+import csv
+import datetime
+import os
+import platform
+import statistics
+import subprocess
+
+import torch
+import torch.nn.functional as F
+
+GROUPS, WARMUP, LEAD = 20, 5, 2
+EPS = 1e-5
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def rms_norm(x, weight, bias):
+    wide = x.float()
+    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPS)
+    return (wide * scale * weight).to(x.dtype)
+
+
+def implementations(width):
+    torch._dynamo.reset()
+    return {
+        "pytorch-layernorm": lambda x, w, b: F.layer_norm(x, (width,), w, b, EPS),
+        "pytorch-rms_norm": lambda x, w, b: F.rms_norm(x, (width,), w, EPS),
+        "pytorch-eager": rms_norm,
+        "torch-compile": torch.compile(rms_norm),
+    }
+
+
+def time(run, passes):
+    """Milliseconds of a pass, one number a group."""
+    for _ in range(WARMUP):
+        run()
+    samples = []
+    for _ in range(GROUPS):
+        torch.cuda.synchronize()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for _ in range(LEAD):
+            run()
+        begin.record()
+        for _ in range(passes):
+            run()
+        end.record()
+        end.synchronize()
+        samples.append(begin.elapsed_time(end) / passes)
+    return samples
+
+
+def measure(norm, x, dy, weight, bias, passes):
+    leaves = [x, weight, bias]
+
+    def forward():
+        with torch.no_grad():
+            norm(x, weight, bias)
+
+    def forward_backward():
+        for leaf in leaves:
+            leaf.grad = None
+        norm(x, weight, bias).backward(dy)
+
+    return time(forward, passes), time(forward_backward, passes)
+
+
+def provenance():
+    def said(*command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+
+    driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
+    return {
+        "device": torch.cuda.get_device_name(),
+        "versions": f"pytorch {torch.__version__}; python {platform.python_version()}; driver {driver}",
+        "commit": os.environ.get("CS336_COMMIT") or said("git", "rev-parse", "--short=10", "HEAD") or "unknown",
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def number(value):
+    return format(value, ".9g") if isinstance(value, float) else str(value)
+
+
+def row(case, metric, unit, values, origin):
+    numbers = {
+        "n": len(values),
+        "mean": statistics.fmean(values),
+        "std": statistics.stdev(values) if len(values) > 1 else "",
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
+    }
+    cells = {key: number(value) for key, value in numbers.items()}
+    return {**case, "metric": metric, "unit": unit, "status": "ok", **cells, **origin}
+
+
+def rows(case, name, tensors, tensor_bytes, ms, copy_bandwidth, origin):
+    bandwidth = tensors * tensor_bytes / statistics.median(ms) / 1e6
+    return [
+        row(case, name, "ms", ms, origin),
+        row(case, f"{name}-bytes", "bytes", [tensors * tensor_bytes], origin),
+        row(case, f"{name}-bandwidth", "GB/s", [bandwidth], origin),
+        row(case, f"{name}-share-of-copy", "%", [100 * bandwidth / copy_bandwidth], origin),
+    ]
+
+
+def store(path, fresh):
+    with open(path, newline="") as file:
+        reader = csv.DictReader(file)
+        header, old = reader.fieldnames, list(reader)
+    identity = header[: header.index("implementation") + 1]
+    key = lambda r: tuple(str(r.get(column, "")) for column in identity)
+    replaced = {key(r) for r in fresh}
+    with open(path + ".new", "w", newline="") as file:
+        writer = csv.DictWriter(file, header, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([r for r in old if key(r) not in replaced] + fresh)
+    os.replace(path + ".new", path)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("csv")
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--hidden", default="1024,2048,4096,8192")
+    parser.add_argument("--dtype", default="fp32,bf16")
+    parser.add_argument("--passes", type=int, default=1000)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    origin = provenance()
+    passes = max(1, args.passes // GROUPS)
+    for width in map(int, args.hidden.split(",")):
+        for dtype in args.dtype.split(","):
+            options = {"device": "cuda", "dtype": DTYPES[dtype]}
+            x, dy = (torch.randn(args.rows, width, device="cuda").to(DTYPES[dtype]) for _ in range(2))
+            x.requires_grad_()
+            weight = torch.ones(width, **options, requires_grad=True)
+            bias = torch.zeros(width, **options, requires_grad=True)
+            tensor_bytes = x.numel() * x.element_size()
+            with torch.no_grad():
+                y = torch.empty_like(x)
+                copy = time(lambda: y.copy_(x), passes)
+                del y
+            copy_bandwidth = 2 * tensor_bytes / statistics.median(copy) / 1e6
+            print(f"{args.rows} x {width} {dtype}: copy {copy_bandwidth:.0f} GB/s")
+            for name, norm in implementations(width).items():
+                case = {"rows": args.rows, "hidden": width, "dtype": dtype, "passes": args.passes, "implementation": name}
+                forward, both = measure(norm, x, dy, weight, bias, passes)
+                store(
+                    args.csv,
+                    rows(case, "forward", 2, tensor_bytes, forward, copy_bandwidth, origin)
+                    + rows(case, "forward-backward", 5, tensor_bytes, both, copy_bandwidth, origin),
+                )
+                print(
+                    f"  {name:18} forward {statistics.median(forward):.4f} ms,"
+                    f" forward-backward {statistics.median(both):.4f} ms",
+                    flush=True,
+                )
+            del x, dy, weight, bias
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+package cs336.kernels;
+
+import cs336.torch.DType;
+import cs336.torch.Tensors;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.Set;
+import org.bytedeco.pytorch.Tensor;
+
+/** What must hold of tensors before any native code sees their addresses. */
+final class Require {
+    /** Types of elements that kernels read and write. */
+    static final Set<DType> KERNEL_TYPES = EnumSet.of(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
+
+    /** The same, and fp64, which tensor operations take. */
+    static final Set<DType> FLOATING = EnumSet.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
+
+    private Require() {}
+
+    static void type(String name, Tensor tensor, Set<DType> allowed) {
+        tensor(name, tensor);
+        DType type = DType.of(tensor);
+        if (!allowed.contains(type)) {
+            throw new IllegalArgumentException(name + " must be one of " + allowed + ", not " + type);
+        }
+    }
+
+    private static void tensor(String name, Tensor tensor) {
+        if (tensor == null || tensor.isNull() || !tensor.defined()) {
+            throw new IllegalArgumentException(
+                    name + " must be a tensor, not " + (tensor == null ? "null" : "a closed or undefined one"));
+        }
+    }
+
+    /** A vector as long as the rows of another tensor, on the same device. */
+    static void vectorFor(String name, Tensor vector, String ofName, Tensor of) {
+        tensor(name, vector);
+        if (of.dim() < 1 || of.size(-1) < 1) {
+            throw new IllegalArgumentException(ofName + " must have a last dimension of at least 1; its shape is "
+                    + Arrays.toString(Tensors.shape(of)));
+        }
+        if (vector.dim() != 1 || vector.size(0) != of.size(-1)) {
+            throw new IllegalArgumentException(name + " must have the shape [" + of.size(-1) + "] for " + ofName + " "
+                    + Arrays.toString(Tensors.shape(of)) + ", not " + Arrays.toString(Tensors.shape(vector)));
+        }
+        String device = device(vector);
+        if (!device.equals(device(of))) {
+            throw new IllegalArgumentException(name + " is on " + device + ", but " + ofName + " is on " + device(of));
+        }
+    }
+
+    private static String device(Tensor tensor) {
+        if (!tensor.is_cuda()) return "cpu";
+        try (var device = tensor.device()) {
+            return "cuda:" + device.index();
+        }
+    }
+}

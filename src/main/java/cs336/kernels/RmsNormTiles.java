@@ -1,0 +1,55 @@
+package cs336.kernels;
+
+import cs336.kernels.RmsNormTile.Pass;
+
+/**
+ * Which tile an RMSNorm kernel gets. A register holds four bytes, a thread has at most 128 of them at 512 threads a
+ * multiprocessor and 64 at 1024: that bounds how much of a row one thread can take.
+ */
+final class RmsNormTiles {
+    private static final int BLOCK = 256;
+    private static final int LEAST_FOR_ASYNCHRONOUS_COPY = 4; // bytes
+
+    private RmsNormTiles() {}
+
+    static RmsNormTile forward(RowLayout layout) {
+        int rowThreads = rowThreads(layout, 16, 1024);
+        if (elements(layout, rowThreads)
+                > 16 * (layout.accessBytes() < 16 ? 1 : 4 / layout.type().bytes())) {
+            return wide(Pass.FORWARD_WIDE, 1024);
+        }
+        int block = Math.max(BLOCK, rowThreads);
+        int smBlocks = block == BLOCK ? 3 : 1024 / block;
+        boolean keepWeight = block == BLOCK
+                && elements(layout, rowThreads) * layout.gainType().bytes() <= 64;
+        return new RmsNormTile(Pass.FORWARD, rowThreads, block / rowThreads, smBlocks, stages(layout), keepWeight);
+    }
+
+    static RmsNormTile backward(RowLayout layout) {
+        int rowThreads = rowThreads(layout, 16, 512);
+        if (elements(layout, rowThreads) > 16) return wide(Pass.BACKWARD_WIDE, 512);
+        int block = Math.max(BLOCK, rowThreads);
+        boolean keepWeight = elements(layout, rowThreads) * layout.gainType().bytes() <= 64;
+        return new RmsNormTile(Pass.BACKWARD, rowThreads, block / rowThreads, 512 / block, stages(layout), keepWeight);
+    }
+
+    private static RmsNormTile wide(Pass pass, int threads) {
+        return new RmsNormTile(pass, threads, 1, 1024 / threads, 1, false);
+    }
+
+    /** The fewest threads, as a power of two of whole warps, that leave each no more than so many elements. */
+    private static int rowThreads(RowLayout layout, int elements, int most) {
+        int threads = 32;
+        while (threads < most && elements(layout, threads) > elements) threads *= 2;
+        return threads;
+    }
+
+    /** Elements of a row that one of its threads holds. */
+    private static int elements(RowLayout layout, int rowThreads) {
+        return (layout.accesses() + rowThreads - 1) / rowThreads * layout.vector();
+    }
+
+    private static int stages(RowLayout layout) {
+        return layout.accessBytes() < LEAST_FOR_ASYNCHRONOUS_COPY ? 1 : 2;
+    }
+}
