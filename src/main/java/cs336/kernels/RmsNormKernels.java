@@ -90,10 +90,10 @@ final class RmsNormKernels {
         return new Tensor[] {dx, ColumnSum.of(partial, layout.gainType(), layout.device())};
     }
 
-    /** No more blocks than run at once: each takes as many rows as it comes to. */
+    /** Persistent blocks are no more than run at once: each takes as many rows as it comes to. */
     private Grid grid(long rows) {
         long blocks = (rows + tile.blockRows() - 1) / tile.blockRows();
-        return new Grid((int) Math.min(blocks, residentBlocks));
+        return new Grid((int) Math.min(blocks, tile.persistent() ? residentBlocks : Integer.MAX_VALUE));
     }
 
     /** Whether a block of this tile fits into a multiprocessor at all. */

@@ -13,8 +13,11 @@ import java.util.Map;
  * @param smBlocks blocks that shall fit into a multiprocessor
  * @param stages rows of each slot in shared memory; 1 for straight to registers
  * @param keepWeight whether the weight stays in registers
+ * @param persistent whether as many blocks as run at once take all rows in turn; otherwise each block has its own rows, and
+ *     the card starts the next block as soon as one ends
  */
-record RmsNormTile(Pass pass, int rowThreads, int blockRows, int smBlocks, int stages, boolean keepWeight) {
+record RmsNormTile(
+        Pass pass, int rowThreads, int blockRows, int smBlocks, int stages, boolean keepWeight, boolean persistent) {
     /** The kernels of {@code kernels/rmsnorm.cu}. */
     enum Pass {
         FORWARD,
@@ -52,7 +55,7 @@ record RmsNormTile(Pass pass, int rowThreads, int blockRows, int smBlocks, int s
     }
 
     RmsNormTile withStages(int stages) {
-        return new RmsNormTile(pass, rowThreads, blockRows, smBlocks, stages, keepWeight);
+        return new RmsNormTile(pass, rowThreads, blockRows, smBlocks, stages, keepWeight, persistent);
     }
 
     Map<String, Object> defines(RowLayout layout) {

@@ -1,6 +1,7 @@
 package cs336.kernels;
 
 import cs336.kernels.RmsNormTile.Pass;
+import cs336.torch.DType;
 
 /**
  * Which tile an RMSNorm kernel gets. A register holds four bytes, a thread has at most 128 of them at 512 threads a
@@ -19,22 +20,28 @@ final class RmsNormTiles {
             return wide(Pass.FORWARD_WIDE, 1024);
         }
         int block = Math.max(BLOCK, rowThreads);
-        int smBlocks = block == BLOCK ? 3 : 1024 / block;
-        boolean keepWeight = block == BLOCK
-                && elements(layout, rowThreads) * layout.gainType().bytes() <= 64;
-        return new RmsNormTile(Pass.FORWARD, rowThreads, block / rowThreads, smBlocks, stages(layout), keepWeight);
+        boolean keepWeight = false;
+        boolean persistent = false;
+        return new RmsNormTile(Pass.FORWARD, rowThreads, block / rowThreads, 1024 / block, 1, keepWeight, persistent);
     }
 
     static RmsNormTile backward(RowLayout layout) {
-        int rowThreads = rowThreads(layout, 16, 512);
-        if (elements(layout, rowThreads) > 16) return wide(Pass.BACKWARD_WIDE, 512);
+        int rowThreads = rowThreads(layout, 8, 512);
+        int elements = elements(layout, rowThreads);
+        if (elements > 16) return wide(Pass.BACKWARD_WIDE, 512);
         int block = Math.max(BLOCK, rowThreads);
-        boolean keepWeight = elements(layout, rowThreads) * layout.gainType().bytes() <= 64;
-        return new RmsNormTile(Pass.BACKWARD, rowThreads, block / rowThreads, 512 / block, stages(layout), keepWeight);
+        // Two blocks of 512 leave 64 registers a thread: enough for whole accesses in full rows and a narrow weight.
+        boolean lean = layout.accessBytes() == 16
+                && layout.width() % (rowThreads * layout.vector()) == 0
+                && layout.gainType() == layout.type();
+        int smBlocks = elements > 8 ? 512 / block : block == BLOCK ? (lean ? 3 : 2) : (lean ? 2 : 1);
+        boolean keepWeight = elements * layout.gainType().bytes() <= 64;
+        int stages = layout.type() == DType.FLOAT32 || layout.accessBytes() < LEAST_FOR_ASYNCHRONOUS_COPY ? 1 : 2;
+        return new RmsNormTile(Pass.BACKWARD, rowThreads, block / rowThreads, smBlocks, stages, keepWeight, true);
     }
 
     private static RmsNormTile wide(Pass pass, int threads) {
-        return new RmsNormTile(pass, threads, 1, 1024 / threads, 1, false);
+        return new RmsNormTile(pass, threads, 1, 1024 / threads, 1, false, true);
     }
 
     /** The fewest threads, as a power of two of whole warps, that leave each no more than so many elements. */
@@ -47,9 +54,5 @@ final class RmsNormTiles {
     /** Elements of a row that one of its threads holds. */
     private static int elements(RowLayout layout, int rowThreads) {
         return (layout.accesses() + rowThreads - 1) / rowThreads * layout.vector();
-    }
-
-    private static int stages(RowLayout layout) {
-        return layout.accessBytes() < LEAST_FOR_ASYNCHRONOUS_COPY ? 1 : 2;
     }
 }

@@ -33,10 +33,10 @@ class KernelGpuTest {
                 if (i < n) x[i] = x[i] * factor + offset;
             }
             extern "C" __global__ void reverse(int *x, int n) {
-                extern __shared__ int all[];
-                for (int i = threadIdx.x; i < n; i += blockDim.x) all[i] = x[i];
+                extern __shared__ int staged[];
+                for (int i = threadIdx.x; i < n; i += blockDim.x) staged[i] = x[i];
                 __syncthreads();
-                for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = all[n - 1 - i];
+                for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = staged[n - 1 - i];
             }
             extern "C" __global__ void nothing(float *x) {}
             """;

@@ -54,7 +54,12 @@ final class RmsNormTileSearch {
                                     block / rowThreads,
                                     smThreads / block,
                                     stages,
-                                    keep));
+                                    keep,
+                                    true));
+                        }
+                        if (forward) {
+                            candidates.add(new RmsNormTile(
+                                    Pass.FORWARD, rowThreads, block / rowThreads, smThreads / block, 1, keep, false));
                         }
                     }
                 }
@@ -121,7 +126,8 @@ final class RmsNormTileSearch {
                     if (i >= SHOWN && !t.tile.equals(chosen)) continue;
                     double share = (forward ? 2 : 3) / 2.0 * copyMs / t.ms;
                     System.out.printf(
-                            "  %s%.4f ms %5.1f%% of copy  threads %4d rows %d blocks %d stages %d keep %b registers %d%n",
+                            "  %s%.4f ms %5.1f%% of copy  threads %4d rows %d blocks %d stages %d keep %b persistent %b"
+                                    + " registers %d%n",
                             t.tile.equals(chosen) ? "*" : " ",
                             t.ms,
                             100 * share,
@@ -130,6 +136,7 @@ final class RmsNormTileSearch {
                             t.tile.smBlocks(),
                             t.tile.stages(),
                             t.tile.keepWeight(),
+                            t.tile.persistent(),
                             t.used.registers());
                 }
             }
