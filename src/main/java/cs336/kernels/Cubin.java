@@ -1,7 +1,7 @@
 package cs336.kernels;
 
-import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -21,7 +21,7 @@ public record Cubin(byte[] image, String log) {
 
     /** What each kernel of the source uses, by its name. */
     public Map<String, KernelResources> resources() {
-        Map<String, KernelResources> byName = new LinkedHashMap<>();
+        Map<String, KernelResources> byName = new TreeMap<>();
         Matcher kernel = KERNEL.matcher(log);
         while (kernel.find()) {
             Matcher next = KERNEL.matcher(log);

@@ -31,7 +31,7 @@ public final class Kernel {
     private final LongPointer values;
     private final PointerPointer<LongPointer> places;
     private final CUctx_st scratch = MemoryScope.keep(new CUctx_st());
-    private int allowedSharedBytes = WITHOUT_ASKING;
+    private int allowedSharedBytes; // dynamic ones
 
     Kernel(String name, CUfunc_st function, CUctx_st context, Device device, KernelResources resources) {
         this.name = name;
@@ -39,6 +39,7 @@ public final class Kernel {
         this.context = context;
         this.device = device;
         this.resources = resources;
+        allowedSharedBytes = WITHOUT_ASKING - resources.sharedBytes();
         List<Integer> sizes = new ArrayList<>();
         Driver.in(context, scratch, () -> sizes.addAll(parameterBytes(function)));
         parameterBytes = sizes.stream().mapToInt(Integer::intValue).toArray();
@@ -165,7 +166,7 @@ public final class Kernel {
         }
     }
 
-    /** More than 48 KB of shared memory must be asked for. */
+    /** More than 48 KB of shared memory, static and dynamic together, must be asked for. */
     private void allowShared(int bytes) {
         if (bytes > allowedSharedBytes) {
             Driver.check(

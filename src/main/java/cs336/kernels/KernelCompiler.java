@@ -61,18 +61,26 @@ public final class KernelCompiler {
     public Result find(KernelSource source, Map<String, ?> defines, Architecture architecture) {
         List<String> options = options(defines, architecture);
         String key = key(source, options);
-        Cubin known = memory.get(key);
-        if (known != null) return new Result(known, Origin.MEMORY);
-        Cubin stored = folder.get(key);
-        Cubin cubin = stored != null ? stored : Nvrtc.compile(source, options);
-        if (stored == null) folder.put(key, cubin);
-        memory.put(key, cubin);
-        return new Result(cubin, stored != null ? Origin.DISK : Origin.COMPILER);
+        Origin[] origin = {Origin.MEMORY};
+        Cubin cubin = memory.computeIfAbsent(
+                key,
+                k -> { // once, also where several threads ask
+                    Cubin stored = folder.get(key);
+                    origin[0] = stored != null ? Origin.DISK : Origin.COMPILER;
+                    if (stored != null) return stored;
+                    Cubin compiled = Nvrtc.compile(source, options);
+                    folder.put(key, compiled);
+                    return compiled;
+                });
+        return new Result(cubin, origin[0]);
     }
 
     private static List<String> options(Map<String, ?> defines, Architecture architecture) {
         List<String> options =
                 new ArrayList<>(List.of("--gpu-architecture=" + architecture, "--std=c++17", "--ptxas-options=-v"));
+        if (Nvrtc.hasCache()) {
+            options.add("--no-cache"); // what it finds there comes without ptxas's count of registers
+        }
         SortedMap<String, Object> sorted = new TreeMap<>(defines);
         sorted.forEach((name, value) -> options.add("-D" + name + "=" + value));
         return options;

@@ -79,6 +79,13 @@ final class Nvrtc {
         return Loaded.VERSION;
     }
 
+    /** Whether this version keeps a cache of its own, as those from 12.9 on do. */
+    static boolean hasCache() {
+        String[] version = version().split("\\.");
+        int major = Integer.parseInt(version[0]);
+        return major > 12 || major == 12 && Integer.parseInt(version[1]) >= 9;
+    }
+
     /**
      * Compiles to machine code.
      *
