@@ -5,13 +5,7 @@ import cs336.kernels.KernelsCommand;
 import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.report.WriteupCommand;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.nio.charset.Charset;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.util.Locale;
 import picocli.CommandLine;
@@ -47,24 +41,7 @@ public final class Main implements Runnable {
         System.setProperty("java.awt.headless", "true");
         // Numbers among English words are English ones, in files above all.
         Locale.setDefault(Locale.ENGLISH);
-        CommandLine commandLine = commandLine();
-        if (terminal().equals(StandardCharsets.US_ASCII)) {
-            printUtf8(commandLine);
-        }
-        System.exit(commandLine.execute(arguments));
-    }
-
-    /** What Java takes the terminal to understand. */
-    private static Charset terminal() {
-        return Charset.forName(System.getProperty("stdout.encoding", System.getProperty("native.encoding")));
-    }
-
-    /** In the locale C, which small containers have, ± and … would be question marks. */
-    private static void printUtf8(CommandLine commandLine) {
-        System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8));
-        System.setErr(new PrintStream(new FileOutputStream(FileDescriptor.err), true, StandardCharsets.UTF_8));
-        commandLine.setOut(new PrintWriter(System.out, true, StandardCharsets.UTF_8));
-        commandLine.setErr(new PrintWriter(System.err, true, StandardCharsets.UTF_8));
+        System.exit(commandLine().execute(arguments));
     }
 
     /** The command line with all its commands. */

@@ -5,10 +5,12 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Safetensors;
+import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
@@ -117,11 +119,10 @@ public final class Checkpoint {
             if (entry == null) {
                 throw new IllegalArgumentException(file + " has no parameter " + name);
             }
-            Long[] shape = new Long[(int) parameter.dim()];
-            Arrays.setAll(shape, parameter::size);
-            if (!entry.shape().equals(Arrays.asList(shape)) || entry.dtype() != DType.of(parameter)) {
+            List<Long> shape = Arrays.stream(Tensors.shape(parameter)).boxed().toList();
+            if (!entry.shape().equals(shape) || entry.dtype() != DType.of(parameter)) {
                 throw new IllegalArgumentException(file + " has " + name + " as " + entry.dtype() + entry.shape()
-                        + "; here it is " + DType.of(parameter) + Arrays.toString(shape));
+                        + "; here it is " + DType.of(parameter) + shape);
             }
         });
         for (String name : entries.keySet()) {

@@ -2,6 +2,7 @@ package cs336.basics;
 
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -39,8 +40,8 @@ public final class Losses {
         if (DType.of(targets) != DType.INT64) {
             throw new IllegalArgumentException("targets must be int64, not " + DType.of(targets));
         }
-        long[] tokens = shape(targets);
-        long[] outputs = shape(logits);
+        long[] tokens = Tensors.shape(targets);
+        long[] outputs = Tensors.shape(logits);
         if (outputs.length != tokens.length + 1
                 || !Arrays.equals(Arrays.copyOf(outputs, tokens.length), tokens)
                 || targets.numel() == 0) {
@@ -58,11 +59,5 @@ public final class Losses {
                         + ", the vocabulary's last; they are from " + least + " to " + most);
             }
         }
-    }
-
-    private static long[] shape(Tensor tensor) {
-        long[] shape = new long[(int) tensor.dim()];
-        Arrays.setAll(shape, tensor::size);
-        return shape;
     }
 }

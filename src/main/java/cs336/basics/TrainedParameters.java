@@ -2,6 +2,7 @@ package cs336.basics;
 
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -39,10 +40,10 @@ final class TrainedParameters {
 
     /** Checks that a tensor of a saved state fits its parameter. */
     static void requireLike(String name, Tensor saved, Tensor parameter) {
-        long[] shape = shape(saved);
-        if (!Arrays.equals(shape, shape(parameter)) || DType.of(saved) != DType.of(parameter)) {
+        long[] shape = Tensors.shape(saved);
+        if (!Arrays.equals(shape, Tensors.shape(parameter)) || DType.of(saved) != DType.of(parameter)) {
             throw new IllegalArgumentException("state " + name + " is " + DType.of(saved) + Arrays.toString(shape)
-                    + ", but the parameter is " + DType.of(parameter) + Arrays.toString(shape(parameter)));
+                    + ", but the parameter is " + DType.of(parameter) + Arrays.toString(Tensors.shape(parameter)));
         }
     }
 
@@ -51,11 +52,5 @@ final class TrainedParameters {
             throw new IllegalArgumentException(name + " must be finite and at least 0, not " + rate);
         }
         return rate;
-    }
-
-    private static long[] shape(Tensor tensor) {
-        long[] shape = new long[(int) tensor.dim()];
-        Arrays.setAll(shape, tensor::size);
-        return shape;
     }
 }

@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * Measures cases one after the other, each in a fresh JVM, so that none sees another's memory, caches or failures. A
@@ -154,11 +155,12 @@ public final class Sweep {
     private static String describe(Outcome outcome) {
         if (outcome.status == Status.OK) {
             Samples first = outcome.samples.get(0);
-            return "%s %.4g %s"
-                    .formatted(
-                            first.metric().name(),
-                            first.summary().mean(),
-                            first.metric().unit());
+            return String.format(
+                    Locale.ROOT,
+                    "%s %.4g %s",
+                    first.metric().name(),
+                    first.summary().mean(),
+                    first.metric().unit());
         }
         return outcome.status + " (" + outcome.reason + ")";
     }

@@ -34,6 +34,7 @@ final class CellControl extends DirectExecutionControl {
     private Thread running;
     private long invocation;
     private boolean stopSent;
+    private boolean stopBeforeNext;
 
     /** The value of the last snippet, given out once and then forgotten. */
     Object takeValue() {
@@ -96,8 +97,18 @@ final class CellControl extends DirectExecutionControl {
         }
     }
 
-    private void begin() {
+    /** Forgets interrupts that came before this cell. */
+    void cellBegins() {
         synchronized (lock) {
+            stopBeforeNext = false;
+        }
+    }
+
+    private void begin() throws InvocationTargetException {
+        synchronized (lock) {
+            if (stopBeforeNext) {
+                throw new InvocationTargetException(new StopRequest(new StackTraceElement[0]));
+            }
             running = Thread.currentThread();
             invocation++;
             stopSent = false;
@@ -134,7 +145,8 @@ final class CellControl extends DirectExecutionControl {
     }
 
     /**
-     * Ends the snippet that is running, if one is: first politely, then, if it does not listen, by force.
+     * Ends the snippet that is running: first politely, then, if it does not listen, by force. Where none is running, the
+     * next one of this cell, which is being compiled, does not start.
      *
      * @throws IllegalStateException if the virtual machine cannot stop a thread
      */
@@ -143,6 +155,7 @@ final class CellControl extends DirectExecutionControl {
             Thread target = running;
             long interrupted = invocation;
             if (target == null) {
+                stopBeforeNext = true;
                 return;
             }
             target.interrupt();

@@ -82,13 +82,14 @@ public final class Evaluator implements AutoCloseable {
      */
     public Object eval(String cell, int number) throws CellException {
         interrupted = false;
+        control.cellBegins();
         List<Part> parts = split(cell);
         refuseSyntaxErrors(cell, number, parts);
         List<Snippet> declared = new ArrayList<>();
         Object last = null;
         for (Part part : parts) {
             if (interrupted) {
-                throw new CellException.Interrupted(lineAt(cell, part.offset), List.of());
+                throw interruptedBefore(number, lineAt(cell, part.offset));
             }
             last = null; // not held while the next part runs
             last = run(cell, number, part, declared);
@@ -164,7 +165,7 @@ public final class Evaluator implements AutoCloseable {
                 throw rejected(cell, number, part, snippet);
             }
             if (event.exception() != null) {
-                throw thrown(cell, number, event.exception());
+                throw thrown(cell, number, line, event.exception());
             }
             if (snippet instanceof DeclarationSnippet) {
                 declared.add(snippet);
@@ -270,7 +271,12 @@ public final class Evaluator implements AutoCloseable {
         return new CellException.CompilationFailed("line " + line + ": " + headline, line, report);
     }
 
-    private CellException thrown(String cell, int number, JShellException exception) {
+    private static CellException interruptedBefore(int number, int line) {
+        return new CellException.Interrupted(
+                line, List.of("interrupted", "    at cell [" + number + "], line " + line));
+    }
+
+    private CellException thrown(String cell, int number, int partLine, JShellException exception) {
         if (exception instanceof UnresolvedReferenceException unresolved) {
             List<Snippet> culprit = List.of(unresolved.getSnippet());
             try {
@@ -286,6 +292,9 @@ public final class Evaluator implements AutoCloseable {
                 line = origin.line + frame.getLineNumber() - 1;
                 break;
             }
+        }
+        if (interrupted && line == 0) {
+            return interruptedBefore(number, partLine);
         }
         if (interrupted) {
             List<String> report = new ArrayList<>();

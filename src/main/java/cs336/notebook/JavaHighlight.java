@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 final class JavaHighlight {
     private static final Pattern TOKEN = Pattern.compile(
             "(?<comment>//[^\\n]*|/\\*.*?(?:\\*/|$))"
-                    + "|(?<string>\"\"\".*?(?:\"\"\"|$)|\"(?:\\\\.|[^\"\\\\\\n])*\"?|'(?:\\\\.|[^'\\\\\\n])*'?)"
+                    + "|(?<string>\"\"\".*?(?:\"\"\"|$)|\"(?:\\\\.|[^\"\\\\\\n]++)*+\"?|'(?:\\\\.|[^'\\\\\\n]++)*+'?)"
                     + "|(?<number>\\b\\d[\\w.]*)"
                     + "|(?<keyword>\\b(?:abstract|assert|boolean|break|byte|case|catch|char|class|continue|default|do"
                     + "|double|else|enum|extends|false|final|finally|float|for|if|implements|import|instanceof|int"

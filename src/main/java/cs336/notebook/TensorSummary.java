@@ -1,11 +1,11 @@
 package cs336.notebook;
 
 import cs336.torch.DType;
+import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Locale;
 import java.util.StringJoiner;
-import org.bytedeco.javacpp.PointerScope;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
@@ -20,7 +20,6 @@ final class TensorSummary {
 
     private TensorSummary() {}
 
-    @SuppressWarnings("try") // the scope frees what is made inside it
     static String of(Tensor tensor) {
         if (tensor.isNull()) {
             return "Tensor, closed";
@@ -28,7 +27,7 @@ final class TensorSummary {
         if (!tensor.defined()) {
             return "Tensor, undefined";
         }
-        try (PointerScope scope = new PointerScope()) {
+        try (MemoryScope scope = MemoryScope.open()) {
             StringBuilder text = new StringBuilder("Tensor ");
             text.append(dtype(tensor)).append(' ').append(Arrays.toString(Tensors.shape(tensor)));
             text.append(" on ").append(tensor.device().str().getString());

@@ -25,6 +25,8 @@ public class EvaluatorTest {
     /** For cells to reach back into the test: they share its class loader. */
     public static volatile Object shared;
 
+    private static final String SIGNAL = "cs336.notebook.EvaluatorTest.shared = 1; ";
+
     @BeforeAll
     static void open() {
         evaluator = new Evaluator(Imports.GENEROUS);
@@ -276,12 +278,27 @@ public class EvaluatorTest {
             })
     void interruptStopsACell(String cell) throws Exception {
         eval("Object this_ = new Object();");
-        Thread interrupter = interruptAfter(Duration.ofMillis(300));
-        var error =
-                assertTimeoutPreemptively(Duration.ofSeconds(60), () -> fails(CellException.Interrupted.class, cell));
+        Thread interrupter = interruptAfterSignal(Duration.ofMillis(300));
+        var error = assertTimeoutPreemptively(
+                Duration.ofSeconds(60), () -> fails(CellException.Interrupted.class, SIGNAL + cell));
         interrupter.join();
         assertEquals(2, error.line(), error.report().toString());
         assertEquals("interrupted", error.report().get(0));
+        assertEquals(3, eval("1 + 2"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, 5, 20, 60})
+    void interruptWhileTheNextLineIsBeingCompiledIsNotLost(int milliseconds) throws Exception {
+        Thread interrupter = interruptAfterSignal(Duration.ofMillis(milliseconds));
+        var error = assertTimeoutPreemptively(
+                Duration.ofSeconds(60),
+                () -> fails(CellException.Interrupted.class, SIGNAL + "\nwhile (true) { Math.max(1, 2); }"));
+        interrupter.join();
+        assertEquals("interrupted", error.report().get(0));
+        assertTrue(
+                error.report().get(1).startsWith("    at cell ["),
+                error.report().toString());
         assertEquals(3, eval("1 + 2"));
     }
 
@@ -293,18 +310,23 @@ public class EvaluatorTest {
 
     @Test
     void interruptEndsTheWholeCell() throws Exception {
-        shared = null;
-        Thread interrupter = interruptAfter(Duration.ofMillis(200));
+        Thread interrupter = interruptAfterSignal(Duration.ofMillis(200));
         fails(
                 CellException.Interrupted.class,
-                "try { Thread.sleep(60_000); } catch (InterruptedException e) { }\ncs336.notebook.EvaluatorTest.shared = 1;");
+                SIGNAL + "try { Thread.sleep(60_000); } catch (InterruptedException e) { }\n"
+                        + "cs336.notebook.EvaluatorTest.shared = 2;");
         interrupter.join();
-        assertNull(shared);
+        assertEquals(1, shared);
     }
 
-    private static Thread interruptAfter(Duration pause) {
+    /** Interrupts that long after the cell has executed {@link #SIGNAL}. */
+    private static Thread interruptAfterSignal(Duration pause) {
+        shared = null;
         Thread interrupter = new Thread(() -> {
             try {
+                while (shared == null) {
+                    Thread.onSpinWait();
+                }
                 Thread.sleep(pause.toMillis());
                 evaluator.interrupt();
             } catch (InterruptedException e) {

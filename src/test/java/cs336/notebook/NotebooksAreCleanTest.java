@@ -11,7 +11,10 @@ import org.junit.jupiter.api.io.TempDir;
 class NotebooksAreCleanTest {
     @Test
     void notebooksOfThisProjectHaveNoOutputsAndNoCounts() throws IOException {
-        assertEquals(List.of(), CleanNotebooks.problemsIn(Path.of("notebooks")));
+        assertEquals(
+                List.of(),
+                CleanNotebooks.problemsIn(Path.of("notebooks")),
+                "in JupyterLab: Edit, Clear Outputs of All Cells, then save");
     }
 
     @Test
