@@ -1,6 +1,7 @@
 package cs336;
 
 import cs336.bench.BenchmarkCommand;
+import cs336.kernels.AttentionCommand;
 import cs336.kernels.KernelsCommand;
 import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
@@ -28,6 +29,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             BenchmarkCommand.class,
             NormsCommand.class,
             KernelsCommand.class,
+            AttentionCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

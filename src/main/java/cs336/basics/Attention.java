@@ -14,11 +14,11 @@ public interface Attention {
     /**
      * Attends.
      *
-     * @param q queries [B, H, T, d]
-     * @param k keys [B, H, S, d]
-     * @param v values [B, H, S, d]
+     * @param q queries [B, H, T, d], or [B, T, d] without heads
+     * @param k keys [B, H, S, d], or [B, S, d]
+     * @param v values, of the shape of the keys
      * @param causal whether query i sees the keys 0 … i only
-     * @return [B, H, T, d], in the caller's memory scope
+     * @return the shape of the queries, in the caller's memory scope
      */
     Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal);
 

@@ -24,11 +24,16 @@ public final class PlainAttention implements Attention {
     public Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
         try (var scope = MemoryScope.open()) {
             Scalar scale = new Scalar(1 / Math.sqrt(q.size(-1)));
-            Tensor scores = q.mul(scale).matmul(k.transpose(-2, -1)); // [B, H, T, S]
+            Tensor scaled = q.mul(scale); // [B, H, T, d]
+            Tensor scores = scaled.matmul(k.transpose(-2, -1)); // [B, H, T, S]
+            // Closed as soon as this pass is done with them: what the backward pass needs, the graph holds by itself.
+            scaled.close();
             if (causal) {
                 scores.add_(causalMask(q.size(-2), k.size(-2), scores));
             }
-            return scope.escape(torch.softmax(scores, -1).matmul(v));
+            Tensor probabilities = torch.softmax(scores, -1); // [B, H, T, S]
+            scores.close();
+            return scope.escape(probabilities.matmul(v));
         }
     }
 
@@ -41,11 +46,12 @@ public final class PlainAttention implements Attention {
                 && mask.device().equals(scores.device());
         if (!fits) {
             TensorOptions likeScores = scores.options();
-            Tensor hidden = torch.full(new long[] {queries, keys}, new Scalar(Double.NEGATIVE_INFINITY), likeScores);
             if (mask != null) {
                 mask.close();
             }
-            mask = MemoryScope.keep(torch.triu(hidden, 1));
+            mask = MemoryScope.keep(
+                    torch.full(new long[] {queries, keys}, new Scalar(Double.NEGATIVE_INFINITY), likeScores));
+            mask.triu_(1);
         }
         return mask;
     }

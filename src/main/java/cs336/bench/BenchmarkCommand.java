@@ -4,14 +4,13 @@ import cs336.basics.Form;
 import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
 import java.io.IOException;
-import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -109,15 +108,8 @@ public final class BenchmarkCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "plain",
             paramLabel = "<name>",
-            description = "plain (all scores stored) … Default: ${DEFAULT-VALUE}")
+            description = "plain (all scores stored), flash (none), sdpa (PyTorch's own). Default: ${DEFAULT-VALUE}")
     private List<String> attentions;
-
-    @Option(
-            names = "--device",
-            defaultValue = "best",
-            paramLabel = "<device>",
-            description = "best, cpu, cuda or cuda:N. Default: ${DEFAULT-VALUE}")
-    private String device;
 
     @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model, in place of the size's")
     private Integer dModel;
@@ -137,62 +129,17 @@ public final class BenchmarkCommand implements Callable<Integer> {
     @Option(names = "--vocab", paramLabel = "<n>", description = "size of the vocabulary. Default: 10000")
     private Integer vocab;
 
-    @Option(
-            names = "--output",
-            defaultValue = "data/measurements",
-            paramLabel = "<folder>",
-            description = "where measurements are stored. Default: ${DEFAULT-VALUE}")
-    private Path output;
-
-    @Option(
-            names = "--machine",
-            paramLabel = "<name>",
-            description = "folder of this machine's measurements. Default: from the device, such as h200 or cpu-2core")
-    private String machine;
-
-    @Option(
-            names = "--problem",
-            defaultValue = "benchmarking_script",
-            paramLabel = "<name>",
-            description = "file of these measurements, without .csv. Default: ${DEFAULT-VALUE}")
-    private String problem;
-
-    @Option(names = "--keep-steps", description = "store every single step too, in <problem>_steps.csv")
-    private boolean keepSteps;
-
-    @Option(names = "--again", description = "measure cases again that are stored already")
-    private boolean again;
-
-    @Option(
-            names = "--time-limit",
-            paramLabel = "<seconds>",
-            description = "the longest a case may take. Default: none")
-    private Long timeLimit;
+    @Mixin
+    private final SweepOptions sweep = new SweepOptions("benchmarking_script");
 
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
             List<ModelCase> cases = cases();
-            if (timeLimit != null) requireAtLeast("--time-limit", 1, timeLimit);
-            if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
-                throw new IllegalArgumentException(
-                        "--problem must be letters, digits, '_' and '-', not '" + problem + "'");
-            }
-            Survey survey = Survey.of(device);
-            for (ModelCase c : cases) c.requireFits(survey);
-            Provenance provenance = survey.provenance().named(machine);
-            Measurements measurements = Measurements.of(output, provenance.machine(), problem);
-            List<Case> all =
-                    cases.stream().map(c -> c.on(survey.device())).distinct().toList();
-            System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
-            Sweep.Result result = new Sweep(measurements, provenance)
-                    .timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
-                    .again(again)
-                    .keepSteps(keepSteps)
-                    .run(all);
-            spec.commandLine().getOut().println(ResultTable.of(measurements, all));
-            spec.commandLine().getOut().flush();
-            return result.exitCode();
+            return sweep.run(spec, survey -> {
+                for (ModelCase c : cases) c.requireFits(survey);
+                return cases.stream().map(ModelCase::toCase).toList();
+            });
         } catch (IllegalArgumentException e) {
             throw new ParameterException(spec.commandLine(), e.getMessage(), e);
         }
@@ -273,9 +220,8 @@ public final class BenchmarkCommand implements Callable<Integer> {
     /** A case before it becomes text. */
     private record ModelCase(
             String label, TransformerConfig config, int batch, Precision precision, Pass pass, int warmup, int steps) {
-        Case on(String device) {
-            return BenchmarkWorkload.of(label, config, batch, precision, pass, warmup, steps)
-                    .setting("device", device);
+        Case toCase() {
+            return BenchmarkWorkload.of(label, config, batch, precision, pass, warmup, steps);
         }
 
         /** What is certain to be needed must be there; whether activations fit too, the run will show. */

@@ -1,6 +1,7 @@
 package cs336.bench;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -11,7 +12,10 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** Stored cases for the eye: a row a case, a column a metric with mean ± std, or how it ended. */
+/**
+ * Stored cases for the eye: a row a case, a column a metric with mean ± std, or how it ended. Which implementation it is
+ * stands there where there are several.
+ */
 final class ResultTable {
     private static final double GIB = 1L << 30;
 
@@ -19,16 +23,15 @@ final class ResultTable {
 
     static String of(Measurements measurements, List<Case> cases) throws IOException {
         Map<List<String>, Map<String, String>> rows = new LinkedHashMap<>();
-        cases.forEach(c -> rows.put(List.copyOf(c.parameters().values()), new LinkedHashMap<>()));
-        List<String> parameters = List.copyOf(cases.get(0).parameters().keySet());
+        cases.forEach(c -> rows.put(key(c), new LinkedHashMap<>()));
+        List<String> columns = new ArrayList<>(cases.get(0).parameters().keySet());
+        columns.add("implementation");
         Set<String> times = new LinkedHashSet<>();
         Set<String> memories = new LinkedHashSet<>();
-        String implementation = cases.get(0).implementation();
         for (Row row : measurements.table()) {
-            List<String> key = parameters.stream()
-                    .map(p -> String.valueOf(row.getObject(p)))
-                    .toList();
-            if (!rows.containsKey(key) || !row.getString("implementation").equals(implementation)) continue;
+            List<String> key =
+                    columns.stream().map(c -> String.valueOf(row.getObject(c))).toList();
+            if (!rows.containsKey(key)) continue;
             String metric = row.getString("metric");
             if (metric.endsWith("-events")) continue;
             boolean bytes = row.getString("unit").equals("bytes");
@@ -37,10 +40,11 @@ final class ResultTable {
             rows.get(key).put(heading, cell(row, bytes ? GIB : 1));
         }
         Table table = Table.create();
-        for (int i = 0; i < parameters.size(); i++) {
+        boolean several = cases.stream().map(Case::implementation).distinct().count() > 1;
+        for (int i = 0; i < columns.size() - (several ? 0 : 1); i++) {
             int at = i;
             table.addColumns(StringColumn.create(
-                    parameters.get(i),
+                    columns.get(i),
                     rows.keySet().stream().map(key -> key.get(at)).toList()));
         }
         Stream.concat(times.stream(), memories.stream())
@@ -50,6 +54,13 @@ final class ResultTable {
                                 .map(row -> row.getOrDefault(heading, ""))
                                 .toList())));
         return AlignedText.of(table);
+    }
+
+    /** Parameters, then the implementation. */
+    private static List<String> key(Case c) {
+        List<String> key = new ArrayList<>(c.parameters().values());
+        key.add(c.implementation());
+        return key;
     }
 
     private static String cell(Row row, double unit) {

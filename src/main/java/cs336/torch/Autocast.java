@@ -1,5 +1,6 @@
 package cs336.torch;
 
+import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.bytedeco.pytorch.global.torch.ScalarType;
@@ -39,6 +40,23 @@ public final class Autocast implements AutoCloseable {
             throw new IllegalArgumentException("dtype of autocast must be fp32, bf16 or fp16, not " + dtype);
         }
         return new Autocast(device, dtype);
+    }
+
+    /**
+     * A tensor as autocast hands it to a matrix product: in the narrow type while a scope is open for its device, else as it
+     * is; fp64 and integers always as they are. For operations that PyTorch's list does not know.
+     *
+     * @return the tensor itself, or a copy in the caller's memory scope; gradients flow through
+     */
+    public static Tensor operand(Tensor tensor) {
+        try (var scope = MemoryScope.open()) {
+            DeviceType type = tensor.device().type();
+            boolean takesPart = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
+            if (!takesPart || !torch.is_autocast_enabled(type)) {
+                return tensor;
+            }
+            return scope.escape(tensor.to(torch.get_autocast_dtype(type)));
+        }
     }
 
     @Override

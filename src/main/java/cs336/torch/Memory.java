@@ -1,5 +1,8 @@
 package cs336.torch;
 
+import com.sun.jna.Function;
+import com.sun.jna.NativeLibrary;
+import com.sun.jna.NativeLong;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -12,9 +15,11 @@ import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
  * How much memory a device uses, in bytes. On CUDA: what PyTorch's caching allocator has handed out, without its cache. On
- * the CPU: the resident set of this process, Java's own memory included.
+ * the CPU: the resident set of this process, Java's own memory included, without what C's allocator keeps for later.
  */
 public final class Memory {
+    private static final Function MALLOC_TRIM = NativeLibrary.getProcess().getFunction("malloc_trim");
+
     private Memory() {}
 
     /** Bytes in use now. */
@@ -27,6 +32,7 @@ public final class Memory {
                         .current();
             }
         }
+        handBackWhatIsFree();
         return status("VmRSS");
     }
 
@@ -51,6 +57,7 @@ public final class Memory {
             }
             return;
         }
+        handBackWhatIsFree();
         try {
             int resetPeakResidentSet = 5; // proc(5), /proc/[pid]/clear_refs
             Files.writeString(Path.of("/proc/self/clear_refs"), Integer.toString(resetPeakResidentSet));
@@ -68,6 +75,12 @@ public final class Memory {
             }
         }
         return read("/proc/meminfo", "MemAvailable");
+    }
+
+    /** What is freed stays with the process unless it was large; asked to, the allocator gives it to the system. */
+    private static void handBackWhatIsFree() {
+        long nothingKept = 0;
+        MALLOC_TRIM.invokeInt(new Object[] {new NativeLong(nothingKept)});
     }
 
     private static DeviceAllocator allocator() {

@@ -1,0 +1,195 @@
+package cs336.kernels;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Attention;
+import cs336.basics.PlainAttention;
+import cs336.bench.BenchmarkResult;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Memory;
+import cs336.torch.MemoryScope;
+import java.util.Arrays;
+import java.util.List;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import tech.tablesaw.api.Table;
+
+class AttentionMemoryTest {
+    private static final double WITHIN = 0.05;
+    private static final long MIB = 1 << 20;
+
+    private static AttentionMemory fp32(int batch, int context, int d, boolean causal) {
+        return new AttentionMemory(batch, context, d, DType.FLOAT32, causal);
+    }
+
+    private static List<String> names(AttentionMemory.Moment moment) {
+        return moment.copies().stream().map(AttentionMemory.Copy::name).toList();
+    }
+
+    @Test
+    void everyCopyIsNamedAndWeighed() {
+        AttentionMemory memory = fp32(8, 16384, 16, true);
+        long rows = 4L * 8 * 16384 * 16;
+        long mask = 4L * 16384 * 16384;
+        long matrix = 8 * mask;
+        assertEquals(
+                List.of(
+                        "queries",
+                        "keys",
+                        "values",
+                        "gradient of output",
+                        "scaled queries",
+                        "mask",
+                        "scores",
+                        "probabilities"),
+                names(memory.peakOfForward()));
+        assertEquals(5 * rows + mask + 2 * matrix, memory.peakOfForward().bytes());
+        assertEquals(6 * rows + mask + matrix, memory.beforeBackward().bytes());
+        assertEquals(7 * rows + mask + 3 * matrix, memory.peakOfBackward().bytes());
+        assertEquals(memory.peakOfBackward().bytes(), memory.peakBytes());
+        assertEquals(4 * rows, memory.inputBytes());
+    }
+
+    @Test
+    void withoutAMaskThereIsNone() {
+        AttentionMemory memory = fp32(8, 256, 64, false);
+        assertTrue(!names(memory.peakOfForward()).contains("mask"));
+        long mask = 4L * 256 * 256;
+        assertEquals(mask, fp32(8, 256, 64, true).peakBytes() - memory.peakBytes());
+    }
+
+    @Test
+    void whereRowsAreWiderThanLongThePeaksAreElsewhere() {
+        AttentionMemory memory = fp32(1, 32, 128, false);
+        assertEquals("product with V", memory.peakOfForward().name());
+        assertEquals("backward of product with K", memory.peakOfBackward().name());
+        assertEquals("softmax", fp32(1, 128, 32, false).peakOfForward().name());
+    }
+
+    @Test
+    void halfTheBytesANumberAreHalfTheMemory() {
+        var narrow = new AttentionMemory(2, 100, 16, DType.BFLOAT16, true);
+        assertEquals(fp32(2, 100, 16, true).peakBytes(), 2 * narrow.peakBytes());
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {24_000_000_000L, 80_000_000_000L, 141_000_000_000L})
+    void theLongestContextJustFits(long bytes) {
+        int context = AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, bytes);
+        assertTrue(fp32(8, context, 64, true).peakBytes() <= bytes);
+        assertTrue(fp32(8, context + 1, 64, true).peakBytes() > bytes);
+        assertEquals(0, AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, 100));
+    }
+
+    @Test
+    void theTableAddsUp() {
+        AttentionMemory memory = fp32(8, 1024, 64, true);
+        Table table = memory.table();
+        assertEquals(
+                List.of("copy", "shape", "peak of forward", "before backward", "peak of backward"),
+                table.columnNames());
+        for (String moment : table.columnNames().subList(2, 5)) {
+            double[] mib = table.doubleColumn(moment).removeMissing().asDoubleArray();
+            double sum = mib[mib.length - 1];
+            assertEquals(sum, Arrays.stream(mib).sum() - sum, 1e-9);
+        }
+        assertEquals(memory.peakBytes() / (double) MIB, table.doubleColumn(4).get(table.rowCount() - 1), 1e-9);
+        assertTrue(table.doubleColumn("peak of backward")
+                .isMissing(table.stringColumn("copy").indexOf("scores")));
+    }
+
+    /** At this length a matrix is mapped into the process by itself and unmapped when freed: the process has its size. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void theProcessGrowsByWhatIsCounted(boolean causal) {
+        int context = 8192;
+        AttentionMemory memory = fp32(1, context, 8, causal);
+        Device cpu = Device.cpu();
+        loadCode(cpu, causal);
+        try (var scope = MemoryScope.open()) {
+            Tensor[] qkv = leaves(cpu, context);
+            Tensor dO = rows(cpu, context);
+            Attention attention = new PlainAttention();
+            long atRest = Memory.current(cpu) - memory.inputBytes();
+            Memory.resetPeak(cpu);
+            Tensor output = attention.apply(qkv[0], qkv[1], qkv[2], causal);
+            assertWithin("peak of forward", memory.peakOfForward().bytes(), Memory.peak(cpu) - atRest);
+            assertWithin("before backward", memory.beforeBackward().bytes(), Memory.current(cpu) - atRest);
+            Memory.resetPeak(cpu);
+            Backward.of(output).with(dO).run();
+            assertWithin("peak of backward", memory.peakOfBackward().bytes(), Memory.peak(cpu) - atRest);
+        }
+    }
+
+    /** The process is measured as a whole, and grows by what it loads in its first passes. */
+    private static void loadCode(Device device, boolean causal) {
+        for (int step = 0; step < 3; step++) {
+            try (var scope = MemoryScope.open()) {
+                Tensor[] qkv = leaves(device, 1024);
+                Tensor output = new PlainAttention().apply(qkv[0], qkv[1], qkv[2], causal);
+                Backward.of(output).with(rows(device, 1024)).run();
+            }
+        }
+    }
+
+    private static Tensor[] leaves(Device device, int context) {
+        Tensor[] leaves = new Tensor[3];
+        Arrays.setAll(leaves, i -> rows(device, context).set_requires_grad(true));
+        return leaves;
+    }
+
+    private static Tensor rows(Device device, int context) {
+        return torch.randn(new long[] {1, context, 8}, device.options(DType.FLOAT32));
+    }
+
+    @Tag("gpu")
+    @ParameterizedTest
+    @CsvSource({"1024, 16, false", "1024, 128, true", "4096, 64, false", "4096, 64, true", "8192, 32, false"})
+    void theCardHoldsWhatIsCounted(int context, int d, boolean causal) {
+        AttentionMemory memory = fp32(8, context, d, causal);
+        BenchmarkResult measured = AttentionBenchmark.of("plain")
+                .device(Device.cuda(0))
+                .context(context)
+                .d(d)
+                .causal(causal)
+                .warmup(1)
+                .steps(1)
+                .run();
+        double libraries = bytes(measured, "memory-at-rest") - memory.inputBytes();
+        assertWithin(
+                "peak of forward", memory.peakOfForward().bytes(), bytes(measured, "peak-memory-forward") - libraries);
+        assertWithin(
+                "before backward",
+                memory.beforeBackward().bytes(),
+                bytes(measured, "memory-before-backward") - libraries);
+        assertWithin(
+                "peak of backward",
+                memory.peakOfBackward().bytes(),
+                bytes(measured, "peak-memory-backward") - libraries);
+    }
+
+    private static double bytes(BenchmarkResult result, String metric) {
+        return result.samples(metric).values().get(0);
+    }
+
+    private static void assertWithin(String moment, double counted, double measured) {
+        assertTrue(
+                Math.abs(measured / counted - 1) <= WITHIN,
+                "%s: counted %.1f MiB, measured %.1f MiB".formatted(moment, counted / MIB, measured / MIB));
+    }
+
+    @Test
+    void sizesBelowOneAreRefused() {
+        var thrown = assertThrows(IllegalArgumentException.class, () -> fp32(8, 0, 16, false));
+        assertEquals("context must be at least 1, not 0", thrown.getMessage());
+    }
+}
