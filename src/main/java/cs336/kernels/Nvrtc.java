@@ -59,24 +59,26 @@ final class Nvrtc {
         String nvrtcGetErrorString(int result);
     }
 
-    /** Loaded when first needed: cached kernels need no compiler. */
-    private static final class Loaded {
-        static final Api API = load();
-        static final String VERSION = version();
+    private static Api api;
 
-        private static String version() {
-            IntByReference major = new IntByReference();
-            IntByReference minor = new IntByReference();
-            check(API.nvrtcVersion(major, minor), "nvrtcVersion");
-            return major.getValue() + "." + minor.getValue();
-        }
+    /**
+     * The library, loaded when first needed.
+     *
+     * @throws IllegalStateException if it is not there, each time
+     */
+    private static synchronized Api api() {
+        if (api == null) api = load();
+        return api;
     }
 
     private Nvrtc() {}
 
     /** As in {@code 13.1}. */
     static String version() {
-        return Loaded.VERSION;
+        IntByReference major = new IntByReference();
+        IntByReference minor = new IntByReference();
+        check(api().nvrtcVersion(major, minor), "nvrtcVersion");
+        return major.getValue() + "." + minor.getValue();
     }
 
     /** Whether this version keeps a cache of its own, as those from 12.9 on do. */
@@ -93,7 +95,7 @@ final class Nvrtc {
      * @throws KernelCompileException if the source has errors
      */
     static Cubin compile(KernelSource source, List<String> options) {
-        Api api = Loaded.API;
+        Api api = api();
         PointerByReference program = new PointerByReference();
         var includes = source.includes();
         check(
@@ -133,7 +135,7 @@ final class Nvrtc {
 
     private static void check(int result, String call) {
         if (result != SUCCESS) {
-            throw new IllegalStateException(call + " failed: " + Loaded.API.nvrtcGetErrorString(result));
+            throw new IllegalStateException(call + " failed: " + api().nvrtcGetErrorString(result));
         }
     }
 

@@ -5,13 +5,13 @@ import cs336.report.Mark.Measured;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.stream.DoubleStream;
 import org.knowm.xchart.internal.chartpart.AxesChart;
 import org.knowm.xchart.internal.chartpart.Chart;
@@ -206,7 +206,7 @@ public final class Plot {
 
     private record Point(double x, Measured y, String note) {}
 
-    /** Points by panel, series and x as text. */
+    /** Points by panel, series and x as text; a scatter may have several at one x. */
     private Map<String, Map<String, Map<String, Point>>> points() {
         var points = new LinkedHashMap<String, Map<String, Map<String, Point>>>();
         boolean hasStatus = table.containsColumn("status");
@@ -225,7 +225,7 @@ public final class Plot {
                     status.equals("ok") ? null : status.toUpperCase(Locale.ROOT));
             Point before = points.computeIfAbsent(panel, p -> new LinkedHashMap<>())
                     .computeIfAbsent(series, s -> new LinkedHashMap<>())
-                    .put(at, point);
+                    .put(kind == Kind.SCATTER ? at + " " + row.getRowNumber() : at, point);
             if (before != null) {
                 throw new IllegalArgumentException("two rows have "
                         + (panels == null ? "" : panels + "=" + panel + ", ")
@@ -319,16 +319,15 @@ public final class Plot {
         chart.getStyler().setXAxisMin(scale.ends()[0]);
         chart.getStyler().setXAxisMax(scale.ends()[1]);
         for (int s = 0; s < seriesNames.size(); s++) {
-            var ordered = new TreeMap<Double, Point>();
-            for (Point point : series.getOrDefault(seriesNames.get(s), Map.of()).values()) {
-                ordered.put(scale.toAxis(point.x()), point);
-            }
+            List<Point> ordered = series.getOrDefault(seriesNames.get(s), Map.of()).values().stream()
+                    .sorted(Comparator.comparingDouble(Point::x))
+                    .toList();
             if (!ordered.isEmpty()) {
                 chart.add(
                         by == null ? yTitle : shown(seriesNames.get(s)),
                         s,
-                        ordered.keySet().stream().mapToDouble(v -> v).toArray(),
-                        ordered.values().stream().map(Point::y).toArray(Measured[]::new),
+                        ordered.stream().mapToDouble(p -> scale.toAxis(p.x())).toArray(),
+                        ordered.stream().map(Point::y).toArray(Measured[]::new),
                         kind == Kind.LINE);
             }
         }

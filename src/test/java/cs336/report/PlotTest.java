@@ -143,4 +143,15 @@ class PlotTest {
         assertTrue(line(5, 5, 5).figure("flat", "made up").svg().length() > 1000);
         assertTrue(line(5, 5, 5).logY().figure("flat", "made up").svg().length() > 1000);
     }
+
+    @Test
+    void aScatterMayHaveSeveralPointsAtOneX() {
+        Table table = Charts.table(new double[] {1, 1, 2}, Map.of("dots", new double[] {3, 4, 5}));
+        Figure figure =
+                Charts.scatter(table).x("x", "x").y("y", "y").by("series").figure("dots", "Three dots");
+        assertTrue(figure.svg().length() > 0);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.line(table).x("x", "x").y("y", "y").by("series").figure("dots", "Three dots"));
+    }
 }
