@@ -10,15 +10,12 @@ case that is already there are replaced.
 """
 
 import argparse
-import csv
-import datetime
-import os
-import platform
 import statistics
-import subprocess
 
 import torch
 import torch.nn.functional as F
+
+from measurements import provenance, row, store
 
 GROUPS, WARMUP, LEAD = 20, 5, 2
 EPS = 1e-5
@@ -75,39 +72,6 @@ def measure(norm, x, dy, weight, bias, passes):
     return time(forward, passes), time(forward_backward, passes)
 
 
-def provenance():
-    def said(*command):
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        except (OSError, subprocess.CalledProcessError):
-            return ""
-
-    driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
-    return {
-        "device": torch.cuda.get_device_name(),
-        "versions": f"pytorch {torch.__version__}; python {platform.python_version()}; driver {driver}",
-        "commit": os.environ.get("CS336_COMMIT") or said("git", "rev-parse", "--short=10", "HEAD") or "unknown",
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-
-
-def number(value):
-    return format(value, ".9g") if isinstance(value, float) else str(value)
-
-
-def row(case, metric, unit, values, origin):
-    numbers = {
-        "n": len(values),
-        "mean": statistics.fmean(values),
-        "std": statistics.stdev(values) if len(values) > 1 else "",
-        "median": statistics.median(values),
-        "min": min(values),
-        "max": max(values),
-    }
-    cells = {key: number(value) for key, value in numbers.items()}
-    return {**case, "metric": metric, "unit": unit, "status": "ok", **cells, **origin}
-
-
 def rows(case, name, tensors, tensor_bytes, ms, copy_bandwidth, origin):
     bandwidth = tensors * tensor_bytes / statistics.median(ms) / 1e6
     return [
@@ -116,20 +80,6 @@ def rows(case, name, tensors, tensor_bytes, ms, copy_bandwidth, origin):
         row(case, f"{name}-bandwidth", "GB/s", [bandwidth], origin),
         row(case, f"{name}-share-of-copy", "%", [100 * bandwidth / copy_bandwidth], origin),
     ]
-
-
-def store(path, fresh):
-    with open(path, newline="") as file:
-        reader = csv.DictReader(file)
-        header, old = reader.fieldnames, list(reader)
-    identity = header[: header.index("implementation") + 1]
-    key = lambda r: tuple(str(r.get(column, "")) for column in identity)
-    replaced = {key(r) for r in fresh}
-    with open(path + ".new", "w", newline="") as file:
-        writer = csv.DictWriter(file, header, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([r for r in old if key(r) not in replaced] + fresh)
-    os.replace(path + ".new", path)
 
 
 def main():

@@ -8,18 +8,15 @@ synchronised before and after. fp32 with TF32 off; AdamW is PyTorch's fused one.
 """
 
 import argparse
-import csv
-import datetime
 import math
-import os
-import platform
 import statistics
-import subprocess
 import time
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from measurements import provenance, row, store
 
 SIZES = {  # d_model, d_ff, layers, heads
     "small": (768, 3072, 12, 12),
@@ -129,54 +126,6 @@ def time_pass(name, model, optimizer, inputs, targets, warmup, steps):
     return times, torch.cuda.max_memory_allocated()
 
 
-def provenance():
-    def said(*command):
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        except (OSError, subprocess.CalledProcessError):
-            return ""
-
-    driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
-    return {
-        "device": torch.cuda.get_device_name(),
-        "versions": f"pytorch {torch.__version__}; python {platform.python_version()}; driver {driver}",
-        "commit": os.environ.get("CS336_COMMIT") or said("git", "rev-parse", "--short=10", "HEAD") or "unknown",
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-
-
-def number(value):
-    return format(value, ".9g") if isinstance(value, float) else str(value)
-
-
-def row(case, metric, unit, values, status, origin):
-    several = len(values) > 1
-    numbers = {
-        "n": len(values),
-        "mean": statistics.fmean(values),
-        "std": statistics.stdev(values) if several else "",
-        "median": statistics.median(values),
-        "min": min(values),
-        "max": max(values),
-    } if values else {}
-    cells = {key: number(value) for key, value in numbers.items()}
-    return {**case, "implementation": "pytorch-eager", "metric": metric, "unit": unit, "status": status, **cells, **origin}
-
-
-def store(path, fresh):
-    with open(path, newline="") as file:
-        reader = csv.DictReader(file)
-        header, old = reader.fieldnames, list(reader)
-    identity = header[: header.index("implementation") + 1]
-    key = lambda r: tuple(str(r.get(column, "")) for column in identity)
-    replaced = {key(r) for r in fresh}
-    with open(path + ".new", "w", newline="") as file:
-        writer = csv.DictWriter(file, header, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([r for r in old if key(r) not in replaced] + fresh)
-    os.replace(path + ".new", path)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("csv")
@@ -198,18 +147,18 @@ def main():
             for name in args.passes.split(","):
                 case = {
                     "size": size, "year": 2025, "batch": BATCH, "context": context, "dtype": "fp32",
-                    "pass": name, "warmup": args.warmup, "steps": args.steps,
+                    "pass": name, "warmup": args.warmup, "steps": args.steps, "implementation": "pytorch-eager",
                 }
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
                 try:
                     times, peak = time_pass(name, model, optimizer, inputs, targets, args.warmup, args.steps)
                     fresh = [
-                        row(case, "total", "ms", times, "ok", origin),
-                        row(case, "peak-memory", "bytes", [peak], "ok", origin),
+                        row(case, "total", "ms", times, origin),
+                        row(case, "peak-memory", "bytes", [peak], origin),
                     ]
                     print(f"{size} {context} {name}: {statistics.median(times):.2f} ms", flush=True)
                 except torch.OutOfMemoryError:
-                    fresh = [row(case, "total", "ms", [], "oom", origin)]
+                    fresh = [row(case, "total", "ms", [], origin, "oom")]
                 store(args.csv, fresh)
                 model.zero_grad(set_to_none=True)
                 del optimizer

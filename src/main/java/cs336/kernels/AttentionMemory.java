@@ -2,6 +2,7 @@ package cs336.kernels;
 
 import cs336.basics.PlainAttention;
 import cs336.torch.DType;
+import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -22,8 +23,9 @@ import tech.tablesaw.api.Table;
  * @param d width of queries, keys and values
  * @param dtype type of all tensors
  * @param causal whether there is a mask
+ * @param on the kind of device: PyTorch's softmax on CUDA makes one copy more on its way back
  */
-public record AttentionMemory(int batch, int context, int d, DType dtype, boolean causal) {
+public record AttentionMemory(int batch, int context, int d, DType dtype, boolean causal, Device.Kind on) {
     private static final double MIB = 1 << 20;
 
     /** @throws IllegalArgumentException if a size is below 1 */
@@ -79,7 +81,7 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
 
     /**
      * The larger of the two times when much is alive: when the gradient goes back through the softmax, whose own input and
-     * output it is between, and when it goes back through the product of queries and keys. The gradient of the keys is
+     * output it is between (on CUDA it writes the product of the two before it sums rows), and when it goes back through the product of queries and keys. The gradient of the keys is
      * computed transposed.
      */
     public Moment peakOfBackward() {
@@ -92,7 +94,8 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
                         matrix("probabilities"),
                         matrix("gradient of probabilities"),
                         matrix("gradient of scores"),
-                        rows("gradient of values")));
+                        rows("gradient of values")),
+                on == Device.Kind.CUDA ? Stream.of(matrix("gradient × probabilities")) : Stream.of());
         Moment product = moment(
                 "backward of product with K",
                 held(),
@@ -122,12 +125,12 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
      * @param bytes the memory, without what libraries keep for themselves
      * @return 0 if none does
      */
-    public static int longestContext(int batch, int d, DType dtype, boolean causal, long bytes) {
+    public static int longestContext(int batch, int d, DType dtype, boolean causal, Device.Kind on, long bytes) {
         int fits = 0;
         int doesNot = 1 << 24;
         while (doesNot - fits > 1) {
             int middle = fits + (doesNot - fits) / 2;
-            if (new AttentionMemory(batch, middle, d, dtype, causal).peakBytes() <= bytes) {
+            if (new AttentionMemory(batch, middle, d, dtype, causal, on).peakBytes() <= bytes) {
                 fits = middle;
             } else {
                 doesNot = middle;

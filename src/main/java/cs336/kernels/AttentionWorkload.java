@@ -32,7 +32,8 @@ public final class AttentionWorkload implements Workload {
         DType dtype = DType.parse(c.text("dtype"));
         boolean causal = Boolean.parseBoolean(c.text("causal"));
         if (!device.isCuda() && c.implementation().equals("plain")) {
-            var memory = new AttentionMemory(c.integer("batch"), c.integer("context"), c.integer("d"), dtype, causal);
+            var memory = new AttentionMemory(
+                    c.integer("batch"), c.integer("context"), c.integer("d"), dtype, causal, device.kind());
             requireFits(memory, Memory.available(device));
         }
         AttentionBenchmark.of(c.implementation())

@@ -16,13 +16,15 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
         WARPS,
         BLOCKS,
         REGISTERS,
-        SHARED_MEMORY
+        SHARED_MEMORY,
+        BARRIERS
     }
 
     private static final int WARP = 32;
     private static final int REGISTERS = 65_536;
     private static final int REGISTER_UNIT = 256; // a warp's registers are handed out in such portions
     private static final int SHARED_UNIT = 128;
+    private static final int BARRIERS = 64; // in no table: as the driver counts on sm_90
     private static final int SHARED_OF_SYSTEM = 1024; // of each block
 
     /** Warps, blocks and KiB of shared memory of a multiprocessor. */
@@ -57,7 +59,8 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
         // The four quarters of a multiprocessor have registers of their own.
         int byRegisters = REGISTERS / 4 / warpRegisters * 4 / warps;
         int shared = roundUp(used.sharedBytes() + dynamicSharedBytes + SHARED_OF_SYSTEM, SHARED_UNIT);
-        int[] blocks = {limits.warps / warps, limits.blocks, byRegisters, limits.sharedKib * 1024 / shared};
+        int byBarriers = BARRIERS / Math.max(1, used.barriers());
+        int[] blocks = {limits.warps / warps, limits.blocks, byRegisters, limits.sharedKib * 1024 / shared, byBarriers};
         int scarcest = 0;
         for (int i = 1; i < blocks.length; i++) {
             if (blocks[i] < blocks[scarcest]) scarcest = i;

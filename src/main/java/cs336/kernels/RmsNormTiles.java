@@ -15,11 +15,9 @@ final class RmsNormTiles {
 
     static RmsNormTile forward(RowLayout layout) {
         int rowThreads = rowThreads(layout, 16, 1024);
-        if (layout.accessBytes() == 16 && layout.type() != DType.FLOAT32) {
-            // Bytes under way keep memory busy: 64 a thread in wide rows, while in narrow ones more threads share the
-            // work.
-            rowThreads = Math.max(rowThreads(layout, 8, 128), rowThreads(layout, 32, 1024));
-            if (rowThreads < 256) rowThreads = Math.max(rowThreads, rowThreads(layout, 16, 256));
+        if (layout.accessBytes() == 16 && rowThreads > 256) {
+            // Bytes under way keep memory busy, 64 a thread; large blocks would leave room for few of them.
+            rowThreads = rowThreads(layout, 64 / layout.type().bytes(), 1024);
         }
         if (elements(layout, rowThreads)
                 > 16 * (layout.accessBytes() < 16 ? 1 : 4 / layout.type().bytes())) {

@@ -2,6 +2,7 @@ package cs336.report;
 
 import cs336.kernels.AttentionMemory;
 import cs336.torch.DType;
+import cs336.torch.Device;
 import java.util.List;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
@@ -26,7 +27,7 @@ public final class AttentionFigures {
         DoubleColumn gb = DoubleColumn.create("GB");
         StringColumn what = StringColumn.create("what");
         for (int context = 256; context <= 65_536; context *= 2) {
-            var plain = new AttentionMemory(BATCH, context, d, DType.FLOAT32, false);
+            var plain = new AttentionMemory(BATCH, context, d, DType.FLOAT32, false, Device.Kind.CUDA);
             long output = plain.inputBytes() / 4;
             long logSumExp = (long) BATCH * context * Float.BYTES;
             double[] bytes = {plain.peakBytes(), plain.beforeBackward().bytes(), plain.inputBytes() + output + logSumExp
@@ -85,7 +86,7 @@ public final class AttentionFigures {
         for (Row row : numbers.select("pytorch_attention[implementation=plain, causal=false, status=ok, d=" + d
                 + ", metric=" + String.join(", ", metrics) + "]")) {
             int context = row.getInt("context");
-            var memory = new AttentionMemory(row.getInt("batch"), context, d, DType.FLOAT32, false);
+            var memory = new AttentionMemory(row.getInt("batch"), context, d, DType.FLOAT32, false, Device.Kind.CUDA);
             double atRest = numbers.quantity(
                             "pytorch_attention[implementation=plain, causal=false, d=%s, context=%s, metric=memory-at-rest].mean"
                                     .formatted(d, context))

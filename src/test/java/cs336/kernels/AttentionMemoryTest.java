@@ -28,7 +28,7 @@ class AttentionMemoryTest {
     private static final long MIB = 1 << 20;
 
     private static AttentionMemory fp32(int batch, int context, int d, boolean causal) {
-        return new AttentionMemory(batch, context, d, DType.FLOAT32, causal);
+        return new AttentionMemory(batch, context, d, DType.FLOAT32, causal, Device.Kind.CPU);
     }
 
     private static List<String> names(AttentionMemory.Moment moment) {
@@ -60,6 +60,14 @@ class AttentionMemoryTest {
     }
 
     @Test
+    void onCudaTheSoftmaxMakesOneCopyMoreOnItsWayBack() {
+        var onCard = new AttentionMemory(8, 1024, 64, DType.FLOAT32, false, Device.Kind.CUDA);
+        var onCpu = fp32(8, 1024, 64, false);
+        assertEquals(4L * 8 * 1024 * 1024, onCard.peakBytes() - onCpu.peakBytes());
+        assertEquals(onCpu.peakOfForward(), onCard.peakOfForward());
+    }
+
+    @Test
     void withoutAMaskThereIsNone() {
         AttentionMemory memory = fp32(8, 256, 64, false);
         assertTrue(!names(memory.peakOfForward()).contains("mask"));
@@ -77,17 +85,17 @@ class AttentionMemoryTest {
 
     @Test
     void halfTheBytesANumberAreHalfTheMemory() {
-        var narrow = new AttentionMemory(2, 100, 16, DType.BFLOAT16, true);
+        var narrow = new AttentionMemory(2, 100, 16, DType.BFLOAT16, true, Device.Kind.CPU);
         assertEquals(fp32(2, 100, 16, true).peakBytes(), 2 * narrow.peakBytes());
     }
 
     @ParameterizedTest
     @ValueSource(longs = {24_000_000_000L, 80_000_000_000L, 141_000_000_000L})
     void theLongestContextJustFits(long bytes) {
-        int context = AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, bytes);
+        int context = AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, Device.Kind.CPU, bytes);
         assertTrue(fp32(8, context, 64, true).peakBytes() <= bytes);
         assertTrue(fp32(8, context + 1, 64, true).peakBytes() > bytes);
-        assertEquals(0, AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, 100));
+        assertEquals(0, AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, Device.Kind.CPU, 100));
     }
 
     @Test
@@ -155,7 +163,7 @@ class AttentionMemoryTest {
     @ParameterizedTest
     @CsvSource({"1024, 16, false", "1024, 128, true", "4096, 64, false", "4096, 64, true", "8192, 32, false"})
     void theCardHoldsWhatIsCounted(int context, int d, boolean causal) {
-        AttentionMemory memory = fp32(8, context, d, causal);
+        var memory = new AttentionMemory(8, context, d, DType.FLOAT32, causal, Device.Kind.CUDA);
         BenchmarkResult measured = AttentionBenchmark.of("plain")
                 .device(Device.cuda(0))
                 .context(context)

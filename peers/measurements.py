@@ -1,0 +1,59 @@
+"""Rows of measurements as cs336 stores them: a tidy CSV, one row a case and metric, with its origin."""
+
+import csv
+import datetime
+import os
+import platform
+import statistics
+import subprocess
+
+import torch
+
+
+def provenance():
+    def said(*command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+
+    driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
+    return {
+        "device": torch.cuda.get_device_name(),
+        "versions": f"pytorch {torch.__version__}; python {platform.python_version()}; driver {driver}",
+        "commit": os.environ.get("CS336_COMMIT") or said("git", "rev-parse", "--short=10", "HEAD") or "unknown",
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def number(value):
+    return format(value, ".9g") if isinstance(value, float) else str(value)
+
+
+def row(case, metric, unit, values, origin, status="ok"):
+    """A row of the file. `case` has the parameters and the implementation; no values: only the status is stored."""
+    numbers = {
+        "n": len(values),
+        "mean": statistics.fmean(values),
+        "std": statistics.stdev(values) if len(values) > 1 else "",
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
+    } if values else {}
+    cells = {key: number(value) for key, value in numbers.items()}
+    return {**case, "metric": metric, "unit": unit, "status": status, **cells, **origin}
+
+
+def store(path, fresh):
+    """Adds rows to a file that cs336 wrote, in place of those that their cases had."""
+    with open(path, newline="") as file:
+        reader = csv.DictReader(file)
+        header, old = reader.fieldnames, list(reader)
+    identity = header[: header.index("implementation") + 1]
+    key = lambda r: tuple(str(r.get(column, "")) for column in identity)
+    replaced = {key(r) for r in fresh}
+    with open(path + ".new", "w", newline="") as file:
+        writer = csv.DictWriter(file, header, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([r for r in old if key(r) not in replaced] + fresh)
+    os.replace(path + ".new", path)
