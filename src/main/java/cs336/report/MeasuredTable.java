@@ -176,7 +176,10 @@ record MeasuredTable(String name, String caption, TextTable cells) {
             return units.isEmpty() ? "" : units.iterator().next();
         }
 
-        /** Values of some columns, each combination once; in the selection's order where it lists them. */
+        /**
+         * Values of some columns, each combination once: in the selection's order where it lists them, numbers from small
+         * to large, otherwise as they were stored.
+         */
         List<List<String>> values(Selection from, List<String> columns) {
             Set<List<String>> found = new LinkedHashSet<>();
             for (int row = 0; row < table.rowCount(); row++) {
@@ -191,6 +194,9 @@ record MeasuredTable(String name, String caption, TextTable cells) {
                 for (int c = 0; c < columns.size(); c++) {
                     List<String> listed = from.filters().getOrDefault(columns.get(c), List.of());
                     int order = Integer.compare(rank(listed, a.get(c)), rank(listed, b.get(c)));
+                    if (order == 0 && isNumber(a.get(c)) && isNumber(b.get(c))) {
+                        order = Double.compare(Double.parseDouble(a.get(c)), Double.parseDouble(b.get(c)));
+                    }
                     if (order != 0) {
                         return order;
                     }
@@ -198,6 +204,10 @@ record MeasuredTable(String name, String caption, TextTable cells) {
                 return 0;
             });
             return ordered;
+        }
+
+        private static boolean isNumber(String value) {
+            return value.matches("\\d+(\\.\\d+)?");
         }
 
         private static int rank(List<String> listed, String value) {

@@ -5,7 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -107,5 +111,25 @@ class MeasuredTableTest {
         assertTrue(failure("from: timing[implementation=plain, metric=forward]\nover: [implementation=peer]\n"
                         + "rows: size\ncolumns: context\ncells: mean ± std\nformat: %.2f")
                 .startsWith("std cannot be divided"));
+    }
+
+    @Test
+    void numbersStandFromSmallToLargeHoweverTheyWereStored() throws IOException {
+        Path csv = folder.resolve("data/measurements/pretend/timing.csv");
+        List<String> lines = Files.readAllLines(csv);
+        List<String> reversed = new ArrayList<>(lines.subList(1, lines.size()));
+        Collections.reverse(reversed);
+        reversed.add(0, lines.get(0));
+        Files.write(csv, reversed);
+        numbers = Numbers.of(folder.resolve("data/measurements/pretend"));
+        var table = table("""
+                from: timing[implementation=plain, metric=forward, size=xl, small]
+                rows: size
+                columns: context
+                format: %.0f
+                """);
+        assertEquals(
+                "size   context 128  context 256  context 512",
+                table.cells().text().lines().findFirst().orElseThrow());
     }
 }
