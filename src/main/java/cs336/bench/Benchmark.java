@@ -70,7 +70,7 @@ public final class Benchmark {
 
     /** Sequences a step, at least 1. */
     public Benchmark batch(int sequences) {
-        batch = requireAtLeast("batch", 1, sequences);
+        batch = Argument.atLeast("batch", 1, sequences);
         return this;
     }
 
@@ -81,19 +81,19 @@ public final class Benchmark {
             throw new IllegalArgumentException(
                     "context must be at most the model's context length " + most + ", not " + tokens);
         }
-        context = requireAtLeast("context", 1, tokens);
+        context = Argument.atLeast("context", 1, tokens);
         return this;
     }
 
     /** Steps before timing begins, at least 0. */
     public Benchmark warmup(int w) {
-        warmup = requireAtLeast("warmup", 0, w);
+        warmup = Argument.atLeast("warmup", 0, w);
         return this;
     }
 
     /** Timed steps, at least 1. */
     public Benchmark steps(int n) {
-        steps = requireAtLeast("steps", 1, n);
+        steps = Argument.atLeast("steps", 1, n);
         return this;
     }
 
@@ -154,7 +154,6 @@ public final class Benchmark {
     private final class Step implements AutoCloseable {
         private final Pass pass;
         private final Batches.Batch data;
-        private final List<Tensor> parameters = model.parameters();
         private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE));
 
         Step(Pass pass) {
@@ -185,10 +184,10 @@ public final class Benchmark {
             if (pass == Pass.STEP) {
                 lap.end("backward");
                 optimizer.step();
-                dropGradients();
+                optimizer.zeroGrad();
                 lap.end("optimizer");
             } else {
-                dropGradients();
+                optimizer.zeroGrad();
                 lap.end("backward");
             }
         }
@@ -197,21 +196,10 @@ public final class Benchmark {
         public void close() {
             optimizer.close();
         }
-
-        private void dropGradients() {
-            parameters.forEach(parameter -> parameter.mutable_grad().reset());
-        }
     }
 
     private static Samples renamed(Samples samples, String phase) {
         Metric metric = samples.metric();
         return new Samples(new Metric(metric.name().replace(TOTAL, phase), metric.unit()), samples.values());
-    }
-
-    private static int requireAtLeast(String name, int least, int value) {
-        if (value < least) {
-            throw new IllegalArgumentException(name + " must be at least " + least + ", not " + value);
-        }
-        return value;
     }
 }

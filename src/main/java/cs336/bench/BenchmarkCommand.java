@@ -152,12 +152,12 @@ public final class BenchmarkCommand implements Callable<Integer> {
     private List<ModelCase> cases() {
         Form form = Form.ofYear(year);
         boolean is2024 = form == Form.SPRING_2024;
-        int b = requireAtLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
-        int n = requireAtLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
+        int b = Argument.atLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
+        int n = Argument.atLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
         List<Integer> ts = contexts == null ? List.of(is2024 ? 128 : 256) : contexts;
         List<Integer> ws = warmups == null ? List.of(is2024 ? 1 : 5) : warmups;
-        ts.forEach(t -> requireAtLeast("--context", 1, t));
-        ws.forEach(w -> requireAtLeast("--warmup", 0, w));
+        ts.forEach(t -> Argument.atLeast("--context", 1, t));
+        ws.forEach(w -> Argument.atLeast("--warmup", 0, w));
         List<Precision> precisions = dtypes.stream().map(Precision::parse).toList();
         List<Pass> ps = passes.stream().map(Pass::parse).toList();
         var cases = new ArrayList<ModelCase>();
@@ -190,11 +190,11 @@ public final class BenchmarkCommand implements Callable<Integer> {
     }
 
     private TransformerConfig config(TransformerConfig c) {
-        int width = requireAtLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
-        int inner = requireAtLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4L * width : c.dFf());
-        int depth = requireAtLeast("--layers", 1, layers == null ? c.numLayers() : layers);
-        int h = requireAtLeast("--heads", 1, heads == null ? c.numHeads() : heads);
-        int v = requireAtLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
+        int width = Argument.atLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
+        int inner = Argument.atLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4L * width : c.dFf());
+        int depth = Argument.atLeast("--layers", 1, layers == null ? c.numLayers() : layers);
+        int h = Argument.atLeast("--heads", 1, heads == null ? c.numHeads() : heads);
+        int v = Argument.atLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
         if (width % h != 0) {
             throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
         }
@@ -207,14 +207,6 @@ public final class BenchmarkCommand implements Callable<Integer> {
         return c.equals(size.config(c.form(), c.contextLength()))
                 ? size.label()
                 : "d%s-ff%s-l%s-h%s-v%s".formatted(c.dModel(), c.dFf(), c.numLayers(), c.numHeads(), c.vocabSize());
-    }
-
-    private static int requireAtLeast(String option, int least, long value) {
-        if (value < least) throw new IllegalArgumentException(option + " must be at least " + least + ", not " + value);
-        if (value > Integer.MAX_VALUE) {
-            throw new IllegalArgumentException(option + " must be at most " + Integer.MAX_VALUE + ", not " + value);
-        }
-        return (int) value;
     }
 
     /** A case before it becomes text. */

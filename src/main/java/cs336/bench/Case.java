@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
  * Case.of(AttentionWorkload.class, "plain").with("d", 64).with("context", 1024).yields(Metric.ms("forward"));
  * }</pre>
  *
- * @param workload name of the {@link Workload} class that runs it
+ * @param workload name of the {@link Workload} class that runs it in a sweep; empty if none does
  * @param implementation what is measured: {@code plain}, {@code fused}, {@code compiled} …
  * @param parameters the first columns of the stored measurements, in this order
  * @param settings what the workload needs to know beside the parameters and what does not tell cases apart, such as the
@@ -37,6 +37,11 @@ public record Case(
     /** A case without parameters yet. */
     public static Case of(Class<? extends Workload> workload, String implementation) {
         return new Case(workload.getName(), implementation, Map.of(), Map.of(), List.of());
+    }
+
+    /** A case without parameters yet whose measurer stores it without a sweep; no {@link Workload} runs it. */
+    public static Case measuredHere(String implementation) {
+        return new Case("", implementation, Map.of(), Map.of(), List.of());
     }
 
     /** The same case with one more parameter. */

@@ -1,46 +1,20 @@
 package cs336.bench;
 
 import java.io.IOException;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Function;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
-/** The options of every command that runs a sweep: on which device, and what becomes of the measurements. */
+/** The options of every command that runs a sweep. */
 public final class SweepOptions {
-    @Option(
-            names = "--device",
-            defaultValue = "best",
-            paramLabel = "<device>",
-            description = "best, cpu, cuda or cuda:N. Default: ${DEFAULT-VALUE}")
-    private String device;
-
-    @Option(
-            names = "--output",
-            defaultValue = "data/measurements",
-            paramLabel = "<folder>",
-            description = "where measurements are stored. Default: ${DEFAULT-VALUE}")
-    private Path output;
-
-    @Option(
-            names = "--machine",
-            paramLabel = "<name>",
-            description = "folder of this machine's measurements. Default: from the device, such as h200 or cpu-2core")
-    private String machine;
-
-    @Option(
-            names = "--problem",
-            paramLabel = "<name>",
-            description = "file of these measurements, without .csv. Default: ${DEFAULT-VALUE}")
-    private String problem;
+    @Mixin
+    private final StorageOptions storage;
 
     @Option(names = "--keep-steps", description = "store every single step too, in <problem>_steps.csv")
     private boolean keepSteps;
-
-    @Option(names = "--again", description = "measure cases again that are stored already")
-    private boolean again;
 
     @Option(
             names = "--time-limit",
@@ -50,7 +24,7 @@ public final class SweepOptions {
 
     /** The options of a command whose measurements go to this file unless the user says otherwise. */
     public SweepOptions(String problem) {
-        this.problem = problem;
+        storage = new StorageOptions(problem);
     }
 
     /**
@@ -69,20 +43,18 @@ public final class SweepOptions {
             throw new IllegalArgumentException(
                     "--time-limit must be at most " + Integer.MAX_VALUE + ", not " + timeLimit);
         }
-        if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
-            throw new IllegalArgumentException("--problem must be letters, digits, '_' and '-', not '" + problem + "'");
-        }
-        Survey survey = Survey.of(device);
+        storage.requireProblem();
+        Survey survey = Survey.of(storage.device());
         List<Case> all = cases.apply(survey).stream()
                 .map(c -> c.setting("device", survey.device()))
                 .distinct()
                 .toList();
-        Provenance provenance = survey.provenance().named(machine);
-        Measurements measurements = Measurements.of(output, provenance.machine(), problem);
+        Provenance provenance = storage.named(survey.provenance());
+        Measurements measurements = storage.measurements(provenance);
         System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
         Sweep.Result result = new Sweep(measurements, provenance)
                 .timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
-                .again(again)
+                .again(storage.again())
                 .keepSteps(keepSteps)
                 .run(all);
         spec.commandLine().getOut().println(ResultTable.of(measurements, all));

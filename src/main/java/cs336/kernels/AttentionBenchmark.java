@@ -1,6 +1,7 @@
 package cs336.kernels;
 
 import cs336.basics.Attention;
+import cs336.bench.Argument;
 import cs336.bench.BenchmarkResult;
 import cs336.bench.Metric;
 import cs336.bench.Samples;
@@ -97,31 +98,31 @@ public final class AttentionBenchmark {
 
     /** Sequences a pass, at least 1. */
     public AttentionBenchmark batch(int sequences) {
-        batch = requireAtLeast("batch", 1, sequences);
+        batch = Argument.atLeast("batch", 1, sequences);
         return this;
     }
 
     /** Tokens a sequence, at least 1. */
     public AttentionBenchmark context(int tokens) {
-        context = requireAtLeast("context", 1, tokens);
+        context = Argument.atLeast("context", 1, tokens);
         return this;
     }
 
     /** Features of queries, keys and values, at least 1. */
     public AttentionBenchmark d(int features) {
-        d = requireAtLeast("d", 1, features);
+        d = Argument.atLeast("d", 1, features);
         return this;
     }
 
     /** Passes before timing begins, at least 0. */
     public AttentionBenchmark warmup(int w) {
-        warmup = requireAtLeast("warmup", 0, w);
+        warmup = Argument.atLeast("warmup", 0, w);
         return this;
     }
 
     /** Timed passes of each kind, at least 1. */
     public AttentionBenchmark steps(int n) {
-        steps = requireAtLeast("steps", 1, n);
+        steps = Argument.atLeast("steps", 1, n);
         return this;
     }
 
@@ -228,12 +229,5 @@ public final class AttentionBenchmark {
                 input.mutable_grad().reset();
             }
         }
-    }
-
-    private static int requireAtLeast(String name, int least, int value) {
-        if (value < least) {
-            throw new IllegalArgumentException(name + " must be at least " + least + ", not " + value);
-        }
-        return value;
     }
 }

@@ -1,6 +1,7 @@
 package cs336.kernels;
 
 import cs336.basics.Attention;
+import cs336.bench.Argument;
 import cs336.bench.Case;
 import cs336.bench.SweepOptions;
 import java.io.IOException;
@@ -118,11 +119,11 @@ public final class AttentionCommand implements Callable<Integer> {
                         "dtype '" + dtype + "' is unknown; known: " + String.join(", ", DTYPES));
             }
         }
-        requireAtLeast("--batch", 1, batch);
-        requireAtLeast("--warmup", 0, warmup);
-        requireAtLeast("--steps", 1, steps);
-        widths.forEach(d -> requireAtLeast("--d", 1, d));
-        contexts.forEach(context -> requireAtLeast("--context", 1, context));
+        Argument.atLeast("--batch", 1, batch);
+        Argument.atLeast("--warmup", 0, warmup);
+        Argument.atLeast("--steps", 1, steps);
+        widths.forEach(d -> Argument.atLeast("--d", 1, d));
+        contexts.forEach(context -> Argument.atLeast("--context", 1, context));
         var cases = new ArrayList<Case>();
         for (int context : contexts) {
             for (int d : widths) {
@@ -134,11 +135,5 @@ public final class AttentionCommand implements Callable<Integer> {
             }
         }
         return cases;
-    }
-
-    private static void requireAtLeast(String option, int least, int value) {
-        if (value < least) {
-            throw new IllegalArgumentException(option + " must be at least " + least + ", not " + value);
-        }
     }
 }

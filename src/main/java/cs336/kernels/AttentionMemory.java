@@ -1,6 +1,7 @@
 package cs336.kernels;
 
 import cs336.basics.PlainAttention;
+import cs336.bench.Argument;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
@@ -30,15 +31,9 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
 
     /** @throws IllegalArgumentException if a size is below 1 */
     public AttentionMemory {
-        requirePositive("batch", batch);
-        requirePositive("context", context);
-        requirePositive("d", d);
-    }
-
-    private static void requirePositive(String name, int value) {
-        if (value < 1) {
-            throw new IllegalArgumentException(name + " must be at least 1, not " + value);
-        }
+        Argument.atLeast("batch", 1, batch);
+        Argument.atLeast("context", 1, context);
+        Argument.atLeast("d", 1, d);
     }
 
     /**

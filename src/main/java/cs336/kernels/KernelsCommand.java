@@ -6,7 +6,6 @@ import cs336.bench.Measurements;
 import cs336.bench.Metric;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
-import cs336.bench.Workload;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.io.IOException;
@@ -15,7 +14,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
-import java.util.function.Consumer;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -84,7 +82,7 @@ public final class KernelsCommand implements Callable<Integer> {
                 Cubin cubin = KernelCompiler.shared().compile(KernelSource.named(form.file), form.defines, target);
                 KernelResources used = cubin.resources(form.kernel);
                 Occupancy occupancy = used.occupancy(target, form.threads, form.shared);
-                Case c = Case.of(CompileOnly.class, "nvrtc")
+                Case c = Case.measuredHere("nvrtc")
                         .with("kernel", form.kernel)
                         .with("hidden", form.hidden == 0 ? "any" : form.hidden)
                         .with("dtype", form.dtype)
@@ -130,13 +128,5 @@ public final class KernelsCommand implements Callable<Integer> {
             }
         }
         return forms;
-    }
-
-    /** Nothing is run: the numbers come from the compiler. */
-    private static final class CompileOnly implements Workload {
-        @Override
-        public void run(Case c, Consumer<Samples> record) {
-            throw new UnsupportedOperationException("cs336 kernels compiles " + c + " itself");
-        }
     }
 }

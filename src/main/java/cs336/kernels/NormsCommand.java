@@ -1,5 +1,6 @@
 package cs336.kernels;
 
+import cs336.bench.Argument;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
@@ -7,19 +8,18 @@ import cs336.bench.Metric;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.bench.Status;
-import cs336.bench.Workload;
+import cs336.bench.StorageOptions;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.io.IOException;
 import java.io.PrintWriter;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Callable;
-import java.util.function.Consumer;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -87,35 +87,8 @@ public final class NormsCommand implements Callable<Integer> {
             description = "timed passes, in 20 groups. Default: ${DEFAULT-VALUE}")
     private int passes;
 
-    @Option(
-            names = "--device",
-            defaultValue = "best",
-            paramLabel = "<device>",
-            description = "best, cpu, cuda or cuda:N. Default: ${DEFAULT-VALUE}")
-    private String device;
-
-    @Option(
-            names = "--output",
-            defaultValue = "data/measurements",
-            paramLabel = "<folder>",
-            description = "where measurements are stored. Default: ${DEFAULT-VALUE}")
-    private Path output;
-
-    @Option(
-            names = "--machine",
-            paramLabel = "<name>",
-            description = "folder of this machine's measurements. Default: from the device, such as h200 or cpu-2core")
-    private String machine;
-
-    @Option(
-            names = "--problem",
-            defaultValue = "rmsnorm_benchmarking",
-            paramLabel = "<name>",
-            description = "file of these measurements, without .csv. Default: ${DEFAULT-VALUE}")
-    private String problem;
-
-    @Option(names = "--again", description = "measure cases again that are stored already")
-    private boolean again;
+    @Mixin
+    private final StorageOptions storage = new StorageOptions("rmsnorm_benchmarking");
 
     @Override
     public Integer call() throws IOException {
@@ -143,13 +116,10 @@ public final class NormsCommand implements Callable<Integer> {
 
     private Plan plan() throws IOException {
         try {
-            requireAtLeast("--rows", 1, rows);
-            requireAtLeast("--passes", NormBenchmark.GROUPS, passes);
-            widths.forEach(width -> requireAtLeast("--hidden", 1, width));
-            if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
-                throw new IllegalArgumentException(
-                        "--problem must be letters, digits, '_' and '-', not '" + problem + "'");
-            }
+            Argument.atLeast("--rows", 1, rows);
+            Argument.atLeast("--passes", NormBenchmark.GROUPS, passes);
+            widths.forEach(width -> Argument.atLeast("--hidden", 1, width));
+            storage.requireProblem();
             List<DType> types = dtypes.stream().map(DType::parse).toList();
             for (DType type : types) {
                 if (!Require.KERNEL_TYPES.contains(type)) {
@@ -159,9 +129,9 @@ public final class NormsCommand implements Callable<Integer> {
             List<NormImplementation> chosen = implementations == null
                     ? Arrays.asList(NormImplementation.values())
                     : implementations.stream().map(NormImplementation::parse).toList();
-            Device where = Device.parse(device);
-            Provenance provenance = Provenance.of(where).named(machine);
-            Measurements measurements = Measurements.of(output, provenance.machine(), problem);
+            Device where = Device.parse(storage.device());
+            Provenance provenance = storage.named(Provenance.of(where));
+            Measurements measurements = storage.measurements(provenance);
             List<Case> cases = new ArrayList<>();
             for (int width : widths) {
                 for (DType type : types) {
@@ -176,12 +146,8 @@ public final class NormsCommand implements Callable<Integer> {
         }
     }
 
-    private static void requireAtLeast(String option, int least, int value) {
-        if (value < least) throw new IllegalArgumentException(option + " must be at least " + least + ", not " + value);
-    }
-
     private Case caseOf(String implementation, int width, DType dtype, List<Metric> metrics) {
-        return Case.of(InProcess.class, implementation)
+        return Case.measuredHere(implementation) // too short for a process of its own
                 .with("rows", rows)
                 .with("hidden", width)
                 .with("dtype", dtype)
@@ -189,20 +155,12 @@ public final class NormsCommand implements Callable<Integer> {
                 .yields(metrics.toArray(Metric[]::new));
     }
 
-    /** A sweep would run each case in its own process; these are too short for that. */
-    private static final class InProcess implements Workload {
-        @Override
-        public void run(Case c, Consumer<Samples> record) {
-            throw new UnsupportedOperationException("cs336 norms runs " + c + " itself");
-        }
-    }
-
     /** Measures what is not stored yet of one width and type, and prints it. Returns how many cases failed. */
     private int measure(Plan plan, int width, DType dtype, PrintWriter out) throws IOException {
         List<NormImplementation> open = new ArrayList<>();
         for (NormImplementation implementation : plan.implementations) {
             Case c = caseOf(implementation.toString(), width, dtype, NormBenchmark.METRICS);
-            if (again || !plan.measurements.holds(c)) open.add(implementation);
+            if (storage.again() || !plan.measurements.holds(c)) open.add(implementation);
         }
         if (open.isEmpty()) {
             out.printf("%d × %d %s: stored already%n", rows, width, dtype);
