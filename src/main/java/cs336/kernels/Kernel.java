@@ -7,7 +7,9 @@ import java.util.List;
 import org.bytedeco.cuda.cudart.CUctx_st;
 import org.bytedeco.cuda.cudart.CUfunc_st;
 import org.bytedeco.cuda.cudart.CUstream_st;
+import org.bytedeco.cuda.cudart.CUtensorMap;
 import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.LongPointer;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.javacpp.PointerPointer;
@@ -19,6 +21,8 @@ import org.bytedeco.pytorch.global.torch_cuda;
 /** A kernel on a card, ready to be launched. Several threads may launch it. */
 public final class Kernel {
     private static final int WITHOUT_ASKING = 48 * 1024; // bytes of shared memory
+    private static final int MAP_BYTES = 128;
+    private static final int MAP_ALIGNMENT = 64; // bytes
 
     private final String name;
     private final CUfunc_st function;
@@ -29,7 +33,8 @@ public final class Kernel {
 
     // One launch's arguments. The driver copies them before a launch returns, so the next one may use the same place.
     private final LongPointer values;
-    private final PointerPointer<LongPointer> places;
+    private final PointerPointer<Pointer> places;
+    private final CUtensorMap[] maps; // null where the parameter is no tensor map
     private final CUctx_st scratch = MemoryScope.keep(new CUctx_st());
     private int allowedSharedBytes; // dynamic ones
 
@@ -45,9 +50,22 @@ public final class Kernel {
         parameterBytes = sizes.stream().mapToInt(Integer::intValue).toArray();
         values = MemoryScope.keep(new LongPointer(Math.max(1, parameterBytes.length)));
         places = MemoryScope.keep(new PointerPointer<>(Math.max(1, parameterBytes.length)));
+        maps = new CUtensorMap[parameterBytes.length];
         for (int i = 0; i < parameterBytes.length; i++) {
-            places.put(i, values.getPointer(i));
+            if (parameterBytes[i] == MAP_BYTES) {
+                maps[i] = newMap();
+                places.put(i, maps[i]);
+            } else {
+                places.put(i, values.getPointer(i));
+            }
         }
+    }
+
+    private static CUtensorMap newMap() {
+        BytePointer room = MemoryScope.keep(new BytePointer(MAP_BYTES + MAP_ALIGNMENT));
+        long beyond = room.address() % MAP_ALIGNMENT;
+        Pointer aligned = MemoryScope.keep(room.getPointer(beyond == 0 ? 0 : MAP_ALIGNMENT - beyond));
+        return MemoryScope.keep(new CUtensorMap(aligned));
     }
 
     /** As in the source. */
@@ -81,7 +99,8 @@ public final class Kernel {
      *
      * @param sharedBytes of dynamic shared memory a block
      * @param arguments in the kernel's order, each a {@link Tensor} (handed on as the address of its first element), an
-     *     {@code Integer}, a {@code Long} or a {@code Float}. Shape, strides and element type of tensors are the caller's care
+     *     {@code Integer}, a {@code Long}, a {@code Float} or a {@link TensorMap}. Shape, strides and element type of tensors are
+     *     the caller's care
      * @throws IllegalArgumentException if an argument does not fit the kernel's parameter, or a tensor is not on this card
      * @throws IllegalStateException if the driver refuses; the message has CUDA's name of the error
      */
@@ -94,7 +113,7 @@ public final class Kernel {
             CUstream_st stream = current.stream();
             synchronized (this) {
                 for (int i = 0; i < arguments.length; i++) {
-                    values.put(i, bits(i, arguments[i]));
+                    put(i, arguments[i]);
                 }
                 Driver.check(cudart.cuCtxPushCurrent(context), "cuCtxPushCurrent");
                 try {
@@ -128,7 +147,7 @@ public final class Kernel {
         return name + "<<<" + grid + ", " + block + ", " + sharedBytes + ">>>";
     }
 
-    private long bits(int i, Object argument) {
+    private void put(int i, Object argument) {
         int bytes;
         long bits;
         if (argument instanceof Tensor tensor) {
@@ -145,16 +164,23 @@ public final class Kernel {
         } else if (argument instanceof Float number) {
             bytes = Float.BYTES;
             bits = Integer.toUnsignedLong(Float.floatToRawIntBits(number));
+        } else if (argument instanceof TensorMap map && maps[i] != null) {
+            requireHere(i, map.tensor());
+            map.encode(maps[i]);
+            return;
+        } else if (argument instanceof TensorMap) {
+            bytes = MAP_BYTES;
+            bits = 0;
         } else {
             throw new IllegalArgumentException("argument " + i + " of " + name
-                    + " must be a Tensor, Integer, Long or Float, not "
+                    + " must be a Tensor, Integer, Long, Float or TensorMap, not "
                     + (argument == null ? "null" : argument.getClass().getSimpleName()));
         }
         if (bytes != parameterBytes[i]) {
             throw new IllegalArgumentException("argument " + i + " of " + name + " has " + bytes + " bytes as "
                     + argument.getClass().getSimpleName() + ", but the parameter has " + parameterBytes[i]);
         }
-        return bits;
+        values.put(i, bits);
     }
 
     private void requireHere(int i, Tensor tensor) {

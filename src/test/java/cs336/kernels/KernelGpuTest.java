@@ -89,7 +89,7 @@ class KernelGpuTest {
                 "argument 0 of affine is on cpu, but the kernel is on cuda:0",
                 () -> affine.launch(grid, block, 0, torch.ones(10), 1f, 10, 0L));
         assertRefused(
-                "argument 1 of affine must be a Tensor, Integer, Long or Float, not Double",
+                "argument 1 of affine must be a Tensor, Integer, Long, Float or TensorMap, not Double",
                 () -> affine.launch(grid, block, 0, x, 1.0, 10, 0L));
         assertRefused("kernel 'skale' is unknown; there are [affine", () -> module.kernel("skale"));
     }
