@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import cs336.torch.MemoryScope;
+import cs336.torch.Range;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
@@ -17,14 +18,17 @@ import org.bytedeco.pytorch.Tensor;
 public abstract class Module implements AutoCloseable {
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, Module> children = new LinkedHashMap<>();
+    private String name = getClass().getSimpleName(); // of a layer inside another one: what that one calls it
 
     /**
-     * Applies the layer. What it makes on the way is freed when it returns, except for what the backward pass needs.
+     * Applies the layer, in a {@link Range} of its name. What it makes on the way is freed when it returns, except for what the
+     * backward pass needs.
      *
      * @return the output, in the caller's memory scope
      */
     public final Tensor forward(Tensor input) {
-        try (var scope = MemoryScope.open()) {
+        try (var range = Range.of(name);
+                var scope = MemoryScope.open()) {
             return scope.escape(compute(input));
         }
     }
@@ -47,6 +51,8 @@ public abstract class Module implements AutoCloseable {
     /** Adds a layer inside this one under this name, which may contain dots. */
     protected final <M extends Module> M child(String name, M module) {
         children.put(name, module);
+        Module child = module;
+        child.name = name;
         return module;
     }
 

@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import cs336.torch.MemoryScope;
+import cs336.torch.Range;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptions;
@@ -23,17 +24,30 @@ public final class PlainAttention implements Attention {
     @Override
     public Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
         try (var scope = MemoryScope.open()) {
-            Scalar scale = new Scalar(1 / Math.sqrt(q.size(-1)));
-            Tensor scaled = q.mul(scale); // [B, H, T, d]
-            Tensor scores = scaled.matmul(k.transpose(-2, -1)); // [B, H, T, S]
-            // Closed as soon as this pass is done with them: what the backward pass needs, the graph holds by itself.
-            scaled.close();
+            Tensor scores = scores(q, k, causal); // [B, H, T, S]
+            Tensor probabilities = softmax(scores); // [B, H, T, S]
+            scores.close(); // what the backward pass needs, the graph holds by itself
+            try (var range = Range.of("attention.values")) {
+                return scope.escape(probabilities.matmul(v));
+            }
+        }
+    }
+
+    private Tensor scores(Tensor q, Tensor k, boolean causal) {
+        try (var range = Range.of("attention.scores")) {
+            Tensor scaled = q.mul(new Scalar(1 / Math.sqrt(q.size(-1)))); // [B, H, T, d]
+            Tensor scores = scaled.matmul(k.transpose(-2, -1));
+            scaled.close(); // as soon as this pass is done with it
             if (causal) {
                 scores.add_(causalMask(q.size(-2), k.size(-2), scores));
             }
-            Tensor probabilities = torch.softmax(scores, -1); // [B, H, T, S]
-            scores.close();
-            return scope.escape(probabilities.matmul(v));
+            return scores;
+        }
+    }
+
+    private static Tensor softmax(Tensor scores) {
+        try (var range = Range.of("attention.softmax")) {
+            return torch.softmax(scores, -1);
         }
     }
 
