@@ -2,7 +2,9 @@ package cs336;
 
 import cs336.bench.BenchmarkCommand;
 import cs336.kernels.AttentionCommand;
+import cs336.kernels.FlashCommand;
 import cs336.kernels.KernelsCommand;
+import cs336.kernels.LeaderboardCommand;
 import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.report.WriteupCommand;
@@ -30,6 +32,8 @@ import picocli.CommandLine.UnmatchedArgumentException;
             NormsCommand.class,
             KernelsCommand.class,
             AttentionCommand.class,
+            FlashCommand.class,
+            LeaderboardCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

@@ -15,18 +15,22 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 
 /**
- * Runs a main class in a JVM of its own, on the class path and with the flags of this one, and reads what it answers.
+ * A main class in a JVM of its own, on the class path and with the flags of this one. It is told lines and answers in
+ * lines.
  *
- * <p>The child gets one line of input. It answers in lines that start with {@link #MARK}; whatever else it or a native
- * library prints is only kept for error messages. Neither outlives the other: when this JVM ends, in whatever way, the
- * child's input ends, and {@link Child} takes that as the sign to stop.
+ * <p>An answer starts with {@link #MARK}; whatever else the child or a native library prints is only kept for error messages.
+ * Neither outlives the other: when this JVM ends, in whatever way, the child's input ends, and {@link Child} takes that as
+ * the sign to stop.
  */
-final class FreshJvm {
+final class FreshJvm implements AutoCloseable {
     /** What tells an answer from other output. */
     private static final String MARK = "\u0001cs336 ";
 
@@ -38,62 +42,103 @@ final class FreshJvm {
 
     private static final int KEPT_LINES = 40;
 
-    private FreshJvm() {}
+    private final Process process;
+    private final Thread killer;
+    private final Deque<String> said = new ArrayDeque<>();
+    private final BlockingQueue<Optional<String>> answers = new LinkedBlockingQueue<>(); // the last one is empty
+    private final Thread out;
+    private final Thread err;
+    private boolean timedOut;
+
+    private FreshJvm(Process process) {
+        this.process = process;
+        killer = new Thread(process::destroyForcibly);
+        addShutdownHook(killer);
+        out = reading(
+                process.getInputStream(),
+                line -> {
+                    if (line.startsWith(MARK)) answers.add(Optional.of(line.substring(MARK.length())));
+                    else keep(line);
+                },
+                () -> answers.add(Optional.empty()));
+        err = reading(process.getErrorStream(), this::keep, () -> {});
+    }
 
     /**
      * How a child ended.
      *
      * @param exitCode as the shell counts it: 128 + the signal's number where a signal ended it
-     * @param timedOut whether it was stopped for passing its time limit
+     * @param timedOut whether it was stopped because an answer did not come in time
      * @param said the last lines it printed beside its answers
      */
     record Ending(int exitCode, boolean timedOut, List<String> said) {}
 
-    /**
-     * Starts the class, hands it the line, and waits for its end.
-     *
-     * @param limit after which it is killed; null for none
-     * @param answers takes each answer when it comes, on another thread
-     */
-    static Ending run(Class<?> main, String input, Duration limit, Consumer<String> answers)
-            throws IOException, InterruptedException {
-        Process process = start(main);
-        Thread killer = new Thread(process::destroyForcibly);
-        addShutdownHook(killer);
-        Deque<String> said = new ArrayDeque<>();
-        Consumer<String> keep = line -> {
-            synchronized (said) {
-                said.add(line);
-                if (said.size() > KEPT_LINES) said.remove();
-            }
-        };
-        try (OutputStream stdin = process.getOutputStream()) {
-            Thread out = reading(process.getInputStream(), line -> {
-                if (line.startsWith(MARK)) answers.accept(line.substring(MARK.length()));
-                else keep.accept(line);
-            });
-            Thread err = reading(process.getErrorStream(), keep);
-            try {
-                stdin.write((input + "\n").getBytes(StandardCharsets.UTF_8));
-                stdin.flush();
-            } catch (IOException e) {
-                keep.accept("it ended before it had read its input");
-            }
-            boolean ended = limit == null || process.waitFor(limit.toMillis(), TimeUnit.MILLISECONDS);
-            if (!ended) process.destroyForcibly();
-            int exitCode = process.waitFor();
-            out.join();
-            err.join();
-            synchronized (said) {
-                return new Ending(exitCode, !ended, List.copyOf(said));
-            }
-        } finally {
-            process.destroyForcibly().waitFor();
-            removeShutdownHook(killer);
+    /** Starts the class. */
+    static FreshJvm start(Class<?> main) throws IOException {
+        return new FreshJvm(process(main));
+    }
+
+    /** Hands the child a line. */
+    void tell(String line) {
+        try {
+            OutputStream stdin = process.getOutputStream();
+            stdin.write((line + "\n").getBytes(StandardCharsets.UTF_8));
+            stdin.flush();
+        } catch (IOException e) {
+            keep("it ended before it had read its input");
         }
     }
 
-    private static Process start(Class<?> main) throws IOException {
+    /**
+     * Waits for the next answer.
+     *
+     * @param limit after which the child is killed; null for none
+     * @return null where none comes any more: the child has ended, or was killed just now
+     */
+    String answer(Duration limit) throws InterruptedException {
+        Optional<String> next = limit == null ? answers.take() : answers.poll(limit.toNanos(), TimeUnit.NANOSECONDS);
+        if (next == null) {
+            timedOut = true;
+            process.destroyForcibly();
+            return null;
+        }
+        return next.orElse(null);
+    }
+
+    /** Ends the child's input, with which it ends if it has not yet, and waits for that. */
+    Ending end() throws InterruptedException {
+        try {
+            process.getOutputStream().close();
+        } catch (IOException e) {
+            // It has closed its end already.
+        }
+        int exitCode = process.waitFor();
+        out.join();
+        err.join();
+        synchronized (said) {
+            return new Ending(exitCode, timedOut, List.copyOf(said));
+        }
+    }
+
+    /** Kills the child if it still runs. */
+    @Override
+    public void close() {
+        try {
+            process.destroyForcibly().waitFor();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt(); // killed it is
+        }
+        removeShutdownHook(killer);
+    }
+
+    private void keep(String line) {
+        synchronized (said) {
+            said.add(line);
+            if (said.size() > KEPT_LINES) said.remove();
+        }
+    }
+
+    private static Process process(Class<?> main) throws IOException {
         var command = new ArrayList<String>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.add(COMPILED_SOON);
@@ -120,12 +165,14 @@ final class FreshJvm {
                 .collect(Collectors.joining(separator));
     }
 
-    private static Thread reading(InputStream from, Consumer<String> lines) {
+    private static Thread reading(InputStream from, Consumer<String> lines, Runnable atEnd) {
         var thread = new Thread(() -> {
             try (var reader = new BufferedReader(new InputStreamReader(from, StandardCharsets.UTF_8))) {
                 for (String line; (line = reader.readLine()) != null; ) lines.accept(line);
             } catch (IOException e) {
                 lines.accept("its output broke off: " + e.getMessage());
+            } finally {
+                atEnd.run();
             }
         });
         thread.setDaemon(true);
@@ -149,19 +196,17 @@ final class FreshJvm {
         }
     }
 
-    /** The child's side: one line in, answers out, and an end when the parent ends. */
+    /** The child's side: lines in, answers out, and an end when the parent ends or has no more to say. */
     static final class Child {
         private final PrintStream answers = System.out;
-        private final String input;
+        private final BlockingQueue<String> input = new LinkedBlockingQueue<>();
 
         /** Takes over standard input and output; call it first. */
-        Child() throws IOException {
+        Child() {
             System.setOut(System.err);
-            var stdin = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-            input = stdin.readLine();
             var watch = new Thread(() -> {
-                try {
-                    while (stdin.read() >= 0) {}
+                try (var stdin = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
+                    for (String line; (line = stdin.readLine()) != null; ) input.add(line);
                 } catch (IOException e) {
                     // A broken pipe says the same as a closed one.
                 }
@@ -171,8 +216,9 @@ final class FreshJvm {
             watch.start();
         }
 
-        String input() {
-            return input;
+        /** The next line from the parent; waits for it. */
+        String next() throws InterruptedException {
+            return input.take();
         }
 
         /** Sends one line, on a line of its own whatever native code has printed before. */

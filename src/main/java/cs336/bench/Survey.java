@@ -7,8 +7,6 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -34,14 +32,17 @@ public record Survey(Provenance provenance, String device, long availableBytes) 
      * @throws IOException if libtorch does not load
      */
     public static Survey of(String device) throws IOException, InterruptedException {
-        List<Answer> answers = new ArrayList<>();
-        var ending = FreshJvm.run(
-                Survey.class, device, LIMIT, line -> answers.add(Worker.JSON.fromJson(line, Answer.class)));
-        if (answers.isEmpty()) {
-            throw new IOException("libtorch did not load (exit code " + ending.exitCode() + "): "
-                    + String.join(" | ", ending.said()));
+        Answer answer;
+        try (var jvm = FreshJvm.start(Survey.class)) {
+            jvm.tell(device);
+            String line = jvm.answer(LIMIT);
+            if (line == null) {
+                var ending = jvm.end();
+                throw new IOException("libtorch did not load (exit code " + ending.exitCode() + "): "
+                        + String.join(" | ", ending.said()));
+            }
+            answer = Worker.JSON.fromJson(line, Answer.class);
         }
-        Answer answer = answers.get(0);
         if (answer.complaint != null) throw new IllegalArgumentException(answer.complaint);
         return answer.survey;
     }
@@ -51,7 +52,7 @@ public record Survey(Provenance provenance, String device, long availableBytes) 
         var parent = new FreshJvm.Child();
         try {
             Torch.load();
-            Device device = Device.parse(parent.input());
+            Device device = Device.parse(parent.next());
             begin(device);
             var survey = new Survey(Provenance.of(device), device.toString(), Memory.available(device));
             parent.answer(Worker.JSON.toJson(new Answer(survey, null)));

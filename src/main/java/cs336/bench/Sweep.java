@@ -4,14 +4,17 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Function;
 
 /**
  * Measures cases one after the other, each in a fresh JVM, so that none sees another's memory, caches or failures. A
  * finished case is on disk before the next one starts. Cases that are stored already are passed over, so a sweep that was
  * stopped goes on where it was.
+ *
+ * <p>Where starting a JVM would take longer than the cases, some may {@link #sharing share} one. After one that failed
+ * or ran out of memory the next case starts in a fresh one all the same.
  *
  * <p>Running out of memory is a result. Any other failure is stored with status {@code error}, reported, and tried again
  * by the next run; the sweep goes on. Ending the sweep, even by {@code kill -9}, ends the process it has started.
@@ -24,6 +27,7 @@ public final class Sweep {
     private Duration timeLimit;
     private boolean again;
     private boolean keepSteps;
+    private Function<Case, ?> group = c -> new Object();
     private PrintStream progress = System.err;
 
     /** A sweep that stores into these measurements. */
@@ -32,7 +36,7 @@ public final class Sweep {
         this.provenance = provenance;
     }
 
-    /** The longest a case may take, its process's start included; null, the default, for no limit. */
+    /** The longest a case may take, with the start of its process if it is the first there; null, the default, for no limit. */
     public Sweep timeLimit(Duration limit) {
         timeLimit = limit;
         return this;
@@ -47,6 +51,12 @@ public final class Sweep {
     /** Whether to store every single step too; see {@link Measurements#stepsPath()}. */
     public Sweep keepSteps(boolean keep) {
         keepSteps = keep;
+        return this;
+    }
+
+    /** Lets neighbouring cases of one workload share a JVM where this gives equal values for them. By default, none do. */
+    public Sweep sharing(Function<Case, ?> equalValues) {
+        group = equalValues;
         return this;
     }
 
@@ -71,7 +81,7 @@ public final class Sweep {
     }
 
     /** How a case ended, why, and what it recorded until then. */
-    private record Outcome(Status status, String reason, List<Samples> samples, List<String> said) {}
+    private record Outcome(Status status, String reason, List<Samples> samples) {}
 
     /**
      * Runs the cases that are not stored yet.
@@ -92,41 +102,57 @@ public final class Sweep {
 
         int failed = 0;
         long start = System.nanoTime();
-        for (int i = 0; i < open.size(); i++) {
-            Case c = open.get(i);
-            progress.printf("[%d/%d] %s … ", i + 1, open.size(), c);
-            progress.flush();
-            Outcome outcome = run(c);
-            store(c, outcome);
-            if (outcome.status == Status.ERROR) failed++;
-            Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
-            Duration left = elapsed.dividedBy(i + 1).multipliedBy(open.size() - i - 1);
-            progress.printf("%s · %s elapsed, about %s left%n", describe(outcome), clock(elapsed), clock(left));
-            if (outcome.status == Status.ERROR) outcome.said.forEach(line -> progress.println("    " + line));
+        for (int i = 0; i < open.size(); ) {
+            try (var jvm = FreshJvm.start(Worker.class)) {
+                Status status;
+                do {
+                    Case c = open.get(i++);
+                    progress.printf("[%d/%d] %s … ", i, open.size(), c);
+                    progress.flush();
+                    Outcome outcome = run(c, jvm);
+                    status = outcome.status;
+                    store(c, outcome);
+                    Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
+                    Duration left = elapsed.dividedBy(i).multipliedBy(open.size() - i);
+                    progress.printf("%s · %s elapsed, about %s left%n", describe(outcome), clock(elapsed), clock(left));
+                } while (endedWell(status) && i < open.size() && mayShare(open.get(i - 1), open.get(i)));
+                List<String> said = jvm.end().said();
+                if (status == Status.ERROR) {
+                    failed++;
+                    said.forEach(line -> progress.println("    " + line));
+                }
+            }
         }
         return new Result(open.size(), skipped, failed);
     }
 
-    private Outcome run(Case c) throws IOException, InterruptedException {
-        List<Worker.Answer> answers = Collections.synchronizedList(new ArrayList<>());
-        var ending = FreshJvm.run(
-                Worker.class,
-                Worker.JSON.toJson(c),
-                timeLimit,
-                line -> answers.add(Worker.JSON.fromJson(line, Worker.Answer.class)));
-        List<Samples> samples = answers.stream()
-                .map(Worker.Answer::samples)
-                .filter(s -> s != null)
-                .toList();
-        Worker.Answer last = answers.isEmpty() ? null : answers.get(answers.size() - 1);
-        if (ending.timedOut()) {
-            return new Outcome(Status.ERROR, "passed its limit of " + clock(timeLimit), samples, List.of());
-        } else if (last != null && last.status() != null) {
-            return checked(c, new Outcome(last.status(), last.reason(), samples, ending.said()));
-        } else if (ending.exitCode() == KILLED) {
-            return new Outcome(Status.OOM, "killed, as Linux does when memory runs out", samples, ending.said());
+    private static boolean endedWell(Status status) {
+        return status == Status.OK || status == Status.UNSUPPORTED;
+    }
+
+    private boolean mayShare(Case a, Case b) {
+        return a.workload().equals(b.workload()) && group.apply(a).equals(group.apply(b));
+    }
+
+    private Outcome run(Case c, FreshJvm jvm) throws InterruptedException {
+        long start = System.nanoTime();
+        List<Samples> samples = new ArrayList<>();
+        jvm.tell(Worker.JSON.toJson(c));
+        while (true) {
+            String line = jvm.answer(timeLimit == null ? null : timeLimit.minusNanos(System.nanoTime() - start));
+            if (line == null) return brokenOff(samples, jvm.end());
+            Worker.Answer answer = Worker.JSON.fromJson(line, Worker.Answer.class);
+            if (answer.status() != null) return checked(c, new Outcome(answer.status(), answer.reason(), samples));
+            samples.add(answer.samples());
         }
-        return new Outcome(Status.ERROR, "its process " + died(ending.exitCode()), samples, ending.said());
+    }
+
+    private Outcome brokenOff(List<Samples> samples, FreshJvm.Ending ending) {
+        if (ending.timedOut()) return new Outcome(Status.ERROR, "passed its limit of " + clock(timeLimit), samples);
+        if (ending.exitCode() == KILLED) {
+            return new Outcome(Status.OOM, "killed, as Linux does when memory runs out", samples);
+        }
+        return new Outcome(Status.ERROR, "its process " + died(ending.exitCode()), samples);
     }
 
     /** A workload that ends well has recorded what its case announced. */
@@ -134,7 +160,7 @@ public final class Sweep {
         List<String> missing =
                 missing(c, outcome.samples).stream().map(Metric::name).toList();
         return outcome.status == Status.OK && !missing.isEmpty()
-                ? new Outcome(Status.ERROR, "the workload recorded no " + missing, outcome.samples, outcome.said)
+                ? new Outcome(Status.ERROR, "the workload recorded no " + missing, outcome.samples)
                 : outcome;
     }
 

@@ -36,6 +36,12 @@ public final class SweepOptions {
      * @throws IllegalArgumentException if an option or a case is wrong
      */
     public int run(CommandSpec spec, Function<Survey, List<Case>> cases) throws IOException, InterruptedException {
+        return run(spec, cases, c -> new Object());
+    }
+
+    /** As {@link #run(CommandSpec, Function)}, with processes that cases share; see {@link Sweep#sharing}. */
+    public int run(CommandSpec spec, Function<Survey, List<Case>> cases, Function<Case, ?> sharing)
+            throws IOException, InterruptedException {
         if (timeLimit != null && timeLimit < 1) {
             throw new IllegalArgumentException("--time-limit must be at least 1, not " + timeLimit);
         }
@@ -56,6 +62,7 @@ public final class SweepOptions {
                 .timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
                 .again(storage.again())
                 .keepSteps(keepSteps)
+                .sharing(sharing)
                 .run(all);
         spec.commandLine().getOut().println(ResultTable.of(measurements, all));
         spec.commandLine().getOut().flush();

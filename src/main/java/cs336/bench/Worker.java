@@ -4,7 +4,8 @@ import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 
 /**
- * The process of one case. Reads the case, answers with its samples as they come, and at the end with how it ended.
+ * The process of one case, or of several that share it. Reads a case, answers with its samples as they come, and at the end
+ * with how it ended; then it waits for the next.
  *
  * <p>Not for people: {@link Sweep} starts it.
  */
@@ -17,27 +18,34 @@ final class Worker {
     /**
      * One line of the worker's answer.
      *
-     * @param samples a metric's samples, or null in the last answer
-     * @param status how the case ended, or null before the last answer
+     * @param samples a metric's samples, or null in a case's last answer
+     * @param status how the case ended, or null before its last answer
      * @param reason why it is not ok
      */
     record Answer(Samples samples, Status status, String reason) {}
 
     public static void main(String[] args) throws Exception {
         var parent = new FreshJvm.Child();
-        Answer last;
-        try {
-            Case c = JSON.fromJson(parent.input(), Case.class);
-            var workload = (Workload)
-                    Class.forName(c.workload()).getDeclaredConstructor().newInstance();
-            workload.run(c, samples -> parent.answer(JSON.toJson(new Answer(samples, null, null))));
-            last = new Answer(null, Status.OK, "");
-        } catch (Throwable t) {
-            t.printStackTrace();
-            last = new Answer(null, Status.of(t), reason(t));
+        Workload workload = null;
+        while (true) {
+            String line = parent.next();
+            Answer last;
+            try {
+                Case c = JSON.fromJson(line, Case.class);
+                if (workload == null) workload = of(c);
+                workload.run(c, samples -> parent.answer(JSON.toJson(new Answer(samples, null, null))));
+                last = new Answer(null, Status.OK, "");
+            } catch (Throwable t) {
+                t.printStackTrace();
+                System.err.flush();
+                last = new Answer(null, Status.of(t), reason(t));
+            }
+            parent.answer(JSON.toJson(last));
         }
-        parent.answer(JSON.toJson(last));
-        parent.end(0);
+    }
+
+    private static Workload of(Case c) throws ReflectiveOperationException {
+        return (Workload) Class.forName(c.workload()).getDeclaredConstructor().newInstance();
     }
 
     /** The first line of the message, after the exception's name where that says more. */

@@ -25,17 +25,14 @@ public final class AttentionWorkload implements Workload {
                 .yields(AttentionBenchmark.METRICS.toArray(Metric[]::new));
     }
 
-    /** @throws OutOfMemoryError on the CPU where plain attention would not fit: Linux would end some process instead */
+    /** @throws OutOfMemoryError on the CPU where plain attention would not fit */
     @Override
     public void run(Case c, Consumer<Samples> record) {
         Device device = Device.parse(c.text("device"));
         DType dtype = DType.parse(c.text("dtype"));
         boolean causal = Boolean.parseBoolean(c.text("causal"));
-        if (!device.isCuda() && c.implementation().equals("plain")) {
-            var memory = new AttentionMemory(
-                    c.integer("batch"), c.integer("context"), c.integer("d"), dtype, causal, device.kind());
-            requireFits(memory, Memory.available(device));
-        }
+        requireFits(
+                c.implementation(), device, c.integer("batch"), c.integer("context"), c.integer("d"), dtype, causal);
         AttentionBenchmark.of(c.implementation())
                 .device(device)
                 .dtype(dtype)
@@ -48,10 +45,20 @@ public final class AttentionWorkload implements Workload {
                 .run(record);
     }
 
-    private static void requireFits(AttentionMemory memory, long available) {
-        if (memory.peakBytes() > available) {
-            throw new OutOfMemoryError(
-                    "%.1f GB needed, %.1f GB available".formatted(memory.peakBytes() / 1e9, available / 1e9));
+    /**
+     * Refuses on the CPU what plain attention would not fit into: Linux would end some process instead.
+     *
+     * @param batch sequences times heads
+     */
+    static void requireFits(
+            String attention, Device device, int batch, int context, int d, DType dtype, boolean causal) {
+        if (device.isCuda() || !attention.equals("plain")) {
+            return;
+        }
+        long needed = new AttentionMemory(batch, context, d, dtype, causal, device.kind()).peakBytes();
+        long available = Memory.available(device);
+        if (needed > available) {
+            throw new OutOfMemoryError("%.1f GB needed, %.1f GB available".formatted(needed / 1e9, available / 1e9));
         }
     }
 }

@@ -66,6 +66,10 @@ class SweepTest {
                 case "halt" -> Runtime.getRuntime().halt(3);
                 case "killed" -> signalItself(9);
                 case "aborted" -> signalItself(6);
+                case "witness" -> {
+                    Path log = Path.of(c.text("log"));
+                    Files.copy(log.resolveSibling("h200/fake.csv"), log.resolveSibling("log.seen"));
+                }
                 case "forgetful" -> {
                     return;
                 }
@@ -164,6 +168,46 @@ class SweepTest {
         assertEquals(new Sweep.Result(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
         assertEquals(List.of("ok", "cuda", "halt", "halt", "ok"), ran());
         assertEquals(6, measurements.table().rowCount());
+    }
+
+    private List<String> processes() throws IOException {
+        return Files.readAllLines(folder.resolve("log")).stream()
+                .map(line -> line.split(" ")[1])
+                .toList();
+    }
+
+    @Test
+    void casesThatMayShareAProcessDoSoUntilOneRunsOutOfMemoryOrFails() throws Exception {
+        String[] ends = {"ok-1", "unsupported", "ok-2", "cuda", "ok-3", "halt", "ok-4", "exception", "ok-5", "ok-6"};
+        Sweep.Result result = sweep().sharing(c -> "all").run(ending(ends));
+        assertEquals(new Sweep.Result(10, 0, 2), result);
+        List<String> pids = processes();
+        assertEquals(
+                List.of(0, 0, 0, 0, 4, 4, 6, 6, 8, 8),
+                pids.stream().map(pids::indexOf).toList());
+        assertEquals(
+                List.of("ok", "unsupported", "ok", "oom", "ok", "error", "ok", "error", "ok", "ok"),
+                measurements
+                        .table()
+                        .where(measurements.table().stringColumn("metric").isEqualTo("backward"))
+                        .stringColumn("status")
+                        .asList());
+        assertEquals(new Sweep.Result(2, 8, 2), sweep().sharing(c -> "all").run(ending(ends)));
+    }
+
+    @Test
+    void onlyNeighboursOfOneKindShareAProcess() throws Exception {
+        sweep().sharing(c -> c.text("end").endsWith("a")).run(ending("ok-1a", "ok-2a", "ok-3b", "ok-4a"));
+        List<String> pids = processes();
+        assertEquals(List.of(0, 0, 2, 3), pids.stream().map(pids::indexOf).toList());
+    }
+
+    @Test
+    void aCaseIsStoredBeforeTheNextBeginsInTheProcessTheyShare() throws Exception {
+        sweep().sharing(c -> "all").run(ending("ok", "witness"));
+        assertEquals(1, processes().stream().distinct().count());
+        List<String> seen = Files.readAllLines(folder.resolve("log.seen"));
+        assertEquals(3, seen.size(), "header and two metrics: " + seen);
     }
 
     @Test
