@@ -199,7 +199,9 @@ class TransformerLMTest {
                 norm.getMessage().startsWith("normalization 'batchnorm' is unknown; known: layernorm, rmsnorm"),
                 norm.getMessage());
         var attention = assertThrows(IllegalArgumentException.class, () -> config.withAttention("linear"));
-        assertEquals("attention 'linear' is unknown; known: flash, plain, sdpa", attention.getMessage());
+        assertEquals(
+                "attention 'linear' is unknown; known: flash, flash-first, flash-tiled, plain, sdpa",
+                attention.getMessage());
     }
 
     @Test

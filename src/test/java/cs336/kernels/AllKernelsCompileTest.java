@@ -30,7 +30,8 @@ class AllKernelsCompileTest {
     private static Stream<KernelKind> kinds() {
         return Stream.of(
                         rmsNorm(), //
-                        others())
+                        others(), //
+                        firstFlash())
                 .flatMap(Function.identity());
     }
 
@@ -145,6 +146,23 @@ class AllKernelsCompileTest {
                             WeightedSum.defines(pass, type, vector),
                             128,
                             0));
+                }
+            }
+        }
+        return kinds.stream();
+    }
+
+    private static Stream<KernelKind> firstFlash() {
+        List<KernelKind> kinds = new ArrayList<>();
+        for (DType type : Require.KERNEL_TYPES) {
+            for (int width : new int[] {8, 16, 32, 64, 80, 128}) {
+                for (FirstFlash.Pass pass : FirstFlash.Pass.values()) {
+                    kinds.add(new KernelKind(
+                            "flash_first.cu",
+                            pass.kernel(),
+                            pass.defines(type, width),
+                            FirstFlash.BLOCK.threads(),
+                            pass.sharedBytes(width)));
                 }
             }
         }

@@ -23,7 +23,6 @@ import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Arrays;
 import java.util.List;
-import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -164,18 +163,6 @@ class FlashAttentionTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"fp32, 9.6e-7", "bf16, 3.92e-3", "fp16, 4.9e-4"})
-    void resultsAreRoundedOnceAndSumsAreNot(String type, double bound) {
-        try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.parse(type), 2, 200, 200, 64);
-            for (boolean causal : new boolean[] {false, true}) {
-                Result flash = inputs.attend(flash(64, 48), causal);
-                assertClose(exact(inputs, causal), flash, bound);
-            }
-        }
-    }
-
-    @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void headsAreAttendedOneByOne(boolean causal) {
         try (var scope = MemoryScope.open()) {
@@ -183,58 +170,6 @@ class FlashAttentionTest {
             assertClose(exact(inputs, causal), inputs.attend(flash(16, 16), causal), 2e-14);
             Tensor o = FlashAttention.apply(inputs.q, inputs.k, inputs.v, causal);
             assertArrayEquals(new long[] {2, 3, 37, 8}, Tensors.shape(o));
-        }
-    }
-
-    @Test
-    void stridesDoNotMatter() {
-        try (var scope = MemoryScope.open()) {
-            Inputs heads = Inputs.random(DType.FLOAT32, new long[] {2, 37, 3, 8}, new long[] {2, 41, 3, 8});
-            Inputs strided = new Inputs(
-                    heads.q.transpose(1, 2),
-                    heads.k.transpose(1, 2),
-                    heads.v.transpose(1, 2),
-                    heads.dO.transpose(1, 2));
-            Inputs dense = new Inputs(
-                    strided.q.contiguous(), strided.k.contiguous(), strided.v.contiguous(), strided.dO.contiguous());
-            Result expected = dense.attend(flash(16, 16), true);
-            Result actual = strided.attend(flash(16, 16), true);
-            for (int i = 0; i < 4; i++) {
-                assertArrayEquals(expected.all()[i], actual.all()[i]);
-            }
-
-            // All keys one and the same row in memory, and a gradient that is one number, as that of a sum is.
-            Tensor key = heads.k.narrow(1, 0, 1).select(2, 0); // [2, 1, 8]
-            Tensor one = torch.ones(new long[] {1, 1, 1}, DEVICE.options(DType.FLOAT32));
-            Tensor q = heads.q.select(2, 0);
-            Inputs expanded = new Inputs(q, key.expand(2, 41, 8), key.expand(2, 41, 8), one.expand(2, 37, 8));
-            assertClose(exact(expanded, true), expanded.attend(flash(16, 16), true), ulps(16));
-        }
-    }
-
-    @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void lIsTheLogSumExpOfTheScores(boolean causal) {
-        try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT64, 3, 70, 90, 16);
-            Tensor scores = inputs.q.matmul(inputs.k.transpose(1, 2)).mul(new Scalar(0.25));
-            if (causal) {
-                Tensor hidden = torch.ones_like(scores).triu(1).eq(new Scalar(1));
-                scores.masked_fill_(hidden, new Scalar(Double.NEGATIVE_INFINITY));
-            }
-            double[] expected = Tensors.toDoubles(scores.logsumexp(-1));
-            Tensor l = new TiledFlash(16, 32)
-                    .forward(inputs.q, inputs.k, inputs.v, causal)
-                    .l();
-            assertArrayEquals(new long[] {3, 70}, Tensors.shape(l));
-            assertArrayEquals(expected, Tensors.toDoubles(l), 1e-14 * 10);
-
-            Inputs half = inputs.to(DType.BFLOAT16);
-            Tensor ofHalf = TiledFlash.DEFAULT
-                    .forward(half.q.unsqueeze(1), half.k.unsqueeze(1), half.v.unsqueeze(1), causal)
-                    .l();
-            assertEquals(DType.FLOAT32, DType.of(ofHalf));
-            assertArrayEquals(new long[] {3, 1, 70}, Tensors.shape(ofHalf));
         }
     }
 
@@ -248,92 +183,6 @@ class FlashAttentionTest {
                     inputs.q,
                     inputs.k,
                     inputs.v);
-        }
-    }
-
-    @Test
-    void repeatsBitForBit() {
-        try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT32, 4, 150, 170, 32);
-            Result first = inputs.attend(flash(32, 32), true);
-            for (int run = 0; run < 20; run++) {
-                Result again = inputs.attend(flash(32, 32), true);
-                for (int i = 0; i < 4; i++) {
-                    assertArrayEquals(first.all()[i], again.all()[i]);
-                }
-            }
-        }
-    }
-
-    @ParameterizedTest
-    @ValueSource(doubles = {1e4, -1e4})
-    void scoresOfTenThousandNeitherOverflowNorVanish(double score) {
-        try (var scope = MemoryScope.open()) {
-            // Of d = 4: q·k / 2 = score at every key, and a little more at some.
-            Inputs random = Inputs.random(DType.FLOAT64, 2, 40, 40, 4);
-            Tensor q = torch.ones_like(random.q).mul(new Scalar(100));
-            Tensor k = random.k.mul(new Scalar(0.01)).add(new Scalar(score / 200));
-            Inputs inputs = new Inputs(q, k, random.v, random.dO);
-            for (boolean causal : new boolean[] {false, true}) {
-                assertClose(exact(inputs, causal), inputs.attend(flash(16, 16), causal), 1e-11);
-                Inputs narrow = inputs.to(DType.FLOAT32); // scores are known to 1e-3 then
-                assertClose(exact(narrow, causal), narrow.attend(flash(16, 16), causal), 1e-2);
-            }
-        }
-    }
-
-    @Test
-    void oneKeyThatOutweighsAllOthersIsCopied() {
-        try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT32, 1, 20, 60, 8);
-            Tensor q = torch.ones_like(inputs.q).mul(new Scalar(1e3));
-            Tensor k = torch.full_like(inputs.k, new Scalar(-30));
-            k.select(1, 40).fill_(new Scalar(30)); // scores of −85,000 elsewhere, 85,000 here, in the third tile
-            double[] o = Tensors.toDoubles(FlashAttention.apply(q, k, inputs.v, false, new TiledFlash(16, 16)));
-            double[] copied = Tensors.toDoubles(inputs.v.select(1, 40));
-            for (int i = 0; i < o.length; i++) {
-                assertEquals(copied[i % 8], o[i], 0);
-            }
-        }
-    }
-
-    @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void aQueryWhoseScoresAreAllMinusInfinityGetsZeroAndGivesNoGradient(boolean causal) {
-        try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT32, 1, 40, 40, 4);
-            inputs.k.abs_();
-            Inputs others = new Inputs(inputs.q.clone(), inputs.k, inputs.v, inputs.dO.clone());
-            inputs.q.select(1, 17).fill_(new Scalar(-3e38)); // its products overflow
-            inputs.k.add_(new Scalar(2));
-            Result result = inputs.attend(flash(16, 16), causal);
-            for (double[] values : result.all()) {
-                assertTrue(Arrays.stream(values).allMatch(Double::isFinite));
-            }
-            double[] none = new double[4];
-            assertArrayEquals(none, Arrays.copyOfRange(result.o, 17 * 4, 18 * 4));
-            assertArrayEquals(none, Arrays.copyOfRange(result.dQ, 17 * 4, 18 * 4));
-            assertEquals(
-                    Double.NEGATIVE_INFINITY,
-                    Tensors.toDoubles(TiledFlash.DEFAULT
-                            .forward(inputs.q, inputs.k, inputs.v, causal)
-                            .l())[17]);
-
-            // The other queries and all keys and values are as if it did not take part.
-            others.dO.select(1, 17).fill_(new Scalar(0));
-            Result without = others.attend(flash(16, 16), causal);
-            assertArrayEquals(without.dV, result.dV);
-            assertArrayEquals(without.dK, result.dK);
-        }
-    }
-
-    @Test
-    void keysThatNoQuerySeesHaveNoGradient() {
-        try (var scope = MemoryScope.open()) {
-            Result result = Inputs.random(DType.FLOAT64, 1, 10, 30, 4).attend(flash(16, 16), true);
-            double[] unseen = new double[20 * 4];
-            assertArrayEquals(unseen, Arrays.copyOfRange(result.dK, 10 * 4, 30 * 4));
-            assertArrayEquals(unseen, Arrays.copyOfRange(result.dV, 10 * 4, 30 * 4));
         }
     }
 

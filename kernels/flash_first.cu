@@ -1,0 +1,246 @@
+// FlashAttention-2 as published, in plain multiply-adds:   O = softmax(QKᵀ · scale + mask) V   for each head by itself
+//
+// Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023, algorithms 1 and 2; names
+// are the paper's. Tensors are dense: q, o, dO and dQ [heads, T, d], k, v, dK and dV [heads, S, d], L and D [heads, T] in fp32.
+//
+// A block owns a tile of rows, and goes over tiles of the other side. A warp has WARP_ROWS of the block's rows; of each tile that
+// comes by, a lane takes one row when scores are computed, and every 32nd column when products are added up. So a row's
+// maximum and sum are taken over the lanes of one warp, and no two warps need each other's numbers. The backward pass computes
+// each tile of scores twice, once where its keys' gradients are added up, once where its queries' are: nothing is added by two
+// blocks to one place, so each result has the same bits every time.
+//
+// Set by the compiler's options:
+//   FORWARD, DELTA, BACKWARD_KEYS or BACKWARD_QUERIES   which kernel
+//   ELEMENT     type of all tensors but L and D: float, bf16, fp16
+//   WIDTH       d, at most 128
+//   WARPS       of a block
+//   WARP_ROWS   rows that a warp owns
+
+#include "elements.cuh"
+
+using E = ELEMENT;
+
+constexpr int d = WIDTH;
+constexpr int LANES = 32;
+constexpr int COLUMNS = (d + LANES - 1) / LANES; // of a lane
+constexpr int OWN_STRIDE = COLUMNS * LANES;      // of a row in shared memory; beyond d it has zeros
+constexpr int PASSING_STRIDE = OWN_STRIDE + 1;   // odd: lanes that read a column of 32 rows find them in 32 banks
+constexpr int OWN = WARPS * WARP_ROWS;           // rows in a block's own tile
+constexpr int PASSING = LANES;                   // rows in a tile that comes by
+constexpr int THREADS = WARPS * LANES;
+constexpr int SM_BLOCKS = 1; // that must fit at a time: not said, ptxas spills some registers so that more do
+constexpr float MINUS_INFINITY = __builtin_bit_cast(float, 0xff800000u);
+
+extern __shared__ __align__(16) float shared[];
+
+using Rows = float[WARP_ROWS];          // a number for each row of the warp, at one row of the passing tile, the lane's
+using Sums = float[WARP_ROWS][COLUMNS]; // rows of the warp, at the lane's columns
+
+__device__ __forceinline__ int lane() { return threadIdx.x % LANES; }
+
+__device__ __forceinline__ int warp() { return threadIdx.x / LANES; }
+
+__device__ __forceinline__ float warpMax(float x) {
+    for (int step = LANES / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
+    return x;
+}
+
+__device__ __forceinline__ float warpSum(float x) {
+    for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
+    return x;
+}
+
+// Rows from `first` of a head's x [rows, d] into shared memory, with zeros where there are none.
+template <int Count, int Stride> __device__ __forceinline__ void loadTile(float *tile, const E *x, int first, int rows) {
+    for (int row = warp(); row < Count; row += WARPS)
+#pragma unroll
+        for (int c = lane(); c < OWN_STRIDE; c += LANES) {
+            bool there = first + row < rows && c < d;
+            tile[row * Stride + c] = there ? Elements<E, 1>::load(x + (long)(first + row) * d + c)[0] : 0.0f;
+        }
+}
+
+__device__ __forceinline__ void loadOwn(float *tile, const E *x, int first, int rows) {
+    loadTile<OWN, OWN_STRIDE>(tile, x, first, rows);
+}
+
+__device__ __forceinline__ void loadPassing(float *tile, const E *x, int first, int rows) {
+    loadTile<PASSING, PASSING_STRIDE>(tile, x, first, rows);
+}
+
+// A tile of A Bᵀ: products of the warp's rows of A with the lane's row of B.
+__device__ __forceinline__ void multiplyRows(Rows &product, const float *A, const float *B) {
+    const float *a = A + warp() * WARP_ROWS * OWN_STRIDE, *b = B + lane() * PASSING_STRIDE;
+    for (int r = 0; r < WARP_ROWS; r++) product[r] = 0;
+#pragma unroll 8
+    for (int c = 0; c < d; c++)
+        for (int r = 0; r < WARP_ROWS; r++) product[r] += a[r * OWN_STRIDE + c] * b[c];
+}
+
+// sum += A B, where a lane has the column of A that goes with its row of B.
+__device__ __forceinline__ void addProduct(Sums &sum, const Rows &A, const float *B) {
+#pragma unroll 4
+    for (int row = 0; row < PASSING; row++) {
+        float b[COLUMNS];
+        for (int c = 0; c < COLUMNS; c++) b[c] = B[row * PASSING_STRIDE + lane() + c * LANES];
+        for (int r = 0; r < WARP_ROWS; r++) {
+            float a = __shfl_sync(~0u, A[r], row);
+            for (int c = 0; c < COLUMNS; c++) sum[r][c] += a * b[c];
+        }
+    }
+}
+
+__device__ __forceinline__ void storeRow(E *row, const float (&sum)[COLUMNS], float factor) {
+    for (int c = 0; c < COLUMNS; c++) {
+        int column = lane() + c * LANES;
+        if (column < d) Elements<E, 1>::of({sum[c] * factor}).store(row + column);
+    }
+}
+
+// Whether query i sees key j.
+struct Mask {
+    int T, S;
+    bool causal;
+
+    __device__ __forceinline__ bool operator()(int i, int j) const { return i < T && j < S && (!causal || j <= i); }
+};
+
+#ifdef FORWARD
+// Algorithm 1. The block owns Bq queries.
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    flash_forward(const E *q, const E *k, const E *v, E *o, float *L, int T, int S, int causal, float scale) {
+    constexpr int Bq = OWN, Bk = PASSING;
+    float *Q = shared, *K = Q + Bq * OWN_STRIDE, *V = K + Bk * PASSING_STRIDE;
+    int tiles = (T + Bq - 1) / Bq, i0 = blockIdx.x % tiles * Bq, i1 = i0 + warp() * WARP_ROWS;
+    long head = blockIdx.x / tiles;
+    Mask seen{T, S, causal != 0};
+
+    loadOwn(Q, q + head * T * d, i0, T);
+    Sums O = {};   // sum of exp(s − m) v
+    Rows l = {};   // sum of exp(s − m)
+    Rows m;        // largest score so far
+    for (int r = 0; r < WARP_ROWS; r++) m[r] = MINUS_INFINITY;
+
+    int end = causal ? min(S, i0 + Bq) : S; // no query of the tile sees a key from there on
+    for (int j0 = 0; j0 < end; j0 += Bk) {
+        __syncthreads();
+        loadPassing(K, k + head * S * d, j0, S);
+        loadPassing(V, v + head * S * d, j0, S);
+        __syncthreads();
+        Rows P;
+        multiplyRows(P, Q, K);
+        for (int r = 0; r < WARP_ROWS; r++) {
+            float s = seen(i1 + r, j0 + lane()) ? P[r] * scale : MINUS_INFINITY;
+            float mNew = fmaxf(m[r], warpMax(s));
+            float shift = mNew == MINUS_INFINITY ? 0.0f : mNew; // −∞ − (−∞) would not be a number
+            float decay = expf(m[r] - shift);                   // what the sums so far are worth under the new maximum
+            P[r] = expf(s - shift);
+            l[r] = decay * l[r] + warpSum(P[r]);
+            for (int c = 0; c < COLUMNS; c++) O[r][c] *= decay;
+            m[r] = mNew;
+        }
+        addProduct(O, P, V);
+    }
+
+    for (int r = 0; r < WARP_ROWS && i1 + r < T; r++) {
+        long row = head * T + i1 + r;
+        storeRow(o + row * d, O[r], l[r] == 0.0f ? 0.0f : 1.0f / l[r]);
+        if (lane() == 0) L[row] = m[r] + logf(l[r]);
+    }
+}
+#endif
+
+#ifdef DELTA
+// Algorithm 2, line 4: D = rowsum(dO ∘ O). A warp has a row.
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    flash_delta(const E *o, const E *dO, float *D, long rows) {
+    long row = (long)blockIdx.x * WARPS + warp();
+    if (row >= rows) return;
+    float sum = 0;
+    for (int c = lane(); c < d; c += LANES)
+        sum += Elements<E, 1>::load(dO + row * d + c)[0] * Elements<E, 1>::load(o + row * d + c)[0];
+    sum = warpSum(sum);
+    if (lane() == 0) D[row] = sum;
+}
+#endif
+
+// P = exp(S − L) where the query sees the key and any key at all, dS = P ∘ (dP − D).
+__device__ __forceinline__ void differentiate(float &P, float &dS, bool seen, float score, float dP, float L, float D) {
+    bool counts = seen && L != MINUS_INFINITY;
+    P = counts ? expf(score - L) : 0.0f;
+    dS = counts ? P * (dP - D) : 0.0f;
+}
+
+#ifdef BACKWARD_KEYS
+// Algorithm 2 for dK and dV. The block owns Bk keys; a lane has a query.
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    flash_backward_keys(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D, E *dK, E *dV, int T,
+                        int S, int causal, float scale) {
+    constexpr int Bq = PASSING, Bk = OWN;
+    float *K = shared, *V = K + Bk * OWN_STRIDE, *Q = V + Bk * OWN_STRIDE, *G = Q + Bq * PASSING_STRIDE;
+    int tiles = (S + Bk - 1) / Bk, j0 = blockIdx.x % tiles * Bk, j1 = j0 + warp() * WARP_ROWS;
+    long head = blockIdx.x / tiles;
+    Mask seen{T, S, causal != 0};
+
+    loadOwn(K, k + head * S * d, j0, S);
+    loadOwn(V, v + head * S * d, j0, S);
+    Sums dKs = {}, dVs = {};
+    for (int i0 = causal ? j0 : 0; i0 < T; i0 += Bq) { // no query before j0 sees a key of the tile
+        __syncthreads();
+        loadPassing(Q, q + head * T * d, i0, T);
+        loadPassing(G, dO + head * T * d, i0, T);
+        __syncthreads();
+        int i = i0 + lane();
+        float Li = i < T ? L[head * T + i] : MINUS_INFINITY, Di = i < T ? D[head * T + i] : 0.0f;
+        Rows P, dS; // of Pᵀ and dSᵀ: a row is a key
+        multiplyRows(P, K, Q);
+        multiplyRows(dS, V, G);
+        for (int r = 0; r < WARP_ROWS; r++) differentiate(P[r], dS[r], seen(i, j1 + r), P[r] * scale, dS[r], Li, Di);
+        addProduct(dVs, P, G);
+        addProduct(dKs, dS, Q);
+    }
+
+    for (int r = 0; r < WARP_ROWS && j1 + r < S; r++) {
+        long row = head * S + j1 + r;
+        storeRow(dK + row * d, dKs[r], scale);
+        storeRow(dV + row * d, dVs[r], 1.0f);
+    }
+}
+#endif
+
+#ifdef BACKWARD_QUERIES
+// Algorithm 2 for dQ. The block owns Bq queries; a lane has a key.
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    flash_backward_queries(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D, E *dQ, int T,
+                           int S, int causal, float scale) {
+    constexpr int Bq = OWN, Bk = PASSING;
+    float *Q = shared, *G = Q + Bq * OWN_STRIDE, *K = G + Bq * OWN_STRIDE, *V = K + Bk * PASSING_STRIDE;
+    int tiles = (T + Bq - 1) / Bq, i0 = blockIdx.x % tiles * Bq, i1 = i0 + warp() * WARP_ROWS;
+    long head = blockIdx.x / tiles;
+    Mask seen{T, S, causal != 0};
+
+    loadOwn(Q, q + head * T * d, i0, T);
+    loadOwn(G, dO + head * T * d, i0, T);
+    Rows Ls, Ds;
+    for (int r = 0; r < WARP_ROWS; r++) {
+        Ls[r] = i1 + r < T ? L[head * T + i1 + r] : MINUS_INFINITY;
+        Ds[r] = i1 + r < T ? D[head * T + i1 + r] : 0.0f;
+    }
+    Sums dQs = {};
+    int end = causal ? min(S, i0 + Bq) : S;
+    for (int j0 = 0; j0 < end; j0 += Bk) {
+        __syncthreads();
+        loadPassing(K, k + head * S * d, j0, S);
+        loadPassing(V, v + head * S * d, j0, S);
+        __syncthreads();
+        Rows P, dS;
+        multiplyRows(P, Q, K);
+        multiplyRows(dS, G, V);
+        for (int r = 0; r < WARP_ROWS; r++)
+            differentiate(P[r], dS[r], seen(i1 + r, j0 + lane()), P[r] * scale, dS[r], Ls[r], Ds[r]);
+        addProduct(dQs, dS, K);
+    }
+
+    for (int r = 0; r < WARP_ROWS && i1 + r < T; r++) storeRow(dQ + (head * T + i1 + r) * d, dQs[r], scale);
+}
+#endif
