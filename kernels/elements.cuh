@@ -2,6 +2,8 @@
 //
 // No CUDA header is included, here or in any kernel: none is there where NVRTC comes without a toolkit.
 
+#pragma once
+
 struct bf16 { unsigned short bits; };
 struct fp16 { unsigned short bits; };
 

@@ -43,11 +43,17 @@ public final class FlashAttention extends Function {
      * @throws IllegalArgumentException if shapes, types or devices do not fit
      */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
-        return apply(q, k, v, causal, FlashForm.of(q));
+        return attend(q, k, v, causal, FlashForm::of);
     }
 
     /** As {@link #apply(Tensor, Tensor, Tensor, boolean)}, in a form of the caller's choice. */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashForm form) {
+        return attend(q, k, v, causal, queries -> form);
+    }
+
+    /** @param choice the form for the queries as they are after a cast */
+    private static Tensor attend(
+            Tensor q, Tensor k, Tensor v, boolean causal, java.util.function.Function<Tensor, FlashForm> choice) {
         Require.type("q", q, Require.FLOATING);
         Require.type("k", k, Require.FLOATING);
         Require.type("v", v, Require.FLOATING);
@@ -56,6 +62,7 @@ public final class FlashAttention extends Function {
             Tensor keys = Autocast.operand(k);
             Tensor values = Autocast.operand(v);
             requireFit(queries, keys, values);
+            FlashForm form = choice.apply(queries);
             return scope.escape(new FlashAttention(form, causal).apply(queries, keys, values)[0]);
         }
     }

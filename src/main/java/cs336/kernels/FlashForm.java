@@ -13,10 +13,10 @@ import org.bytedeco.pytorch.Tensor;
  *   <li>Products are summed, and statistics kept, in fp32, or in fp64 for fp64 inputs.
  * </ul>
  */
-public sealed interface FlashForm permits TiledFlash, FirstFlash {
+public sealed interface FlashForm permits TiledFlash, FirstFlash, HopperFlash {
     /** The form for tensors like this one. */
     static FlashForm of(Tensor q) {
-        return TiledFlash.DEFAULT;
+        return HopperFlash.takes(q) ? new HopperFlash(false) : TiledFlash.DEFAULT;
     }
 
     /**

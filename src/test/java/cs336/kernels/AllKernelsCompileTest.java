@@ -31,7 +31,9 @@ class AllKernelsCompileTest {
         return Stream.of(
                         rmsNorm(), //
                         others(), //
-                        firstFlash())
+                        firstFlash(), //
+                        hopperForward(), //
+                        hopperBackward())
                 .flatMap(Function.identity());
     }
 
@@ -131,6 +133,41 @@ class AllKernelsCompileTest {
         int vector = most;
         while (width % vector != 0) vector /= 2;
         return vector;
+    }
+
+    private static Stream<KernelKind> hopperForward() {
+        List<KernelKind> kinds = new ArrayList<>();
+        for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+            for (HopperForwardTile tile : HopperForwardTiles.all()) {
+                kinds.add(KernelKind.forHopper(
+                        HopperForwardTile.FILE,
+                        HopperForwardTile.KERNEL,
+                        tile.defines(type),
+                        tile.blockThreads(),
+                        tile.sharedBytes()));
+            }
+        }
+        return kinds.stream();
+    }
+
+    private static Stream<KernelKind> hopperBackward() {
+        List<KernelKind> kinds = new ArrayList<>();
+        for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+            HopperBackwardTiles.all().forEach(tile -> {
+                kinds.add(KernelKind.forHopper(
+                        HopperBackwardTile.FILE,
+                        HopperBackwardTile.KERNEL,
+                        tile.defines(type),
+                        HopperBackwardTile.THREADS,
+                        tile.sharedBytes()));
+                if (tile.split() > 1) return; // the same rows
+                var rows = new FlashRows(type, tile.width(), tile.queries());
+                for (FlashRows.Pass pass : FlashRows.Pass.values()) {
+                    kinds.add(new KernelKind(FlashRows.FILE, pass.kernel(), rows.defines(pass), rows.threads(), 0));
+                }
+            });
+        }
+        return kinds.stream();
     }
 
     private static Stream<KernelKind> others() {

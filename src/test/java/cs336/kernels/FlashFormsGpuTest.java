@@ -25,7 +25,9 @@ class FlashFormsGpuTest extends FlashFormContract {
             new TestedForm("flash-first", new FirstFlash(), Require.KERNEL_TYPES, Products.FP32, true);
     private static final List<TestedForm> FORMS = List.of(
             new TestedForm("flash-tiled", TiledFlash.DEFAULT, Require.KERNEL_TYPES, Products.FP32, true), //
-            FIRST);
+            FIRST,
+            new TestedForm("flash", new HopperFlash(false), TestedForm.HALVES, Products.FP32, false),
+            new TestedForm("flash", new HopperFlash(true), TestedForm.HALVES, Products.FP32, true));
 
     FlashFormsGpuTest() {
         super(Device.cuda(0), FORMS);

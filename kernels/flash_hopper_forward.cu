@@ -1,0 +1,603 @@
+// FlashAttention, forward, for Hopper:   O = softmax(Q Kᵀ / √d) V   and   L = log Σ exp(scores)   without a matrix of scores.
+//
+// A block's first warpgroup only loads: one of its threads asks TMA for tiles. The other warpgroups, the consumers, compute.
+// Each has 64 queries, and goes over the keys in blocks, from the last one that its queries see down to the first:
+//
+//   S = Q Kᵀ         from shared memory, on the tensor cores
+//   P = 2^(S − r)    in registers; S in log2 units, and r a reference that the row's largest score does not exceed by much
+//   O += P V         P as operand from registers, on the tensor cores
+//
+// While the tensor cores do O += P V of one block, the warpgroup does the exponentials of the next one. Any r gives the same
+// quotient of O and Σ P as long as nothing overflows or vanishes. So where no score is masked, P is computed against the r
+// there is and only its sums are looked at; only if one is too large, or there was no r yet, are the scores computed again,
+// the row's maximum looked for, r raised and O scaled. Of few keys, r is always the largest score so far: the P of that key is
+// then 1, which rounding leaves alone, and it may be a good part of the sum. What is summed where and in which order never depends on timing:
+// results repeat bit for bit.
+//
+// The blocks of a launch, at most one a multiprocessor, share out the tiles from the longest to the shortest, back and forth:
+// nobody counts, so launches that run at once do not meet.
+//
+// Set by the compiler's options:
+//   ELEMENT      bf16 or fp16
+//   DIMENSION    16, 32, 64 or 128: d or the next larger; TMA reads zeros beyond d, and writes nothing there
+//   CONSUMERS    2 or 3 warpgroups
+//   SPLIT_KEYS   0: each consumer has 64 queries of its own; 1: all have the same 64, and each takes every so many blocks of
+//                keys, for launches of few tiles
+//   CLUSTER      blocks of the launch that share a tile in the same way; more than 1 only with SPLIT_KEYS
+//   KEYS         keys in a block, 64 or 128
+//   STAGES       blocks of keys, and of values, in shared memory at a time, for each share of the keys
+
+#include "hopper.cuh"
+#include "wgmma.cuh"
+
+using T = ELEMENT;
+
+constexpr int D = DIMENSION;
+constexpr int WARPGROUP = 128;
+constexpr int WARPGROUP_ROWS = 64;
+constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
+constexpr int ROWS = SPLIT_KEYS ? WARPGROUP_ROWS : CONSUMERS * WARPGROUP_ROWS; // queries in a tile
+constexpr int SHARES = SPLIT_KEYS ? CONSUMERS : 1;                             // of a block's keys
+constexpr int Q_BUFFERS = 2;                                                   // the next tile's queries come early
+static_assert(SPLIT_KEYS || CLUSTER == 1, "blocks of a cluster share the keys");
+
+// Registers a thread, of 65,536: the loading warpgroup needs few.
+constexpr int LOADER_REGISTERS = CONSUMERS == 3 ? 32 : 24;
+constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : 240;
+
+// A matrix wider than 64 is kept in panels of 64 columns, in rows of 128 bytes; a narrower one in one panel, zeros beside it.
+constexpr int PANEL = 64;
+constexpr int PANELS = (D + PANEL - 1) / PANEL;
+constexpr int Q_PANEL = WARPGROUP_ROWS * ROW_BYTES;
+constexpr int Q_BYTES = PANELS * Q_PANEL; // of a warpgroup
+constexpr int KEY_PANEL = KEYS * ROW_BYTES;
+constexpr int STAGE = PANELS * KEY_PANEL;
+constexpr int Q_GROUPS = ROWS / WARPGROUP_ROWS;
+constexpr int PLACES = SHARES * STAGES; // for blocks of keys
+
+// Numbers a thread hands over when shares of the keys are merged: O, two references, two sums.
+constexpr int PARTIAL = D / 2 + 4;
+
+// Shared memory, from the start, which is a multiple of 1024.
+constexpr int Q_AT = 0;
+constexpr int K_AT = Q_AT + Q_BUFFERS * Q_GROUPS * Q_BYTES;
+constexpr int V_AT = K_AT + PLACES * STAGE;
+constexpr int PARTIALS_AT = V_AT + PLACES * STAGE;
+constexpr int BARRIERS_AT = PARTIALS_AT + (SHARES - 1) * PARTIAL * WARPGROUP * (int)sizeof(float);
+// Then barriers of 8 bytes: Q full, Q empty, K full, K empty, V full, V empty, shares given, share taken.
+
+// Consumers with queries of their own ask for products in turn: one's exponentials fall into the others' products.
+constexpr bool TAKE_TURNS = !SPLIT_KEYS;
+
+// Named barriers: one a consumer, its turn has come; one a consumer, its tile of O is complete; one of all consumers.
+constexpr int TURN = 1, STORE = TURN + CONSUMERS, MERGE = STORE + CONSUMERS;
+
+constexpr float INFINITE = __builtin_bit_cast(float, 0x7f800000);
+constexpr float LN_2 = 0.693147180559945f;
+constexpr float MOST = 32768; // sum of a thread's P of one block; fp16 ends at 65,504
+constexpr int FEW = 1024;     // keys of which one may be a good part of the sum
+
+// Of this block in its cluster.
+__device__ __forceinline__ int blockRank() { return CLUSTER > 1 ? blockIdx.x % CLUSTER : 0; }
+
+struct Shape { int queries, keys, heads, batch, causal; };
+
+// What a block of the launch does of a tile: the last block of keys, and every CLUSTER-th before it.
+// The head is counted over the whole batch.
+struct Tile { int firstQuery, head, last; };
+
+// A block's tile in this round; false if all are done. All tiles stand in a row, the last queries of all heads first: where
+// masked, those see most keys. Rounds go back and forth over the blocks.
+__device__ __forceinline__ bool tileOf(const Shape &shape, int round, Tile &tile) {
+    int clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER;
+    int number = round * clusters + (round % 2 == 0 ? cluster : clusters - 1 - cluster);
+    int tilesOfHead = (shape.queries + ROWS - 1) / ROWS, heads = shape.heads * shape.batch;
+    if (number >= tilesOfHead * heads) return false;
+    int fromLast = number / heads;
+    tile.head = number - fromLast * heads;
+    tile.firstQuery = (tilesOfHead - 1 - fromLast) * ROWS;
+    int seen = shape.causal ? min(shape.keys, tile.firstQuery + ROWS) : shape.keys;
+    tile.last = (seen - 1) / KEYS - blockRank(); // negative if there is none
+    return true;
+}
+
+// Where things are in shared memory.
+struct Shared {
+    unsigned start;
+
+    __device__ __forceinline__ unsigned q(int buffer, int group) const {
+        return start + Q_AT + (buffer * Q_GROUPS + group) * Q_BYTES;
+    }
+    __device__ __forceinline__ unsigned k(int place) const { return start + K_AT + place * STAGE; }
+    __device__ __forceinline__ unsigned v(int place) const { return start + V_AT + place * STAGE; }
+    __device__ __forceinline__ unsigned barrier(int i) const { return start + BARRIERS_AT + 8 * i; }
+    __device__ __forceinline__ unsigned qFull(int buffer) const { return barrier(buffer); }
+    __device__ __forceinline__ unsigned qEmpty(int buffer) const { return barrier(Q_BUFFERS + buffer); }
+    __device__ __forceinline__ unsigned kFull(int place) const { return barrier(2 * Q_BUFFERS + place); }
+    __device__ __forceinline__ unsigned kEmpty(int place) const { return barrier(2 * Q_BUFFERS + PLACES + place); }
+    __device__ __forceinline__ unsigned vFull(int place) const { return barrier(2 * Q_BUFFERS + 2 * PLACES + place); }
+    __device__ __forceinline__ unsigned vEmpty(int place) const { return barrier(2 * Q_BUFFERS + 3 * PLACES + place); }
+    __device__ __forceinline__ unsigned given() const { return barrier(2 * Q_BUFFERS + 4 * PLACES); }
+    __device__ __forceinline__ unsigned taken() const { return barrier(2 * Q_BUFFERS + 4 * PLACES + 1); }
+
+    __device__ __forceinline__ void init() const {
+        constexpr int READERS = 4 * CONSUMERS / SHARES; // warps that read one stage
+        for (int i = 0; i < Q_BUFFERS; i++) {
+            barrierInit(qFull(i), 1);
+            barrierInit(qEmpty(i), Q_GROUPS);
+        }
+        for (int i = 0; i < PLACES; i++) {
+            barrierInit(kFull(i), 1);
+            barrierInit(kEmpty(i), READERS);
+            barrierInit(vFull(i), 1);
+            barrierInit(vEmpty(i), READERS);
+        }
+        if (CLUSTER > 1) {
+            barrierInit(given(), 4 * (CLUSTER - 1)); // at the first block, by the warps of the others' first consumers
+            barrierInit(taken(), 4);                 // at the others, by the warps of the first block's first consumer
+        }
+        barrierInitFence();
+    }
+};
+
+// Where the count-th of some tiles lies that take places in turn, and the parity of its barriers' phase.
+template <int N> struct Turn {
+    int place;
+    unsigned parity;
+
+    __device__ __forceinline__ explicit Turn(unsigned count, int firstPlace = 0)
+        : place(firstPlace + count % N), parity(count / N & 1) {}
+};
+
+// A share of the keys takes its own places in turn: who waits at a barrier is never a whole turn ahead of who reads there.
+using Stage = Turn<STAGES>;
+
+// ---- The loading warpgroup: one thread.
+
+__device__ __forceinline__ void loadRows(
+    unsigned to, int panelBytes, const TensorMap &map, unsigned full, int row, int head, int batch) {
+#pragma unroll
+    for (int p = 0; p < PANELS; p++) tmaLoad(to + p * panelBytes, map, full, p * PANEL, row, head, batch);
+}
+
+__device__ __forceinline__ void load(
+    const Shared &shared, const Shape &shape, const TensorMap &q, const TensorMap &k, const TensorMap &v) {
+    Tile tile;
+    unsigned loaded[SHARES] = {}; // blocks of each share so far
+    for (int round = 0; tileOf(shape, round, tile); round++) {
+        Turn<Q_BUFFERS> buffer(round);
+        unsigned qFull = shared.qFull(buffer.place);
+        int batch = tile.head / shape.heads, head = tile.head - batch * shape.heads;
+        barrierWait(shared.qEmpty(buffer.place), buffer.parity ^ 1);
+        barrierExpect(qFull, Q_GROUPS * Q_BYTES);
+        for (int g = 0; g < Q_GROUPS; g++)
+            loadRows(shared.q(buffer.place, g), Q_PANEL, q, qFull, tile.firstQuery + g * WARPGROUP_ROWS, head, batch);
+        for (int n = tile.last; n >= 0;)
+#pragma unroll
+            for (int share = 0; share < SHARES; share++, n -= CLUSTER) {
+                if (n < 0) break;
+                Stage stage(loaded[share]++, share * STAGES);
+                barrierWait(shared.kEmpty(stage.place), stage.parity ^ 1);
+                barrierExpect(shared.kFull(stage.place), STAGE);
+                loadRows(shared.k(stage.place), KEY_PANEL, k, shared.kFull(stage.place), n * KEYS, head, batch);
+                barrierWait(shared.vEmpty(stage.place), stage.parity ^ 1);
+                barrierExpect(shared.vFull(stage.place), STAGE);
+                loadRows(shared.v(stage.place), KEY_PANEL, v, shared.vFull(stage.place), n * KEYS, head, batch);
+            }
+    }
+}
+
+// ---- A consumer. A thread has parts of two rows, 8 apart; element i of S, P or O is of row i/2 % 2.
+
+using Scores = float[KEYS / 2];
+using Output = float[D / 2];
+using Packed = unsigned[KEYS / 4];
+
+__device__ __forceinline__ float powerOf2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ __forceinline__ float logarithm2(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Over the four lanes that share a row.
+__device__ __forceinline__ float rowMax(float x) {
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ __forceinline__ float rowSum(float x) {
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// The running softmax of a thread's two rows.
+struct Softmax {
+    float reference[2]; // r in log2 units; −∞ before the first score that is not −∞
+    float sum[2];       // the thread's part of Σ P
+
+    __device__ __forceinline__ Softmax() : reference{-INFINITE, -INFINITE}, sum{0, 0} {}
+
+    // Makes P of scores, and raises references where they are too low. Returns whether O must be multiplied by factor, for
+    // some row of the warp.
+    __device__ __forceinline__ bool raise(Scores &s, float scale, float (&factor)[2]) {
+        float largest[4] = {s[0], s[1], s[2], s[3]};
+#pragma unroll
+        for (int i = 4; i < KEYS / 2; i++) largest[i % 4] = fmaxf(largest[i % 4], s[i]);
+        float shift[2];
+        bool raised = false;
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            float next = fmaxf(reference[r], rowMax(fmaxf(largest[2 * r], largest[2 * r + 1])) * scale);
+            raised |= next != reference[r];
+            shift[r] = next == -INFINITE ? 0 : next; // −∞ − (−∞) is not a number
+            factor[r] = powerOf2(reference[r] - shift[r]);
+            reference[r] = next;
+        }
+        float sums[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; i++) {
+            // Rounded twice on purpose: the largest score gives exactly 1, whatever its size.
+            s[i] = powerOf2(__fmul_rn(s[i], scale) - shift[i / 2 % 2]);
+            sums[i % 4] += s[i];
+        }
+        sum[0] = sum[0] * factor[0] + (sums[0] + sums[1]);
+        sum[1] = sum[1] * factor[1] + (sums[2] + sums[3]);
+        return __any_sync(~0u, raised);
+    }
+
+    // Makes P of scores that need no mask. If the references will do, for all rows of the warp, returns true; if not, the
+    // scores are lost and all else is as before.
+    __device__ __forceinline__ bool keep(Scores &s, float scale) {
+        float sums[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; i++) {
+            s[i] = powerOf2(fmaf(s[i], scale, -reference[i / 2 % 2]));
+            sums[i % 4] += s[i];
+        }
+        sums[0] += sums[1];
+        sums[2] += sums[3];
+        if (__any_sync(~0u, !(sums[0] + sums[2] < MOST))) return false; // nor may it be NaN
+        sum[0] += sums[0];
+        sum[1] += sums[2];
+        return true;
+    }
+};
+
+__device__ __forceinline__ unsigned sharedWord(unsigned address) {
+    unsigned word;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address));
+    return word;
+}
+
+// S = Q Kᵀ by a single warp, for its 16 rows of the warpgroup's.
+__device__ __forceinline__ void scoresAgain(Scores &s, unsigned q, unsigned k, int warp, int lane) {
+    int row = lane / 4, byte = lane % 4 * 4;
+#pragma unroll
+    for (int i = 0; i < KEYS / 2; i++) s[i] = 0;
+#pragma unroll 1
+    for (int step = 0; step < D / 16; step++) {
+        unsigned qs = q + step / 4 * Q_PANEL, ks = k + step / 4 * KEY_PANEL;
+        int column = step % 4 * 32 + byte;
+        unsigned a[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[i] = sharedWord(qs + swizzled(warp * 16 + row + i % 2 * 8, column + i / 2 * 16));
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) {
+            unsigned b0 = sharedWord(ks + swizzled(8 * j + row, column));
+            unsigned b1 = sharedWord(ks + swizzled(8 * j + row, column + 16));
+#define MMA(TYPE)                                                                                                      \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 "                                        \
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                     \
+                 : "+f"(s[4 * j]), "+f"(s[4 * j + 1]), "+f"(s[4 * j + 2]), "+f"(s[4 * j + 3])                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+            if constexpr (sameType<T, bf16>) {
+                MMA("bf16");
+            } else {
+                MMA("f16");
+            }
+        }
+    }
+}
+
+// Asks for S = Q Kᵀ.
+__device__ __forceinline__ void askScores(Scores &s, unsigned q, unsigned k) {
+#pragma unroll
+    for (int step = 0; step < D / 16; step++)
+        wgmma<T, ALONG_SUM, ALONG_SUM>(
+            s,
+            operand(q + step / 4 * Q_PANEL + step % 4 * 32),
+            operand(k + step / 4 * KEY_PANEL + step % 4 * 32),
+            step > 0);
+    wgmmaCommit();
+}
+
+// Asks for O += P V.
+__device__ __forceinline__ void askOutput(Output &o, const Packed &p, unsigned v) {
+#pragma unroll
+    for (int step = 0; step < KEYS / 16; step++)
+        wgmma<T, ACROSS_SUM>(o, p + 4 * step, operand(v + step * 16 * ROW_BYTES, PANELS > 1 ? KEY_PANEL : 0), true);
+    wgmmaCommit();
+}
+
+__device__ __forceinline__ void pack(Packed &p, const Scores &s) {
+#pragma unroll
+    for (int i = 0; i < KEYS / 4; i++) p[i] = Element<T>::pair(s[2 * i], s[2 * i + 1]);
+    pin(p);
+}
+
+struct Consumer {
+    const Shared &shared;
+    const Shape &shape;
+    float scale;
+    int number, thread, warp, lane;
+
+    Output o;
+    Softmax softmax;
+    Packed p;
+
+    __device__ __forceinline__ Consumer(const Shared &shared, const Shape &shape, float scale, int number)
+        : shared(shared), shape(shape), scale(scale), number(number), thread(threadIdx.x % WARPGROUP), warp(thread / 32),
+          lane(thread % 32) {}
+
+    // Scores of keys that a row does not see become −∞.
+    __device__ __forceinline__ void mask(Scores &s, int firstKey, int row) const {
+        int seen[2];
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            seen[r] = (shape.causal ? min(shape.keys, row + 8 * r + 1) : shape.keys) - firstKey - lane % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; i++)
+            if (i / 4 * 8 + i % 2 >= seen[i / 2 % 2]) s[i] = -INFINITE;
+    }
+
+    __device__ __forceinline__ void release(unsigned barrier) const {
+        if (lane == 0) barrierArrive(barrier);
+    }
+
+    // Consumers are warpgroups 1, 2 … The number is computed anew here: kept, it would cost a register that is not there.
+    __device__ __forceinline__ void takeTurn() const {
+        if (TAKE_TURNS) namedSync(TURN - 1 + threadIdx.x / WARPGROUP, 2 * WARPGROUP);
+    }
+    __device__ __forceinline__ void passTurn() const {
+        if (TAKE_TURNS) namedArrive(TURN + threadIdx.x / WARPGROUP % CONSUMERS, 2 * WARPGROUP);
+    }
+
+    // The scores of a tile's first block: nothing is under way beside them.
+    __device__ __forceinline__ void begin(unsigned q, Stage stage, int firstKey, int row) {
+        Scores s;
+        float factor[2];
+        barrierWait(shared.kFull(stage.place), stage.parity);
+        wgmmaFence();
+        askScores(s, q, shared.k(stage.place));
+        wgmmaWait<0>();
+        pin(s);
+        release(shared.kEmpty(stage.place));
+        mask(s, firstKey, row);
+        softmax.raise(s, scale, factor);
+        pack(p, s);
+    }
+
+    // P V of the block before, and scores and exponentials of this one: with mask and maximum, or with neither if it can be.
+    template <bool CAREFUL>
+    __device__ __forceinline__ void step(unsigned q, Stage before, Stage stage, int firstKey, int row) {
+        Scores s;
+        float factor[2];
+        unsigned k = shared.k(stage.place);
+        barrierWait(shared.kFull(stage.place), stage.parity);
+        takeTurn();
+        wgmmaFence();
+        askScores(s, q, k);
+        barrierWait(shared.vFull(before.place), before.parity);
+        wgmmaFence(); // a second one: the compiler asks for it after the loop that waits
+        askOutput(o, p, shared.v(before.place));
+        passTurn();
+        wgmmaWait<1>();
+        pin(s);
+
+        bool raised;
+        if (CAREFUL) {
+            mask(s, firstKey, row);
+            raised = softmax.raise(s, scale, factor);
+        } else if (softmax.keep(s, scale)) {
+            raised = false;
+        } else {
+            scoresAgain(s, q, k, warp, lane);
+            raised = softmax.raise(s, scale, factor);
+        }
+
+        wgmmaWait<0>();
+        pin(o);
+        release(shared.kEmpty(stage.place));
+        release(shared.vEmpty(before.place));
+        pack(p, s);
+        if (raised)
+#pragma unroll
+            for (int i = 0; i < D / 2; i++) o[i] *= factor[i / 2 % 2];
+        pin(o);
+    }
+
+    // The tile's last P V.
+    __device__ __forceinline__ void end(Stage before) {
+        barrierWait(shared.vFull(before.place), before.parity);
+        wgmmaFence();
+        askOutput(o, p, shared.v(before.place));
+        wgmmaWait<0>();
+        pin(o);
+        release(shared.vEmpty(before.place));
+    }
+
+    // All blocks of a tile, or this consumer's share of them; block: how many it has had so far.
+    __device__ __forceinline__ void attend(const Tile &tile, unsigned q, unsigned &block, int firstRow) {
+        softmax = Softmax();
+#pragma unroll
+        for (int i = 0; i < D / 2; i++) o[i] = 0;
+        pin(o);
+        int row = firstRow + warp * 16 + lane / 4;
+        int unmasked = shape.causal ? min(shape.keys, firstRow + 1) : shape.keys;
+        int easyBlocks = shape.keys > FEW ? unmasked / KEYS : 0; // the first ones
+        int share = SHARES > 1 ? number : 0, n = tile.last - share * CLUSTER, place = share * STAGES;
+        if (SHARES > 1 && n < 0) return; // unsplit, there is always one
+        constexpr int STEP = SHARES * CLUSTER;
+        begin(q, Stage(block, place), n * KEYS, row);
+#pragma unroll 1
+        for (n -= STEP; n >= easyBlocks && n >= 0; n -= STEP, block++)
+            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row);
+#pragma unroll 1
+        for (; n >= 0; n -= STEP, block++)
+            step<false>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row);
+        end(Stage(block++, place));
+    }
+
+    // O and softmax of a share. A thread's numbers lie WARPGROUP apart: lanes meet no bank twice.
+    __device__ __forceinline__ void give(float *share) const {
+        share += thread;
+#pragma unroll
+        for (int i = 0; i < D / 2; i++) share[i * WARPGROUP] = o[i];
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            share[(D / 2 + r) * WARPGROUP] = softmax.reference[r];
+            share[(D / 2 + 2 + r) * WARPGROUP] = softmax.sum[r];
+        }
+    }
+
+    __device__ __forceinline__ void take(const float *share) {
+        share += thread;
+        float mine[2], theirs[2];
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            float reference = share[(D / 2 + r) * WARPGROUP];
+            float larger = fmaxf(softmax.reference[r], reference);
+            float shift = larger == -INFINITE ? 0 : larger;
+            mine[r] = powerOf2(softmax.reference[r] - shift);
+            theirs[r] = powerOf2(reference - shift);
+            softmax.sum[r] = softmax.sum[r] * mine[r] + share[(D / 2 + 2 + r) * WARPGROUP] * theirs[r];
+            softmax.reference[r] = larger;
+        }
+#pragma unroll
+        for (int i = 0; i < D / 2; i++) o[i] = o[i] * mine[i / 2 % 2] + share[i * WARPGROUP] * theirs[i / 2 % 2];
+    }
+
+    // The shares of all consumers become the first one's, and those of all blocks of a cluster the first block's.
+    __device__ __forceinline__ void merge(float *partials, int round) {
+        constexpr int SHARE = PARTIAL * WARPGROUP;
+        if (number > 0) give(partials + (number - 1) * SHARE);
+        namedSync(MERGE, CONSUMERS * WARPGROUP);
+        if (number == 0) {
+#pragma unroll 1
+            for (int other = 0; other < SHARES - 1; other++) take(partials + other * SHARE);
+            if (CLUSTER > 1) mergeBlocks(partials, round % 2);
+        }
+        namedSync(MERGE, CONSUMERS * WARPGROUP); // only now may the places be written again
+    }
+
+    __device__ __forceinline__ void mergeBlocks(float *partials, int parity) {
+        if (blockRank() > 0) {
+            give(partials);
+            __syncwarp();
+            if (lane == 0) barrierArriveIn(0, shared.given());
+            barrierWaitCluster(shared.taken(), parity);
+        } else {
+            barrierWaitCluster(shared.given(), parity);
+#pragma unroll 1
+            for (int rank = 1; rank < CLUSTER; rank++) {
+                take(inBlock(partials, rank));
+                __syncwarp();
+                if (lane == 0) barrierArriveIn(rank, shared.taken());
+            }
+        }
+    }
+
+    // O by TMA, from where Q was; L by the first lane of each row.
+    __device__ __forceinline__ void store(
+        const Tile &tile, unsigned q, unsigned qEmpty, int firstRow, const TensorMap &map, float *l) {
+        float reciprocal[2];
+        int row = warp * 16 + lane / 4;
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            float sum = rowSum(softmax.sum[r]);
+            reciprocal[r] = sum == 0 ? 0 : 1 / sum;
+            int query = firstRow + row + 8 * r;
+            if (lane % 4 == 0 && query < shape.queries)
+                l[(long)tile.head * shape.queries + query] =
+                    (softmax.reference[r] + logarithm2(sum)) * LN_2;
+        }
+#pragma unroll
+        for (int i = 0; i < D / 2; i += 2) {
+            int column = i / 4 * 8, r = i / 2 % 2;
+            unsigned at = q + column / PANEL * Q_PANEL + swizzled(row + 8 * r, column % PANEL * 2 + lane % 4 * 4);
+            unsigned pair = Element<T>::pair(o[i] * reciprocal[r], o[i + 1] * reciprocal[r]);
+            asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(pair) : "memory");
+        }
+        asyncFence();
+        namedSync(STORE + number, WARPGROUP);
+        if (thread == 0) {
+            int batch = tile.head / shape.heads, head = tile.head - batch * shape.heads;
+#pragma unroll
+            for (int p = 0; p < PANELS; p++) tmaStore(map, q + p * Q_PANEL, p * PANEL, firstRow, head, batch);
+            bulkCommit();
+            bulkWaitRead<0>();
+            barrierArrive(qEmpty);
+        }
+    }
+};
+
+__device__ __forceinline__ void consume(
+    const Shared &shared, const Shape &shape, int number, float scale, const TensorMap &o, float *l, float *partials) {
+    Consumer consumer(shared, shape, scale, number);
+    Tile tile;
+    int group = SPLIT_KEYS ? 0 : number;
+    unsigned block = 0;
+    if (number == CONSUMERS - 1) consumer.passTurn(); // the first one begins
+    for (int round = 0; tileOf(shape, round, tile); round++) {
+        Turn<Q_BUFFERS> buffer(round);
+        unsigned q = shared.q(buffer.place, group);
+        int firstRow = tile.firstQuery + group * WARPGROUP_ROWS;
+        barrierWait(shared.qFull(buffer.place), buffer.parity);
+        consumer.attend(tile, q, block, firstRow);
+        if (SHARES > 1) consumer.merge(partials, round);
+        if (SHARES == 1 || number == 0) {
+            if (blockRank() == 0) {
+                consumer.store(tile, q, shared.qEmpty(buffer.place), firstRow, o, l);
+            } else if (consumer.thread == 0) {
+                barrierArrive(shared.qEmpty(buffer.place));
+            }
+        }
+    }
+    if (number == 0) consumer.takeTurn(); // the last one that was passed
+    if (consumer.thread == 0) bulkWait<0>();
+}
+
+// q, k, v, o: maps of [batch, heads, rows, d], boxes of 64 columns and 64 rows (q, o) or KEYS rows (k, v).
+// l [batch, heads, queries]. scale: log2(e) / √d.
+extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1) flash_hopper_forward(
+    const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
+    const __grid_constant__ TensorMap o, float *l, int queries, int keys, int heads, int batch, int causal, float scale) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    Shared shared{sharedAddress(memory)};
+    Shape shape{queries, keys, heads, batch, causal};
+    int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0); // tells the compiler that it is one for the warp
+    if (threadIdx.x == 0) {
+        tmaPrefetchMap(q);
+        tmaPrefetchMap(k);
+        tmaPrefetchMap(v);
+        tmaPrefetchMap(o);
+        shared.init();
+    }
+    if (CLUSTER > 1) {
+        clusterSync(); // the others' barriers are there, too
+    } else {
+        __syncthreads();
+    }
+    if (warpgroup == 0) {
+        registersDown<LOADER_REGISTERS>();
+        if (threadIdx.x == 0) load(shared, shape, q, k, v);
+    } else {
+        registersUp<CONSUMER_REGISTERS>();
+        consume(shared, shape, warpgroup - 1, scale, o, l, (float *)(memory + PARTIALS_AT));
+    }
+}

@@ -1,0 +1,123 @@
+// Products of the tensor cores on Hopper (sm_90a): the 128 threads of a warpgroup ask together for D (+)= A·B of 64 × N × 16,
+// and go on.
+//
+// An accumulator is a float array of N/2 a thread. Element i lies at
+//   row 16·warp + lane/4 + 8·(i/2 % 2),   column 8·(i/4) + 2·(lane%4) + i%2.
+// Two neighbours packed into a word are therefore just what operand A wants from registers: words 4k … 4k+3 of the packed
+// accumulator are its columns 16k … 16k+15.
+//
+// The order of a batch:  pin  wgmmaFence  wgmma …  wgmmaCommit  wgmmaWait  pin.  Between commit and wait, nothing else may
+// touch the registers, and no branch or loop edge may come: the compiler would wait for each product (its message C7510 and
+// the like).
+
+#pragma once
+
+#include "elements.cuh"
+
+__device__ __forceinline__ void wgmmaFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ void wgmmaCommit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Until all but the last N batches are done.
+template <int N> __device__ __forceinline__ void wgmmaWait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// Keeps the compiler from moving uses of these registers across this point.
+template <int N> __device__ __forceinline__ void pin(float (&registers)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+f"(registers[i])::"memory");
+}
+template <int N> __device__ __forceinline__ void pin(unsigned (&registers)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+r"(registers[i])::"memory");
+}
+
+template <typename A, typename B> constexpr bool sameType = false;
+template <typename A> constexpr bool sameType<A, A> = true;
+
+// How an operand in shared memory lies. Both in swizzled rows of 128 bytes (64 elements), 8 rows making 1024 bytes:
+//   ALONG_SUM    a row holds 64 elements of the dimension that is summed; the next 16 of it are 32 bytes further
+//   ACROSS_SUM   a row holds 64 elements of the dimension that stays; the next 16 of the sum are 16 rows (2048 bytes) further
+enum Major { ALONG_SUM, ACROSS_SUM };
+
+// Describes an operand. In the order of bits: address / 16; from 16 on, leading offset / 16, the distance between blocks of 64
+// elements where rows run across the sum and there is more than one block; from 32 on, stride offset / 16, the distance
+// between groups of 8 rows; from 62 on, 1 for swizzled rows of 128 bytes.
+__device__ __forceinline__ unsigned long long operand(unsigned address, unsigned blockDistance = 0) {
+    constexpr unsigned HIGH = 1u << 30 | 1024 / 16;
+    constexpr unsigned ADDRESS = (1 << 18) - 1; // above, in a cluster, stands the block's rank
+    return (unsigned long long)HIGH << 32 | blockDistance / 16 << 16 | (address & ADDRESS) / 16;
+}
+
+// The operand so many bytes further: one addition, where describing it anew takes several instructions before each product.
+__device__ __forceinline__ unsigned long long further(unsigned long long operand, int bytes) {
+    return operand >> 32 << 32 | ((unsigned)operand + bytes / 16);
+}
+
+// The assembler text for N columns. REGISTERS and ACCUMULATOR(0) name the N/2 registers of d; the operands after them are
+// numbered from N/2 on, and the preprocessor cannot count: i0 … i6 are these numbers.
+#define WGMMA_INSTRUCTION(N, TYPE) "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " "
+#define WGMMA_SHARED(N, TYPE, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4)                                              \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #i2 ", 0;\n" WGMMA_INSTRUCTION(N, TYPE) "{" REGISTERS "}, "        \
+                 "%" #i0 ", %" #i1 ", p, 1, 1, %" #i3 ", %" #i4 "; }"                                                  \
+                 : ACCUMULATOR(0)                                                                                      \
+                 : "l"(a), "l"(b), "r"((int)accumulate), "n"((int)MajorA), "n"((int)MajorB))
+#define WGMMA_REGISTERS(N, TYPE, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6)                                   \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #i5 ", 0;\n" WGMMA_INSTRUCTION(N, TYPE) "{" REGISTERS "}, "        \
+                 "{%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}, %" #i4 ", p, 1, 1, %" #i6 "; }"                            \
+                 : ACCUMULATOR(0)                                                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)accumulate), "n"((int)MajorB))
+
+// d = A·B, or d += A·B if accumulate, which must be known when this is compiled. T: bf16 or fp16. A is an operand in shared
+// memory, or four words from registers.
+#define WGMMA(N, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6)                                                   \
+    template <typename T, Major MajorA, Major MajorB>                                                                  \
+    __device__ __forceinline__ void wgmma(                                                                             \
+        float(&d)[N / 2], unsigned long long a, unsigned long long b, bool accumulate) {                               \
+        if constexpr (sameType<T, bf16>) {                                                                             \
+            WGMMA_SHARED(N, "bf16", REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4);                                       \
+        } else {                                                                                                       \
+            WGMMA_SHARED(N, "f16", REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4);                                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    template <typename T, Major MajorB>                                                                                \
+    __device__ __forceinline__ void wgmma(                                                                             \
+        float(&d)[N / 2], const unsigned *a, unsigned long long b, bool accumulate) {                                  \
+        if constexpr (sameType<T, bf16>) {                                                                             \
+            WGMMA_REGISTERS(N, "bf16", REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6);                            \
+        } else {                                                                                                       \
+            WGMMA_REGISTERS(N, "f16", REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6);                             \
+        }                                                                                                              \
+    }
+
+#define R8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define R16 R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define R32 R16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define R64                                                                                                            \
+    R32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                           \
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define D2(i) "+f"(d[i]), "+f"(d[i + 1])
+#define D8(i) D2(i), D2(i + 2), D2(i + 4), D2(i + 6)
+#define D16(i) D8(i), D8(i + 8)
+#define D32(i) D16(i), D16(i + 16)
+#define D64(i) D32(i), D32(i + 32)
+
+WGMMA(16, R8, D8, 8, 9, 10, 11, 12, 13, 14)
+WGMMA(32, R16, D16, 16, 17, 18, 19, 20, 21, 22)
+WGMMA(64, R32, D32, 32, 33, 34, 35, 36, 37, 38)
+WGMMA(128, R64, D64, 64, 65, 66, 67, 68, 69, 70)
+
+#undef R8
+#undef R16
+#undef R32
+#undef R64
+#undef D2
+#undef D8
+#undef D16
+#undef D32
+#undef D64
+#undef WGMMA
+#undef WGMMA_SHARED
+#undef WGMMA_REGISTERS
+#undef WGMMA_INSTRUCTION

@@ -1,0 +1,77 @@
+package cs336.kernels;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.EnumSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * FlashAttention on the tensor cores and the copy engine of Hopper cards (sm_90a). Inputs are bf16 or fp16 with d a multiple
+ * of 8, at most 128; where the copy engine cannot reach a tensor as it lies, it is copied first. Output, L, dK and dV have the
+ * same bits each time.
+ *
+ * <p>Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, for the division of labour among
+ * warpgroups.
+ *
+ * @param deterministic whether dQ, too, has the same bits each time, which takes longer
+ */
+public record HopperFlash(boolean deterministic) implements FlashForm {
+    private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
+    private static final int WIDEST = 128;
+    private static final int COLUMNS_OF_16_BYTES = 8; // the copy engine's unit
+    private static final int GENERATION = 9;
+    private static final Map<Integer, Boolean> CARDS = new ConcurrentHashMap<>(); // whether of this generation
+
+    /** Whether this form takes such queries. */
+    public static boolean takes(Tensor q) {
+        return q.is_cuda() && isHopper(q) && HALVES.contains(DType.of(q)) && fits(q.size(-1));
+    }
+
+    /** @throws IllegalArgumentException if an input is of another type or width, or on another card */
+    @Override
+    public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        requireTaken(q, k, v);
+        return HopperFlashForward.run(q, k, v, causal);
+    }
+
+    /** @throws IllegalArgumentException if an input is of another type or width, or on another card */
+    @Override
+    public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        requireTaken(q, k, v);
+        Require.type("dO", dO, HALVES);
+        return HopperFlashBackward.run(q, k, v, o, l, dO, causal, deterministic);
+    }
+
+    private static void requireTaken(Tensor q, Tensor k, Tensor v) {
+        Require.type("q", q, HALVES);
+        Require.type("k", k, HALVES);
+        Require.type("v", v, HALVES);
+        if (!q.is_cuda() || !isHopper(q)) {
+            try (var device = q.device()) {
+                throw new IllegalArgumentException(
+                        "q must be on a Hopper card, not " + device.str().getString());
+            }
+        }
+        if (!fits(q.size(-1))) {
+            throw new IllegalArgumentException("q must have a multiple of " + COLUMNS_OF_16_BYTES + " columns, at most "
+                    + WIDEST + ", not " + q.size(-1));
+        }
+    }
+
+    private static boolean fits(long d) {
+        return d <= WIDEST && d % COLUMNS_OF_16_BYTES == 0;
+    }
+
+    private static boolean isHopper(Tensor q) {
+        try (var device = q.device()) {
+            return CARDS.computeIfAbsent((int) device.index(), HopperFlash::isHopper);
+        }
+    }
+
+    private static boolean isHopper(int card) {
+        return Architecture.of(Device.cuda(card)).major() == GENERATION;
+    }
+}

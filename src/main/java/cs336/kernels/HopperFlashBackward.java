@@ -1,0 +1,251 @@
+package cs336.kernels;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.pytorch.MemoryFormatOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptions;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch_cuda;
+
+/**
+ * The backward pass of attention on Hopper, three kernels: D and L of each query, the products
+ * ({@code kernels/flash_hopper_backward.cu}), and dQ out of its sum in fp32.
+ */
+final class HopperFlashBackward {
+    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
+    private static final Map<Integer, Card> CARDS = new ConcurrentHashMap<>();
+    private static final Map<Key, HopperFlashBackward> KERNELS = new ConcurrentHashMap<>();
+    private static final int TERMS = 2; // of a query: L and D
+    private static final int CHUNKS = 2; // of dQ in a block of queries
+
+    private record Card(Device device, int multiprocessors, int l2Bytes, TensorOptions fp32) {
+        static Card of(Tensor tensor) {
+            try (var device = tensor.device()) {
+                return CARDS.computeIfAbsent((int) device.index(), Card::of);
+            }
+        }
+
+        private static Card of(int index) {
+            Device device = Device.cuda(index);
+            return new Card(
+                    device,
+                    torch_cuda.getDeviceProperties((byte) index).multiProcessorCount(),
+                    Driver.attribute(device, cudart.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+                    MemoryScope.keep(device.options(DType.FLOAT32)));
+        }
+    }
+
+    private record Key(DType type, HopperBackwardTile tile, Device device) {}
+
+    private final HopperBackwardTile tile;
+    private final Kernel before;
+    private final Kernel products;
+    private final Kernel after;
+    private final Block rowBlock;
+
+    private HopperFlashBackward(Key key) {
+        tile = key.tile();
+        var rows = new FlashRows(key.type(), tile.width(), tile.queries());
+        before = load(FlashRows.FILE, rows.defines(FlashRows.Pass.BEFORE), FlashRows.Pass.BEFORE.kernel(), key);
+        products = load(HopperBackwardTile.FILE, tile.defines(key.type()), HopperBackwardTile.KERNEL, key);
+        after = load(FlashRows.FILE, rows.defines(FlashRows.Pass.AFTER), FlashRows.Pass.AFTER.kernel(), key);
+        rowBlock = new Block(rows.threads());
+    }
+
+    private static Kernel load(String file, Map<String, Object> defines, String kernel, Key key) {
+        return KernelModule.load(KernelSource.named(file), defines, key.device())
+                .kernel(kernel);
+    }
+
+    /**
+     * The gradients, as {@link FlashForm#backward} says.
+     *
+     * @param q queries [B, T, d] or [B, H, T, d], fp16 or bf16, on a Hopper card; d at most 128, a multiple of 8
+     * @param k keys [B, S, d] or [B, H, S, d]
+     * @param v values, of the shape of the keys
+     * @param o output of the forward pass
+     * @param l log-sum-exp of the forward pass, fp32
+     * @param dO gradient of the output
+     * @param deterministic whether dQ is the same, bit for bit, each time; dK and dV always are
+     * @return in the caller's memory scope
+     */
+    static FlashForm.Gradients run(
+            Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal, boolean deterministic) {
+        int n = (int) q.dim();
+        Card card = Card.of(q);
+        var tile = HopperBackwardTiles.tile(
+                q.size(n - 1),
+                q.size(0) * (n > 3 ? q.size(1) : 1),
+                q.size(n - 2),
+                k.size(n - 2),
+                causal,
+                card.multiprocessors());
+        return run(card, tile, q, k, v, o, l, dO, causal, deterministic);
+    }
+
+    /** The same with a tile of the caller's choice. */
+    static FlashForm.Gradients run(
+            HopperBackwardTile tile,
+            Tensor q,
+            Tensor k,
+            Tensor v,
+            Tensor o,
+            Tensor l,
+            Tensor dO,
+            boolean causal,
+            boolean deterministic) {
+        return run(Card.of(q), tile, q, k, v, o, l, dO, causal, deterministic);
+    }
+
+    private static FlashForm.Gradients run(
+            Card card,
+            HopperBackwardTile tile,
+            Tensor q,
+            Tensor k,
+            Tensor v,
+            Tensor o,
+            Tensor l,
+            Tensor dO,
+            boolean causal,
+            boolean deterministic) {
+        Tensor dQ = emptyFor(q);
+        Tensor dK = emptyFor(k);
+        Tensor dV = emptyFor(v);
+        try (var scope = MemoryScope.open()) {
+            KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashBackward::new)
+                    .launch(
+                            card,
+                            reachable(fourDimensions(q)),
+                            reachable(fourDimensions(k)),
+                            reachable(fourDimensions(v)),
+                            reachable(fourDimensions(o)),
+                            l.is_contiguous() ? l : l.contiguous(),
+                            reachable(fourDimensions(dO)),
+                            fourDimensions(dQ),
+                            fourDimensions(dK),
+                            fourDimensions(dV),
+                            causal,
+                            deterministic);
+        }
+        return new FlashForm.Gradients(dQ, dK, dV);
+    }
+
+    /** Of [batch, heads, rows, d] each, but for l. */
+    private void launch(
+            Card card,
+            Tensor q,
+            Tensor k,
+            Tensor v,
+            Tensor o,
+            Tensor l,
+            Tensor dO,
+            Tensor dQ,
+            Tensor dK,
+            Tensor dV,
+            boolean causal,
+            boolean deterministic) {
+        int heads = Math.toIntExact(q.size(1));
+        int batchedHeads = Math.toIntExact(q.size(0) * heads);
+        int rows = Math.toIntExact(q.size(2));
+        int keys = Math.toIntExact(k.size(2));
+        int d = (int) q.size(3);
+        int queriesOfBlock = tile.queries();
+        long blocks = (long) batchedHeads * ceilDiv(rows, queriesOfBlock);
+
+        // One piece of memory, in fp32: L and D, the sum of dQ, and whose turn it is to add to that.
+        long terms = blocks * TERMS * queriesOfBlock;
+        long sum = blocks * queriesOfBlock * tile.width();
+        long turns = deterministic ? blocks * CHUNKS : 0;
+        Tensor workspace = torch.empty(new long[] {terms + sum + turns}, card.fp32(), DENSE);
+        long termsAt = workspace.data_ptr().address();
+        long sumAt = termsAt + terms * Float.BYTES;
+        long turnsAt = deterministic ? sumAt + sum * Float.BYTES : 0;
+
+        var rowGrid = new Grid(Math.toIntExact(blocks));
+        double scale = 1 / Math.sqrt(d);
+        before.launch(
+                rowGrid,
+                rowBlock,
+                0,
+                o,
+                dO,
+                l,
+                termsAt,
+                sumAt,
+                turnsAt,
+                heads,
+                rows,
+                d,
+                o.stride(0),
+                o.stride(1),
+                o.stride(2),
+                dO.stride(0),
+                dO.stride(1),
+                dO.stride(2));
+        products.launch(
+                new Grid(Math.toIntExact((long) batchedHeads * ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
+                new Block(HopperBackwardTile.THREADS),
+                tile.sharedBytes(),
+                boxes(q, queriesOfBlock),
+                boxes(k, HopperBackwardTile.KEYS),
+                boxes(v, HopperBackwardTile.KEYS),
+                boxes(dO, queriesOfBlock),
+                boxes(dK, HopperBackwardTile.BOX),
+                boxes(dV, HopperBackwardTile.BOX),
+                termsAt,
+                sumAt,
+                turnsAt,
+                rows,
+                keys,
+                heads,
+                batchedHeads,
+                HopperBackwardTiles.headGroup(tile, rows, card.l2Bytes()),
+                causal ? 1 : 0,
+                (float) scale,
+                (float) (scale / Math.log(2)));
+        after.launch(
+                rowGrid,
+                rowBlock,
+                0,
+                sumAt,
+                dQ,
+                (float) scale,
+                heads,
+                rows,
+                d,
+                dQ.stride(0),
+                dQ.stride(1),
+                dQ.stride(2));
+    }
+
+    private static TensorMap boxes(Tensor tensor, int rows) {
+        return TensorMap.of(tensor, 1, 1, rows, HopperBackwardTile.BOX);
+    }
+
+    /** [B, T, d] → [B, 1, T, d]. */
+    private static Tensor fourDimensions(Tensor x) {
+        return x.dim() == 3 ? x.unsqueeze(1) : x;
+    }
+
+    /** The same values where the copy engine can reach them; the gradient of a sum, for one, has strides of 0. */
+    private static Tensor reachable(Tensor x) {
+        if (TensorMap.fits(x)) return x;
+        Tensor dense = x.contiguous();
+        return TensorMap.fits(dense) ? dense : dense.clone();
+    }
+
+    /** A place for a gradient: in its tensor's layout if the copy engine can reach that. */
+    private static Tensor emptyFor(Tensor x) {
+        return TensorMap.fits(x) ? torch.empty_like(x) : torch.empty(Tensors.shape(x), x.options(), DENSE);
+    }
+
+    private static int ceilDiv(int a, int b) {
+        return (a + b - 1) / b;
+    }
+}

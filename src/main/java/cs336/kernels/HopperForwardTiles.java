@@ -1,0 +1,118 @@
+package cs336.kernels;
+
+import java.util.List;
+
+/**
+ * Which tile Hopper's forward kernel gets. Of those that fit the registers and shared memory of a multiprocessor, the one
+ * whose launch should end first: wide tiles read keys seldom and compute fastest once they are many enough; narrow tiles with
+ * split keys fill the card when they are few, and with clusters when they are very few. How long a tile takes was measured
+ * on an H200.
+ */
+final class HopperForwardTiles {
+    /**
+     * A tile and its time.
+     *
+     * @param start microseconds before and after its blocks of keys
+     * @param step microseconds a block of keys, which the warpgroups and blocks that share it work on together
+     */
+    private record Choice(HopperForwardTile tile, double start, double step) {
+        double time(int heads, int queries, int keys, boolean causal, int multiprocessors) {
+            long tiles = tile.tiles(heads, queries), atOnce = tile.clusters(multiprocessors);
+            double longest = start + step * blocks(causal ? Math.min(keys, queries) : keys);
+            if (!causal) return longest * ((tiles + atOnce - 1) / atOnce);
+            // Half as many keys on average, until they end; and tiles from the longest to the shortest.
+            double seen = queries <= keys ? queries / 2.0 : keys * (1 - keys / 2.0 / queries);
+            double average = start + step * blocks(seen + tile.queries() / 2.0);
+            return Math.max(longest, average * tiles / atOnce);
+        }
+
+        private double blocks(double keys) {
+            return Math.ceil(keys / tile.keys());
+        }
+    }
+
+    private static final List<Integer> DIMENSIONS = List.of(16, 32, 64, 128);
+
+    private HopperForwardTiles() {}
+
+    private static List<Choice> choices(int dimension) {
+        return switch (dimension) {
+            case 16 ->
+                List.of(
+                        own(16, 3, 4, 2.5, 0.98),
+                        own(16, 2, 4, 2.0, 0.83),
+                        split(16, 3, 1, 3, 1.8, 0.185),
+                        split(16, 3, 2, 3, 2.8, 0.092),
+                        split(16, 3, 4, 3, 3.4, 0.045),
+                        split(16, 3, 8, 3, 4.6, 0.027));
+            case 32 ->
+                List.of(
+                        own(32, 3, 4, 2.7, 1.06),
+                        own(32, 2, 4, 2.3, 0.89),
+                        split(32, 3, 1, 3, 1.9, 0.197),
+                        split(32, 3, 2, 3, 3.0, 0.100),
+                        split(32, 3, 4, 3, 3.7, 0.052),
+                        split(32, 3, 8, 3, 5.4, 0.028));
+            case 64 ->
+                List.of(
+                        own(64, 3, 4, 2.5, 1.25),
+                        own(64, 2, 4, 2.3, 0.99),
+                        split(64, 3, 1, 3, 1.9, 0.224),
+                        split(64, 3, 2, 3, 3.1, 0.117),
+                        split(64, 3, 4, 3, 4.6, 0.066),
+                        split(64, 3, 8, 3, 7.1, 0.034));
+            default ->
+                List.of(
+                        own(128, 2, 2, 3.0, 1.21),
+                        split(128, 2, 1, 2, 2.4, 0.341),
+                        split(128, 2, 2, 2, 3.9, 0.174),
+                        split(128, 2, 4, 2, 6.0, 0.090),
+                        split(128, 2, 8, 2, 10.3, 0.049));
+        };
+    }
+
+    /** Each consumer has queries of its own: 128 keys a block. */
+    private static Choice own(int dimension, int consumers, int stages, double start, double step) {
+        return new Choice(new HopperForwardTile(dimension, consumers, false, 1, 128, stages), start, step);
+    }
+
+    /** The consumers of a cluster share the keys: 64 a block. */
+    private static Choice split(int dimension, int consumers, int cluster, int stages, double start, double step) {
+        return new Choice(new HopperForwardTile(dimension, consumers, true, cluster, 64, stages), start, step);
+    }
+
+    /**
+     * The tile for attention of this size.
+     *
+     * @param d columns of the queries, at most 128
+     * @param heads of the whole batch
+     * @param multiprocessors of the card
+     */
+    static HopperForwardTile of(int d, int heads, int queries, int keys, boolean causal, int multiprocessors) {
+        Choice best = null;
+        double least = Double.POSITIVE_INFINITY;
+        for (Choice choice : choices(dimension(d))) {
+            double time = choice.time(heads, queries, keys, causal, multiprocessors);
+            if (time < least) {
+                best = choice;
+                least = time;
+            }
+        }
+        return best.tile();
+    }
+
+    /** All tiles that {@link #of} may return. */
+    static List<HopperForwardTile> all() {
+        return DIMENSIONS.stream()
+                .flatMap(dimension -> choices(dimension).stream())
+                .map(Choice::tile)
+                .toList();
+    }
+
+    private static int dimension(int d) {
+        return DIMENSIONS.stream()
+                .filter(dimension -> dimension >= d)
+                .findFirst()
+                .orElseThrow();
+    }
+}
