@@ -1,6 +1,5 @@
 package cs336.kernels;
 
-import cs336.basics.Attention;
 import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Function;
@@ -43,16 +42,16 @@ public final class FlashAttention extends Function {
      * @throws IllegalArgumentException if shapes, types or devices do not fit
      */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
-        return attend(q, k, v, causal, FlashForm::of);
+        return apply(q, k, v, causal, FlashForm::of);
     }
 
     /** As {@link #apply(Tensor, Tensor, Tensor, boolean)}, in a form of the caller's choice. */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashForm form) {
-        return attend(q, k, v, causal, queries -> form);
+        return apply(q, k, v, causal, queries -> form);
     }
 
     /** @param choice the form for the queries as they are after a cast */
-    private static Tensor attend(
+    static Tensor apply(
             Tensor q, Tensor k, Tensor v, boolean causal, java.util.function.Function<Tensor, FlashForm> choice) {
         Require.type("q", q, Require.FLOATING);
         Require.type("k", k, Require.FLOATING);
@@ -113,18 +112,5 @@ public final class FlashAttention extends Function {
 
     private static String text(Tensor x) {
         return Arrays.toString(Tensors.shape(x));
-    }
-
-    /** Finds this attention under the name {@code flash}. */
-    public static final class Kind implements Attention {
-        @Override
-        public String name() {
-            return "flash";
-        }
-
-        @Override
-        public Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
-            return FlashAttention.apply(q, k, v, causal);
-        }
     }
 }

@@ -13,10 +13,23 @@ import org.bytedeco.pytorch.Tensor;
  *   <li>Products are summed, and statistics kept, in fp32, or in fp64 for fp64 inputs.
  * </ul>
  */
-public sealed interface FlashForm permits TiledFlash, FirstFlash, HopperFlash {
-    /** The form for tensors like this one. */
+public sealed interface FlashForm permits TiledFlash, FirstFlash, MmaFlash, HopperFlash {
+    /**
+     * The fastest form for queries like these: {@link HopperFlash} where it takes them; else, on a card, {@link MmaFlash} with
+     * fp32 as three products of TF32, which are as good as fp32; else {@link TiledFlash}.
+     */
     static FlashForm of(Tensor q) {
-        return HopperFlash.takes(q) ? new HopperFlash(false) : TiledFlash.DEFAULT;
+        return of(q, false);
+    }
+
+    /**
+     * The fastest form for queries like these, or the fastest of those that repeat bit for bit.
+     *
+     * @param deterministic whether dQ must have the same bits each time, as all other results do anyhow
+     */
+    static FlashForm of(Tensor q, boolean deterministic) {
+        if (HopperFlash.takes(q)) return new HopperFlash(deterministic);
+        return MmaFlash.takes(q) ? new MmaFlash(MmaFlash.Products.TF32_X3) : TiledFlash.DEFAULT;
     }
 
     /**

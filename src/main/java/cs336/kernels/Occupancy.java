@@ -39,6 +39,11 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
         }
     }
 
+    /** Shared memory of a multiprocessor, in bytes; a block takes 1024 of them beside its own. */
+    static int sharedBytes(Architecture architecture) {
+        return Limits.of(architecture).sharedKib * 1024;
+    }
+
     /** The share of warps, from 0 to 1. */
     public double share() {
         return (double) warps / maxWarps;

@@ -36,9 +36,13 @@ record RowLayout(int width, DType type, DType gainType, int vector, Device devic
                 || !allAligned(rows, vector * type.bytes())) {
             vector /= 2;
         }
-        try (var device = rows[0].device()) {
-            return new RowLayout(
-                    width, type, gainType, vector, CARDS.computeIfAbsent((int) device.index(), Device::cuda));
+        return new RowLayout(width, type, gainType, vector, card(rows[0]));
+    }
+
+    /** The card that a tensor is on. */
+    static Device card(Tensor tensor) {
+        try (var device = tensor.device()) {
+            return CARDS.computeIfAbsent((int) device.index(), Device::cuda);
         }
     }
 

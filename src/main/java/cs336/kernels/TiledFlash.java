@@ -1,5 +1,6 @@
 package cs336.kernels;
 
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
@@ -43,6 +44,7 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
 
     @Override
     public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        note("flash_forward", q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = flat(q).mul(scale(q)); // [N, T, d] with N = B·H
             Tensor keys = flat(k); // [N, S, d]
@@ -63,6 +65,10 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
             Tensor output = o.to(q.scalar_type()).view_as(q);
             return new Attended(scope.escape(output), scope.escape(l.view(withoutLast(q))));
         }
+    }
+
+    private static void note(String name, Tensor q) {
+        KernelLog.noteTensorOperations(name, "for " + DType.of(q) + (q.is_cuda() ? "" : " on cpu"));
     }
 
     /**
@@ -99,6 +105,7 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
 
     @Override
     public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        note("flash_backward", q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = flat(q).mul(scale(q)); // [N, T, d]
             Tensor keys = flat(k); // [N, S, d]

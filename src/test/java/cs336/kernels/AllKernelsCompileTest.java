@@ -33,7 +33,8 @@ class AllKernelsCompileTest {
                         others(), //
                         firstFlash(), //
                         hopperForward(), //
-                        hopperBackward())
+                        hopperBackward(), //
+                        mmaFlash())
                 .flatMap(Function.identity());
     }
 
@@ -204,5 +205,17 @@ class AllKernelsCompileTest {
             }
         }
         return kinds.stream();
+    }
+
+    private static Stream<KernelKind> mmaFlash() {
+        return Stream.of(KernelKind.AMPERE, KernelKind.HOPPER)
+                .flatMap(architecture -> MmaTiles.all(architecture)
+                        .map(tile -> new KernelKind(
+                                tile.pass().file(),
+                                tile.pass().kernel(),
+                                tile.defines(),
+                                tile.threads(),
+                                tile.sharedBytes(),
+                                List.of(architecture))));
     }
 }

@@ -57,7 +57,7 @@ class AttentionCommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "--attention linear | attention 'linear' is unknown; known: flash, flash-first, flash-tiled, plain, sdpa",
+                "--attention linear | attention 'linear' is unknown; known: flash, flash-3xtf32, flash-deterministic, flash-first, flash-mma, flash-tf32, flash-tiled, plain, sdpa",
                 "--dtype fp64 | dtype 'fp64' is unknown; known: fp32, bf16, fp16",
                 "--batch 0 | --batch must be at least 1, not 0",
                 "--d 16,0 | --d must be at least 1, not 0",

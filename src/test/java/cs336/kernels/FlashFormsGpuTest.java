@@ -27,7 +27,15 @@ class FlashFormsGpuTest extends FlashFormContract {
             new TestedForm("flash-tiled", TiledFlash.DEFAULT, Require.KERNEL_TYPES, Products.FP32, true), //
             FIRST,
             new TestedForm("flash", new HopperFlash(false), TestedForm.HALVES, Products.FP32, false),
-            new TestedForm("flash", new HopperFlash(true), TestedForm.HALVES, Products.FP32, true));
+            new TestedForm("flash-deterministic", new HopperFlash(true), TestedForm.HALVES, Products.FP32, true),
+            new TestedForm(
+                    "flash-tf32", new MmaFlash(MmaFlash.Products.TF32), Require.KERNEL_TYPES, Products.TF32, true),
+            new TestedForm(
+                    "flash-3xtf32",
+                    new MmaFlash(MmaFlash.Products.TF32_X3),
+                    TestedForm.FP32,
+                    Products.TF32_THREE_TIMES,
+                    true));
 
     FlashFormsGpuTest() {
         super(Device.cuda(0), FORMS);

@@ -1,0 +1,319 @@
+// FlashAttention-2, backward, on tensor cores by mma.sync. With p = exp(q kᵀ · scale − l) and δ = rowsum(do ∘ o):
+//
+//   dv = pᵀ do     dp = do vᵀ     ds = p ∘ (dp − δ)     dq = ds k · scale     dk = dsᵀ q · scale
+//
+// Two kernels, each of which computes p and dp again: for QUERIES a block owns queries, goes over the keys and sums up
+// dq; for KEYS it owns keys, goes over the queries and sums up dk and dv. That is seven products instead of five, but
+// no sum leaves its registers before it is complete, so nothing is added in an order that may change. The kernel of the
+// queries runs first: it also makes δ, which the other one reads.
+//
+// Seen from a block the two are alike. It owns rows of two tensors, X and Z, and goes over tiles of two others, Y and
+// W; the next tile is on its way while one is worked on:
+//
+//                X    Z     Y    W     scores    dp        sums
+//   QUERIES      q    do    k    v     X · Yᵀ    Z · Wᵀ    dq = ds · Y
+//   KEYS         k    v     q    do    X · Yᵀ    Z · Wᵀ    dk = ds · Y,  dv = p · W      (all transposed)
+//
+// Warps are laid out, and results merged, as in flash_mma_forward.cu, with the same options. Set in addition:
+//   QUERIES or KEYS   which kernel
+
+#include "mma.cuh"
+
+#ifdef KEYS
+constexpr bool OWNS_KEYS = true;
+#else
+constexpr bool OWNS_KEYS = false;
+#endif
+constexpr int THREADS = ROW_WARPS * COLUMN_WARPS * 32;
+constexpr int WARP_ROWS = ROW_TILES * 16;
+constexpr int ROWS = ROW_WARPS * WARP_ROWS;
+constexpr int TILE = COLUMN_WARPS * COLUMNS;
+constexpr int TILE_BYTES = TILE * STRIDE;
+constexpr int RESULTS = OWNS_KEYS ? 2 : 1; // ds · Y and p · W
+
+// p, at most 1, is this much larger on its way to dv in fp16, which has fewer bits below 2⁻¹⁴ and none below 2⁻²⁴.
+template <typename E> constexpr int P_EXPONENT = 0;
+template <> constexpr int P_EXPONENT<fp16> = 15;
+constexpr float P_UNIT = 1.0f / (1 << P_EXPONENT<T>);
+
+using Scores = Sums[ROW_TILES][COLUMNS / 8]; // of a warp in a tile, and what follows from them
+
+// A warp's sums. A thread has two rows of each sixteen.
+struct Gradients {
+    Sums sums[RESULTS][ROW_TILES][D / 8];
+
+    __device__ __forceinline__ Gradients() {
+#pragma unroll
+        for (int r = 0; r < RESULTS; r++)
+#pragma unroll
+            for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+                for (int n = 0; n < D / 8; n++) sums[r][m][n] = {};
+    }
+
+    __device__ __forceinline__ void add(int result, const Scores &p, const unsigned char *y) {
+        float decay[ROW_TILES][2];
+#pragma unroll
+        for (int m = 0; m < ROW_TILES; m++) decay[m][0] = decay[m][1] = 1;
+        Left left[COLUMNS / DEPTH][ROW_TILES];
+        asLeft(left, p);
+        addProduct(sums[result], decay, left, y);
+    }
+
+    // To and from shared memory, as [values, lanes].
+    static constexpr int VALUES = RESULTS * ROW_TILES * D / 2;
+
+    __device__ __forceinline__ void put(float *to) {
+        each([&](float &value, int i) { to[32 * i] = value; });
+    }
+
+    __device__ __forceinline__ void merge(const float *other) {
+        each([&](float &value, int i) { value += other[32 * i]; });
+    }
+
+    template <typename Action> __device__ __forceinline__ void each(Action action) {
+        int number = 0;
+#pragma unroll
+        for (int r = 0; r < RESULTS; r++)
+#pragma unroll
+            for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+                for (int n = 0; n < D / 8; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) action(sums[r][m][n].value[i], number++);
+    }
+
+    __device__ __forceinline__ void store(int result, const Rows<T> &to, int firstRow, float factor, int lane) const {
+#pragma unroll
+        for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                int row = firstRow + m * 16 + half * 8 + lane / 4;
+                if (row >= to.count) continue;
+#pragma unroll
+                for (int n = 0; n < D / 8; n++) {
+                    const float *value = &sums[result][m][n].value[2 * half];
+                    storePair(to.row(row) + n * 8 + lane % 4 * 2, value[0] * factor, value[1] * factor);
+                }
+            }
+    }
+};
+static_assert(ROW_WARPS * Gradients::VALUES * 32 * 4 <= 2 * ROWS * STRIDE + 4 * TILE_BYTES || COLUMN_WARPS == 1,
+              "shared memory leaves room to merge in");
+
+// l · log₂ e, less P_EXPONENT where the block owns keys, and δ of the queries: of a thread's rows where the block owns
+// queries, of the tile's columns where it owns keys. There they come by way of shared memory as [l and δ, TILE].
+struct Statistics {
+    float l[ROW_TILES][2], delta[ROW_TILES][2];
+    const float *column;
+
+    __device__ __forceinline__ float lOf(int m, int n, int i) const {
+        return OWNS_KEYS ? column[n * 8 + i % 2] : l[m][i / 2];
+    }
+    __device__ __forceinline__ float deltaOf(int m, int n, int i) const {
+        return OWNS_KEYS ? column[TILE + n * 8 + i % 2] : delta[m][i / 2];
+    }
+};
+
+// Scores become p.
+__device__ __forceinline__ void weigh(Scores &p, const Statistics &of, float scaleLog2) {
+#pragma unroll
+    for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) p[m][n].value[i] = exp2(p[m][n].value[i] * scaleLog2 - of.lOf(m, n, i));
+}
+
+// dp becomes ds.
+__device__ __forceinline__ void differentiate(Scores &dp, const Scores &p,
+                                              const Statistics &of) {
+#pragma unroll
+    for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                dp[m][n].value[i] =
+                    p[m][n].value[i] * (OWNS_KEYS ? P_UNIT : 1) * (dp[m][n].value[i] - of.deltaOf(m, n, i));
+}
+
+// The work of a block: its rows of X and Z, all tiles of Y and W from column begin to column end, of which row r sees
+// those from from(r) to before to(r).
+template <typename From, typename To, typename Copy>
+__device__ __forceinline__ void sumUp(Gradients &gradients, Statistics &statistics, unsigned char *shared,
+                                      const Rows<const T> &y, const Rows<const T> &w, int firstRow, int begin, int end,
+                                      From from, To to, Copy copyStatistics, float scaleLog2) {
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int warpRow = warp / COLUMN_WARPS, warpColumn = warp % COLUMN_WARPS;
+    const unsigned char *x = shared + warpRow * WARP_ROWS * STRIDE, *z = x + ROWS * STRIDE;
+    unsigned char *tiles = shared + 2 * ROWS * STRIDE; // [2, Y and W, TILE_BYTES]
+    int stage = 0;
+    for (int tile = begin; tile < end; tile += TILE, stage ^= 1) {
+        awaitCopies();
+        __syncthreads(); // the tile is there, and nobody reads the one before
+        if (tile + TILE < end) {
+            unsigned char *next = tiles + (stage ^ 1) * 2 * TILE_BYTES;
+            copyRows<TILE, THREADS>(next, y, tile + TILE);
+            copyRows<TILE, THREADS>(next + TILE_BYTES, w, tile + TILE);
+            copyStatistics(stage ^ 1, tile + TILE);
+        }
+        int first = tile + warpColumn * COLUMNS;
+        if (first >= to(firstRow + WARP_ROWS - 1) || first + COLUMNS <= from(firstRow)) continue;
+        const unsigned char *yTile = tiles + stage * 2 * TILE_BYTES + warpColumn * COLUMNS * STRIDE;
+        const unsigned char *wTile = yTile + TILE_BYTES;
+
+        Scores p, dp;
+        bool hides = first + COLUMNS > to(firstRow) || first < from(firstRow + WARP_ROWS - 1);
+        auto hide = [&](Scores &s) { // zero for columns that a row does not see, whatever was there
+#pragma unroll
+            for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+                for (int n = 0; n < COLUMNS / 8; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        int row = firstRow + m * 16 + lane / 4 + i / 2 * 8;
+                        int column = first + n * 8 + lane % 4 * 2 + i % 2;
+                        if (column < from(row) || column >= to(row)) s[m][n].value[i] = 0;
+                    }
+        };
+
+        productOfRows(p, x, yTile);
+        if (OWNS_KEYS)
+            statistics.column =
+                (const float *)(tiles + 4 * TILE_BYTES) + stage * 2 * TILE + warpColumn * COLUMNS + lane % 4 * 2;
+        weigh(p, statistics, scaleLog2);
+        if (hides) hide(p);
+        if constexpr (OWNS_KEYS) gradients.add(1, p, wTile);
+        productOfRows(dp, z, wTile);
+        differentiate(dp, p, statistics);
+        if (hides) hide(dp);
+        gradients.add(0, dp, yTile);
+    }
+
+    if constexpr (COLUMN_WARPS > 1) {
+        awaitCopies(); // where there was no tile
+        float *place = (float *)shared + warpRow * Gradients::VALUES * 32 + lane;
+#pragma unroll 1
+        for (int column = 1; column < COLUMN_WARPS; column++) {
+            __syncthreads();
+            if (warpColumn == column) gradients.put(place);
+            __syncthreads();
+            if (warpColumn == 0) gradients.merge(place);
+        }
+    }
+}
+
+// Below: q, o, dO, dQ [batch, heads, queries, D] and k, v, dK, dV [batch, heads, keys, D], with strides of batches,
+// heads and rows in elements; l [batch, heads, queries], dense; statistics [2, batch, heads, queries], l · log₂ e less
+// P_EXPONENT, and δ.
+
+#ifdef QUERIES
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    flash_mma_queries(const T *q, const T *k, const T *v, const T *o, const T *dO, const float *l, float *statistics,
+                      T *dQ, int queries, int keys, int causal, float scale, long qBatch, long qHead, int qRow,
+                      long kBatch, long kHead, int kRow, long vBatch, long vHead, int vRow, long oBatch, long oHead,
+                      int oRow, long dOBatch, long dOHead, int dORow, long dQBatch, long dQHead, int dQRow) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int head = blockIdx.x, batch = blockIdx.y, plane = batch * gridDim.x + head;
+    int blockRow = (gridDim.z - 1 - blockIdx.z) * ROWS; // the longest first
+    int firstRow = blockRow + warp / COLUMN_WARPS * WARP_ROWS;
+    Rows<const T> qs{q + batch * qBatch + head * qHead, qRow, queries};
+    Rows<const T> ks{k + batch * kBatch + head * kHead, kRow, keys};
+    Rows<const T> vs{v + batch * vBatch + head * vHead, vRow, keys};
+    Rows<const T> os{o + batch * oBatch + head * oHead, oRow, queries};
+    Rows<const T> dOs{dO + batch * dOBatch + head * dOHead, dORow, queries};
+
+    auto seen = [&](int row) { return causal ? min(row + 1, keys) : keys; }; // keys that a query sees
+    unsigned char *tiles = shared + 2 * ROWS * STRIDE;
+    copyRows<ROWS, THREADS>(shared, qs, blockRow);
+    copyRows<ROWS, THREADS>(shared + ROWS * STRIDE, dOs, blockRow);
+    copyRows<TILE, THREADS>(tiles, ks, 0);
+    copyRows<TILE, THREADS>(tiles + TILE_BYTES, vs, 0);
+
+    Statistics own;
+#pragma unroll
+    for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int row = firstRow + m * 16 + half * 8 + lane / 4;
+            bool there = row < queries;
+            float products = 0;
+            for (int chunk = lane % 4; there && chunk < CHUNKS; chunk += 4) { // four lanes share a row
+                auto os4 = Elements<T, VECTOR>::load(os.row(row) + chunk * VECTOR);
+                auto dOs4 = Elements<T, VECTOR>::load(dOs.row(row) + chunk * VECTOR);
+#pragma unroll
+                for (int i = 0; i < VECTOR; i++) products += os4[i] * dOs4[i];
+            }
+            products = rowSum(products);
+            long place = (long)plane * queries + row;
+            float lRow = there ? l[place] : -INFINITE;
+            own.l[m][half] = lRow == -INFINITE ? INFINITE : lRow * LOG2_E; // a query without keys has no p above 0
+            own.delta[m][half] = products;
+            if (there && warp % COLUMN_WARPS == 0 && lane % 4 == 0) {
+                statistics[place] = own.l[m][half] - P_EXPONENT<T>;
+                statistics[(long)gridDim.x * gridDim.y * queries + place] = products;
+            }
+        }
+
+    Gradients gradients;
+    auto zero = [](int) { return 0; };
+    auto nothing = [](int, int) {};
+    sumUp(gradients, own, shared, ks, vs, firstRow, 0, seen(min(blockRow + ROWS, queries) - 1), zero, seen, nothing,
+          scale * LOG2_E);
+    if (warp % COLUMN_WARPS == 0)
+        gradients.store(0, Rows<T>{dQ + batch * dQBatch + head * dQHead, dQRow, queries}, firstRow, scale, lane);
+}
+#endif
+
+#ifdef KEYS
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    flash_mma_keys(const T *q, const T *k, const T *v, const T *dO, const float *statistics, T *dK, T *dV,
+                   int queries, int keys, int causal, float scale, long qBatch, long qHead, int qRow, long kBatch,
+                   long kHead, int kRow, long vBatch, long vHead, int vRow, long dOBatch, long dOHead, int dORow,
+                   long dKBatch, long dKHead, int dKRow, long dVBatch, long dVHead, int dVRow) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int head = blockIdx.x, batch = blockIdx.y, plane = batch * gridDim.x + head;
+    int blockRow = blockIdx.z * ROWS; // the first are the longest
+    int firstRow = blockRow + warp / COLUMN_WARPS * WARP_ROWS;
+    Rows<const T> qs{q + batch * qBatch + head * qHead, qRow, queries};
+    Rows<const T> ks{k + batch * kBatch + head * kHead, kRow, keys};
+    Rows<const T> vs{v + batch * vBatch + head * vHead, vRow, keys};
+    Rows<const T> dOs{dO + batch * dOBatch + head * dOHead, dORow, queries};
+
+    auto firstSeeing = [&](int row) { return causal ? row : 0; }; // of the queries
+    auto allQueries = [&](int) { return queries; };
+    unsigned char *tiles = shared + 2 * ROWS * STRIDE;
+    float *columns = (float *)(tiles + 4 * TILE_BYTES); // [2, l and δ, TILE]
+    auto copyStatistics = [&](int stage, int tile) { // past the end they become zero, as q and do do: ds = 1 · (0 − 0)
+        for (int i = threadIdx.x; i < 2 * TILE; i += THREADS) {
+            int column = tile + i % TILE;
+            bool there = column < queries;
+            long row = ((long)(i / TILE) * gridDim.x * gridDim.y + plane) * queries + (there ? column : 0);
+            unsigned target = sharedAddress(columns + stage * 2 * TILE + i);
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(statistics + row),
+                         "r"(there ? 4 : 0)
+                         : "memory");
+        }
+    };
+    int begin = firstSeeing(blockRow) / TILE * TILE;
+    copyRows<ROWS, THREADS>(shared, ks, blockRow);
+    copyRows<ROWS, THREADS>(shared + ROWS * STRIDE, vs, blockRow);
+    if (begin < queries) {
+        copyRows<TILE, THREADS>(tiles, qs, begin);
+        copyRows<TILE, THREADS>(tiles + TILE_BYTES, dOs, begin);
+        copyStatistics(0, begin);
+    }
+
+    Gradients gradients;
+    Statistics ofTile;
+    sumUp(gradients, ofTile, shared, qs, dOs, firstRow, begin, queries, firstSeeing, allQueries, copyStatistics,
+          scale * LOG2_E);
+    if (warp % COLUMN_WARPS == 0) {
+        gradients.store(0, Rows<T>{dK + batch * dKBatch + head * dKHead, dKRow, keys}, firstRow, scale, lane);
+        gradients.store(1, Rows<T>{dV + batch * dVBatch + head * dVHead, dVRow, keys}, firstRow, P_UNIT, lane);
+    }
+}
+#endif

@@ -1,0 +1,197 @@
+// FlashAttention-2, forward, on tensor cores by mma.sync:   o = softmax(q kᵀ · scale) v,   l = log Σ exp(q kᵀ · scale)
+//
+// A block has ROWS queries and goes over the keys in tiles, the next of which is on its way while one is worked on.
+// Warps are laid out in rows and columns: those of a row share queries, and each takes its own COLUMNS keys of every
+// tile, with its own running softmax; at the end their results are merged from left to right, so that the same bits
+// come out each time. More columns fill the card where queries are few.
+//
+// In causal attention the last queries see the most keys. Blocks start in the order of their numbers: the longest come
+// first.
+//
+// Set by the compiler's options, beside those of mma.cuh:
+//   ROW_WARPS, COLUMN_WARPS   warps of a block
+//   ROW_TILES                 queries of a warp, in sixteens
+//   COLUMNS                   keys of a warp in a tile: a multiple of 16
+//   SM_BLOCKS                 blocks that shall fit into a multiprocessor at a time
+
+#include "mma.cuh"
+
+constexpr int THREADS = ROW_WARPS * COLUMN_WARPS * 32;
+constexpr int WARP_ROWS = ROW_TILES * 16;
+constexpr int ROWS = ROW_WARPS * WARP_ROWS;
+constexpr int TILE = COLUMN_WARPS * COLUMNS;
+constexpr int TILE_BYTES = TILE * STRIDE;
+
+using Scores = Sums[ROW_TILES][COLUMNS / 8]; // of a warp in a tile
+
+// The running softmax of a warp's queries; a thread has two rows of each sixteen. Statistics are in powers of two:
+// reference is the largest score times log₂ e, and the weight of a score is 2^(score · log₂ e − reference).
+struct Softmax {
+    Sums o[ROW_TILES][D / 8];
+    float reference[ROW_TILES][2], sum[ROW_TILES][2]; // sum of this thread's columns only
+
+    __device__ __forceinline__ Softmax() {
+#pragma unroll
+        for (int m = 0; m < ROW_TILES; m++) {
+#pragma unroll
+            for (int n = 0; n < D / 8; n++) o[m][n] = {};
+            reference[m][0] = reference[m][1] = -INFINITE;
+            sum[m][0] = sum[m][1] = 0;
+        }
+    }
+
+    // Replaces scores by their weights. What came before is worth decay under the new reference.
+    __device__ __forceinline__ void weigh(Scores &s, float scaleLog2, float (&decay)[ROW_TILES][2]) {
+#pragma unroll
+        for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float largest = -INFINITE;
+#pragma unroll
+                for (int n = 0; n < COLUMNS / 8; n++)
+                    largest = fmaxf(largest, fmaxf(s[m][n].value[2 * half], s[m][n].value[2 * half + 1]));
+                float shift = raise(m, half, rowMax(largest) * scaleLog2, decay[m][half]);
+                float added = 0;
+#pragma unroll
+                for (int n = 0; n < COLUMNS / 8; n++)
+#pragma unroll
+                    for (int i = 2 * half; i < 2 * half + 2; i++) {
+                        s[m][n].value[i] = exp2(s[m][n].value[i] * scaleLog2 - shift);
+                        added += s[m][n].value[i];
+                    }
+                sum[m][half] = sum[m][half] * decay[m][half] + added;
+            }
+    }
+
+    // Takes a larger reference; returns it, or 0 as long as no score is above −∞.
+    __device__ __forceinline__ float raise(int m, int half, float candidate, float &decay) {
+        float next = fmaxf(reference[m][half], candidate);
+        float shift = next == -INFINITE ? 0 : next;
+        decay = exp2(reference[m][half] - shift);
+        reference[m][half] = next;
+        return shift;
+    }
+
+    // Adds the softmax of other columns, which lies in shared memory as [values, lanes].
+    __device__ __forceinline__ void merge(const float *other) {
+#pragma unroll
+        for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float theirs = other[0], decay;
+                float shift = raise(m, half, theirs, decay);
+                float share = exp2(theirs - shift);
+                sum[m][half] = sum[m][half] * decay + other[32] * share;
+                other += 64;
+#pragma unroll
+                for (int n = 0; n < D / 8; n++)
+#pragma unroll
+                    for (int i = 2 * half; i < 2 * half + 2; i++, other += 32)
+                        o[m][n].value[i] = o[m][n].value[i] * decay + *other * share;
+            }
+    }
+
+    __device__ __forceinline__ void put(float *to) const {
+#pragma unroll
+        for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                to[0] = reference[m][half];
+                to[32] = sum[m][half];
+                to += 64;
+#pragma unroll
+                for (int n = 0; n < D / 8; n++)
+#pragma unroll
+                    for (int i = 2 * half; i < 2 * half + 2; i++, to += 32) *to = o[m][n].value[i];
+            }
+    }
+
+    static constexpr int VALUES = ROW_TILES * (4 + D / 2);
+};
+static_assert(ROW_WARPS * Softmax::VALUES * 32 * 4 <= ROWS * STRIDE + 4 * TILE_BYTES || COLUMN_WARPS == 1,
+              "shared memory leaves room to merge in");
+
+// q, o [batch, heads, queries, D] and k, v [batch, heads, keys, D], with strides of batches, heads and rows in
+// elements; l [batch, heads, queries], dense. scale in units of log₂: 1/√d · log₂ e.
+extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
+    flash_mma_forward(const T *q, const T *k, const T *v, T *o, float *l, int queries, int keys, int causal,
+                      float scaleLog2, long qBatch, long qHead, int qRow, long kBatch, long kHead, int kRow,
+                      long vBatch, long vHead, int vRow, long oBatch, long oHead, int oRow) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    unsigned char *ownQ = shared, *tiles = shared + ROWS * STRIDE; // tiles: [2, K and V, TILE_BYTES]
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int warpRow = warp / COLUMN_WARPS, warpColumn = warp % COLUMN_WARPS;
+    int head = blockIdx.x, batch = blockIdx.y, plane = batch * gridDim.x + head;
+    int blockRow = (gridDim.z - 1 - blockIdx.z) * ROWS, firstRow = blockRow + warpRow * WARP_ROWS;
+    Rows<const T> qs{q + batch * qBatch + head * qHead, qRow, queries};
+    Rows<const T> ks{k + batch * kBatch + head * kHead, kRow, keys};
+    Rows<const T> vs{v + batch * vBatch + head * vHead, vRow, keys};
+
+    auto seen = [&](int row) { return causal ? min(row + 1, keys) : keys; }; // keys that a query sees
+    int blockSeen = seen(min(blockRow + ROWS, queries) - 1), warpSeen = seen(firstRow + WARP_ROWS - 1);
+
+    copyRows<ROWS, THREADS>(ownQ, qs, blockRow);
+    copyRows<TILE, THREADS>(tiles, ks, 0);
+    copyRows<TILE, THREADS>(tiles + TILE_BYTES, vs, 0);
+    Softmax softmax;
+    int stage = 0;
+    for (int tile = 0; tile < blockSeen; tile += TILE, stage ^= 1) {
+        awaitCopies();
+        __syncthreads(); // the tile is there, and nobody reads the one before
+        unsigned char *kTile = tiles + stage * 2 * TILE_BYTES, *next = tiles + (stage ^ 1) * 2 * TILE_BYTES;
+        if (tile + TILE < blockSeen) {
+            copyRows<TILE, THREADS>(next, ks, tile + TILE);
+            copyRows<TILE, THREADS>(next + TILE_BYTES, vs, tile + TILE);
+        }
+        int first = tile + warpColumn * COLUMNS;
+        if (first >= warpSeen) continue;
+        kTile += warpColumn * COLUMNS * STRIDE;
+
+        Scores s;
+        productOfRows(s, ownQ + warpRow * WARP_ROWS * STRIDE, kTile);
+        if (first + COLUMNS > seen(firstRow)) {
+#pragma unroll
+            for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+                for (int n = 0; n < COLUMNS / 8; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        if (first + n * 8 + lane % 4 * 2 + i % 2 >= seen(firstRow + m * 16 + lane / 4 + i / 2 * 8))
+                            s[m][n].value[i] = -INFINITE;
+        }
+        float decay[ROW_TILES][2];
+        softmax.weigh(s, scaleLog2, decay);
+        Left p[COLUMNS / DEPTH][ROW_TILES];
+        asLeft(p, s);
+        addProduct(softmax.o, decay, p, kTile + TILE_BYTES);
+    }
+
+    if constexpr (COLUMN_WARPS > 1) {
+        float *place = (float *)shared + warpRow * Softmax::VALUES * 32 + lane;
+#pragma unroll 1
+        for (int column = 1; column < COLUMN_WARPS; column++) {
+            __syncthreads();
+            if (warpColumn == column) softmax.put(place);
+            __syncthreads();
+            if (warpColumn == 0) softmax.merge(place);
+        }
+        if (warpColumn > 0) return;
+    }
+
+    T *oHeadFirst = o + batch * oBatch + head * oHead;
+#pragma unroll
+    for (int m = 0; m < ROW_TILES; m++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int row = firstRow + m * 16 + half * 8 + lane / 4;
+            float sum = rowSum(softmax.sum[m][half]);
+            float inverse = sum == 0 ? 0 : 1 / sum; // no key: o = 0, and l = −∞ as its reference is
+            if (row >= queries) continue;
+#pragma unroll
+            for (int n = 0; n < D / 8; n++)
+                storePair(oHeadFirst + (long)row * oRow + n * 8 + lane % 4 * 2,
+                          softmax.o[m][n].value[2 * half] * inverse, softmax.o[m][n].value[2 * half + 1] * inverse);
+            if (lane % 4 == 0)
+                l[(long)plane * queries + row] = (softmax.reference[m][half] + __log2f(sum)) * (1 / LOG2_E);
+        }
+}

@@ -1,0 +1,274 @@
+// Products on tensor cores by mma.sync, on sm_80 and later, of operands that lie as rows in shared memory.
+//
+// All products here are of two kinds, both with the sum in fp32 registers:
+//   X · Yᵀ   of rows X and rows Y: both operands come by ldmatrix
+//   P · Y    of a result P of the first kind, which stays in registers, and rows Y: their columns are gathered
+//
+// One instruction multiplies 16 rows by 8 columns over 32 bytes of either: 16 elements of 16 bits, or 8 of fp32, which
+// take part as TF32 (11 significant bits). With PRODUCTS = 3 an fp32 is the sum of two TF32, and hi·hi + hi·lo + lo·hi
+// is as good as fp32.
+//
+// Rows in shared memory are 16 bytes longer than their elements. Then eight rows in succession start in eight different
+// groups of four banks, whatever the length, and neither ldmatrix nor the gathering of every second row has a bank
+// conflict.
+//
+// Set by the compiler's options:
+//   ELEMENT     float, bf16 or fp16
+//   PRODUCTS    3 for fp32 as sums of two TF32; otherwise 1
+//   HEAD_DIM    elements in a row: 16, 32, 64 or 128
+
+#include "elements.cuh"
+
+using T = ELEMENT;
+
+constexpr int D = HEAD_DIM;
+constexpr int ACCESS = 16;                            // bytes
+constexpr int VECTOR = ACCESS / sizeof(T);            // elements in an access
+constexpr int CHUNKS = D / VECTOR;                    // accesses in a row
+constexpr int STRIDE = D * sizeof(T) + ACCESS;        // bytes from row to row in shared memory
+constexpr int DEPTH = 32 / sizeof(T);                 // elements that one instruction sums over
+constexpr int PARTS = PRODUCTS == 3 ? 2 : 1;          // registers that stand for one of an operand's
+constexpr bool FP32 = sizeof(T) == 4;
+constexpr float LOG2_E = 1.4426950408889634f;
+[[maybe_unused]] constexpr float INFINITE = __builtin_bit_cast(float, 0x7f800000);
+static_assert(PRODUCTS == 1 || (PRODUCTS == 3 && FP32), "only fp32 is split");
+
+// 16 × DEPTH elements of the left operand and DEPTH × 8 of the right one, spread over a warp.
+struct Left { unsigned word[PARTS][4]; };
+struct Right { unsigned word[PARTS][2]; };
+
+// A warp's 16 × 8 sums: a thread has columns 2·(lane % 4) and the next of row lane / 4, then those of the row 8 below.
+struct Sums { float value[4]; };
+
+// This thread in its warp. Asked for anew by each product: what follows from it would otherwise keep registers in
+// between.
+__device__ __forceinline__ int laneId() {
+    int lane;
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+}
+
+// An fp32 operand as what takes part in its place. TF32 is the upper 19 bits of an fp32; tensor cores ignore the
+// others.
+template <typename Operand> __device__ __forceinline__ void setPart(Operand &operand, int i, float x) {
+    if constexpr (PARTS == 1) {
+        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(operand.word[0][i]) : "f"(x));
+    } else { // rounded without the conversion, which is four instructions; should that make a NaN zero, the rest is NaN
+        operand.word[0][i] = (__float_as_uint(x) + (1u << 12)) & ~0u << 13;
+        operand.word[1][i] = __float_as_uint(x - __uint_as_float(operand.word[0][i]));
+    }
+}
+
+// The instruction for a type of elements: c += a · b.
+template <typename E> struct Mma;
+
+#define MMA(ELEMENT_TYPE, SHAPE_AND_TYPES)                                                                             \
+    template <> struct Mma<ELEMENT_TYPE> {                                                                             \
+        static __device__ __forceinline__ void add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {    \
+            asm("mma.sync.aligned." SHAPE_AND_TYPES " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                       \
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                   \
+        }                                                                                                              \
+    }
+MMA(float, "m16n8k8.row.col.f32.tf32.tf32.f32");
+MMA(bf16, "m16n8k16.row.col.f32.bf16.bf16.f32");
+MMA(fp16, "m16n8k16.row.col.f32.f16.f16.f32");
+#undef MMA
+
+// Sums under way. Tensor cores cut a sum off where fp32 would round it; small products, summed by themselves, lose
+// nothing to that which counts.
+struct Growing {
+    Sums large, small;
+
+    __device__ __forceinline__ float value(int i) const {
+        return PARTS == 2 ? large.value[i] + small.value[i] : large.value[i];
+    }
+};
+
+// sums[m][n] += left[m] · right[n].
+template <int M, int N>
+__device__ __forceinline__ void multiply(Growing (&sums)[M][N], const Left (&left)[M], const Right (&right)[N]) {
+#pragma unroll
+    for (int product = PRODUCTS - 1; product >= 0; product--) // lo·hi, hi·lo, hi·hi
+#pragma unroll
+        for (int m = 0; m < M; m++)
+#pragma unroll
+            for (int n = 0; n < N; n++)
+                Mma<T>::add((product > 0 ? sums[m][n].small : sums[m][n].large).value, left[m].word[product == 2],
+                            right[n].word[product == 1]);
+}
+
+__device__ __forceinline__ void ldmatrix(unsigned (&word)[4], unsigned at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                 : "r"(at));
+}
+
+__device__ __forceinline__ void ldmatrixTransposed(unsigned (&word)[4], unsigned at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                 : "r"(at));
+}
+
+template <typename Operand> __device__ __forceinline__ void setWord(Operand &operand, int i, unsigned word) {
+    if constexpr (FP32) {
+        setPart(operand, i, __uint_as_float(word));
+    } else {
+        operand.word[0][i] = word;
+    }
+}
+
+__device__ __forceinline__ unsigned sharedAddress(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
+
+// sums[m][n] = X · Yᵀ for 16·M rows at x and 8·N rows at y, both in shared memory.
+template <int M, int N>
+__device__ __forceinline__ void productOfRows(Sums (&sums)[M][N], const unsigned char *x, const unsigned char *y) {
+    int lane = laneId();
+    unsigned left = sharedAddress(x) + lane % 16 * STRIDE + lane / 16 * ACCESS;
+    unsigned right = sharedAddress(y) + (lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * ACCESS;
+    Growing growing[M][N] = {};
+#pragma unroll 2 // as far ahead as registers allow
+    for (int depth = 0; depth < D / DEPTH; depth++) {
+        Left a[M];
+        Right b[N];
+        unsigned word[4];
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            ldmatrix(word, left + m * 16 * STRIDE + depth * 2 * ACCESS);
+#pragma unroll
+            for (int i = 0; i < 4; i++) setWord(a[m], i, word[i]);
+        }
+#pragma unroll
+        for (int n = 0; n < N; n += 2) {
+            ldmatrix(word, right + n * 8 * STRIDE + depth * 2 * ACCESS);
+#pragma unroll
+            for (int i = 0; i < 4; i++) setWord(b[n + i / 2], i % 2, word[i]);
+        }
+        multiply(growing, a, b);
+    }
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) sums[m][n].value[i] = growing[m][n].value(i);
+}
+
+// Sums as the left operand of the next product: a thread already has what it needs. The columns of two sums are DEPTH
+// elements of 16 bits; those of one are 8 of fp32, if column 2·i stands for place i and column 2·i + 1 for place i + 4.
+template <int M, int N, typename E = T>
+__device__ __forceinline__ void asLeft(Left (&left)[8 * N / DEPTH][M], const Sums (&sums)[M][N]) {
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int k = 0; k < 8 * N / DEPTH; k++) {
+            if constexpr (FP32) {
+                const float(&p)[4] = sums[m][k].value;
+                setPart(left[k][m], 0, p[0]);
+                setPart(left[k][m], 1, p[2]);
+                setPart(left[k][m], 2, p[1]);
+                setPart(left[k][m], 3, p[3]);
+            } else {
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    const float(&p)[4] = sums[m][2 * k + half].value;
+                    left[k][m].word[0][2 * half] = Element<E>::pair(p[0], p[1]);
+                    left[k][m].word[0][2 * half + 1] = Element<E>::pair(p[2], p[3]);
+                }
+            }
+        }
+}
+
+// Columns 8·n to 8·n + 15 of DEPTH rows at y, as two right operands.
+__device__ __forceinline__ void gatherColumns(Right (&right)[2], const unsigned char *y, int n, int lane) {
+    if constexpr (FP32) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float *row = (const float *)(y + (lane % 4 * 2 + i % 2) * STRIDE);
+            setPart(right[i / 2], i % 2, row[8 * (n + i / 2) + lane / 4]);
+        }
+    } else {
+        unsigned word[4];
+        ldmatrixTransposed(word, sharedAddress(y) + lane % 16 * STRIDE + (n + lane / 16) * ACCESS);
+#pragma unroll
+        for (int i = 0; i < 4; i++) right[i / 2].word[0][i % 2] = word[i];
+    }
+}
+
+// sums[m][n] = sums[m][n] · decay[m] + P · Y for rows at y. What tensor cores cut off would add up over thousands of
+// rows; therefore each call's sum begins at zero, and is added in fp32.
+template <int M, int K>
+__device__ __forceinline__ void addProduct(Sums (&sums)[M][D / 8], const float (&decay)[M][2], const Left (&p)[K][M],
+                                           const unsigned char *y) {
+    int lane = laneId();
+    constexpr int GROUP = 2; // columns, in eights, at a time
+#pragma unroll
+    for (int n = 0; n < D / 8; n += GROUP) {
+        Growing part[M][GROUP] = {};
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            Right right[GROUP];
+            gatherColumns(right, y + k * DEPTH * STRIDE, n, lane);
+            multiply(part, p[k], right);
+        }
+#pragma unroll
+        for (int m = 0; m < M; m++)
+#pragma unroll
+            for (int g = 0; g < GROUP; g++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    float &sum = sums[m][n + g].value[i];
+                    sum = sum * decay[m][i / 2] + part[m][g].value(i);
+                }
+    }
+}
+
+// One head of a tensor [batch, heads, rows, D].
+template <typename E> struct Rows {
+    E *first;
+    int stride; // elements from row to row
+    int count;
+
+    __device__ __forceinline__ E *row(int i) const { return first + (long)i * stride; }
+};
+
+// ROWS rows of a tensor from one on, on their way to shared memory by cp.async; those past the end become zero.
+template <int ROWS, int THREADS>
+__device__ __forceinline__ void copyRows(unsigned char *to, const Rows<const T> &from, int firstRow) {
+    constexpr int ROWS_AT_ONCE = THREADS / CHUNKS;
+    int chunk = threadIdx.x % CHUNKS, place = threadIdx.x / CHUNKS;
+#pragma unroll
+    for (int r = 0; r < ROWS; r += ROWS_AT_ONCE) {
+        int row = r + place;
+        if (ROWS % ROWS_AT_ONCE != 0 && row >= ROWS) break;
+        bool there = firstRow + row < from.count;
+        const T *source = from.row(there ? firstRow + row : 0) + chunk * VECTOR;
+        unsigned target = sharedAddress(to) + row * STRIDE + chunk * ACCESS;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(there ? ACCESS : 0)
+                     : "memory");
+    }
+}
+
+__device__ __forceinline__ void awaitCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Two neighbouring elements of a result.
+__device__ __forceinline__ void storePair(T *at, float low, float high) {
+    Elements<T, 2>::of({low, high}).store(at);
+}
+
+__device__ __forceinline__ float exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// The four lanes that share a row.
+__device__ __forceinline__ float rowSum(float x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+__device__ __forceinline__ float rowMax(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
