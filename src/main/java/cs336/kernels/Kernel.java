@@ -113,11 +113,11 @@ public final class Kernel {
         try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
             CUstream_st stream = current.stream();
             synchronized (this) {
-                for (int i = 0; i < arguments.length; i++) {
-                    put(i, arguments[i]);
-                }
                 Driver.check(cudart.cuCtxPushCurrent(context), "cuCtxPushCurrent");
                 try {
+                    for (int i = 0; i < arguments.length; i++) {
+                        put(i, arguments[i]); // a tensor map can only be made while the context is there
+                    }
                     allowShared(sharedBytes);
                     int result = cudart.cuLaunchKernel(
                             function,

@@ -17,10 +17,12 @@ import org.bytedeco.pytorch.global.torch;
  * @param exact the results
  * @param terms for each element of a result the sum of the magnitudes that it is a sum of; roundings are in proportion to
  *     it also where the sum itself is small. For L, the largest such sum of a score, and 1
+ * @param subnormal what an element is off by, at most, for each unit that rounding takes from or adds to P, dS and the element
+ *     itself where these are too small for relative roundings: 1, and the magnitudes that P or dS are multiplied by
  */
-record FlashReference(FlashResult exact, FlashResult terms) {
-    /** Subnormal fp16 numbers are this far apart, and P and dS may have been such numbers. */
-    private static final double ABSOLUTE_OF_FP16 = 0x1p-24;
+record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnormal) {
+    /** Subnormal fp16 numbers are twice this far apart. */
+    private static final double SUBNORMAL_ROUNDING_OF_FP16 = 0x1p-25;
 
     /** @param inputs of any type; what they hold counts as exact */
     static FlashReference of(FlashInputs inputs, boolean causal) {
@@ -46,7 +48,14 @@ record FlashReference(FlashResult exact, FlashResult terms) {
                 dSTerms.matmul(abs.k()).mul(scale),
                 transposedTimes(dSTerms, abs.q()).mul(scale),
                 transposedTimes(p, abs.dO()));
-        return new FlashReference(exact, terms);
+        Tensor one = torch.ones_like(l);
+        FlashResult subnormal = new FlashResult(
+                onePlusColumnSums(abs.v()),
+                one,
+                onePlusColumnSums(abs.k().mul(scale)),
+                onePlusColumnSums(abs.q().mul(scale)),
+                onePlusColumnSums(abs.dO()));
+        return new FlashReference(exact, terms, subnormal);
     }
 
     private static Tensor hide(Tensor scores, double value, boolean causal) {
@@ -61,6 +70,10 @@ record FlashReference(FlashResult exact, FlashResult terms) {
 
     private static Tensor transposedTimes(Tensor a, Tensor b) {
         return a.transpose(-2, -1).matmul(b);
+    }
+
+    private static Tensor onePlusColumnSums(Tensor x) {
+        return x.sum(new long[] {-2}, true, new ScalarTypeOptional()).add(new Scalar(1));
     }
 
     private static Tensor rowSums(Tensor x) {
@@ -90,7 +103,7 @@ record FlashReference(FlashResult exact, FlashResult terms) {
      * @param further relative error of probabilities beside it, for scores so large that their own roundings count
      */
     void assertElementsNear(TestedForm form, DType type, FlashResult actual, double further, String what) {
-        double absolute = type == DType.FLOAT16 ? ABSOLUTE_OF_FP16 * exact.o().size(-2) : 1e-30;
+        double rounding = type == DType.FLOAT16 ? SUBNORMAL_ROUNDING_OF_FP16 : 1e-30;
         for (int i = 0; i < FlashResult.NAMES.size(); i++) {
             try (var scope = MemoryScope.open()) {
                 Tensor expected = exact.tensors().get(i);
@@ -101,7 +114,7 @@ record FlashReference(FlashResult exact, FlashResult terms) {
                 Tensor allowed = terms.tensors()
                         .get(i)
                         .mul(new Scalar(4 * unit(form, type, i) + further))
-                        .add(new Scalar(absolute));
+                        .add(subnormal.tensors().get(i).mul(new Scalar(rounding)));
                 double worst = number(error.div(allowed).max());
                 assertTrue(
                         worst <= 1,

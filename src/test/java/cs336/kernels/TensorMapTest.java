@@ -11,6 +11,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -61,7 +62,12 @@ class TensorMapTest {
                     .fill_(new Scalar(Double.NaN));
             Kernel kernel = KernelModule.load(KernelSource.of("copy_out.cu", COPY_OUT), Map.of(), device)
                     .kernel("copy_out");
-            kernel.launch(new Grid(1), new Block(128), 0, 0f, TensorMap.of(x, 1, 1, 16, 64), box, 8, 2, 1);
+            // As in a backward pass, on a thread that has not met the card.
+            CompletableFuture.runAsync(
+                            () -> kernel.launch(
+                                    new Grid(1), new Block(128), 0, 0f, TensorMap.of(x, 1, 1, 16, 64), box, 8, 2, 1),
+                            task -> new Thread(task).start())
+                    .join();
             device.synchronize();
             double[] expected = new double[16 * 64];
             double[] rows = Tensors.toDoubles(x.select(0, 1).select(0, 2).narrow(0, 8, 13)); // rows 8 to 20
