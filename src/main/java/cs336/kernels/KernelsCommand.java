@@ -37,6 +37,11 @@ public final class KernelsCommand implements Callable<Integer> {
     private static final Metric SPILLS = Metric.bytes("spills");
     private static final Metric OCCUPANCY = new Metric("occupancy", "%");
 
+    private static final Architecture HOPPER = Architecture.parse("sm_90a");
+    private static final int HEADS = 16;
+    private static final int TOKENS = 16_384;
+    private static final int H200_MULTIPROCESSORS = 132;
+
     @Spec
     private CommandSpec spec;
 
@@ -52,7 +57,8 @@ public final class KernelsCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "1024,2048,4096,8192",
             paramLabel = "<n>",
-            description = "widths of rows for which RMSNorm is compiled. Default: ${DEFAULT-VALUE}")
+            description =
+                    "widths of rows for which RMSNorm is compiled (attention: d 64 and 128). Default: ${DEFAULT-VALUE}")
     private List<Integer> widths;
 
     @Option(
@@ -78,7 +84,7 @@ public final class KernelsCommand implements Callable<Integer> {
             Architecture target = Architecture.parse(architecture);
             Measurements measurements = Measurements.of(output, architecture, "kernel_resources");
             Provenance provenance = Provenance.of(Device.cpu()).named(architecture);
-            for (Form form : forms()) {
+            for (Form form : forms(target)) {
                 Cubin cubin = KernelCompiler.shared().compile(KernelSource.named(form.file), form.defines, target);
                 KernelResources used = cubin.resources(form.kernel);
                 Occupancy occupancy = used.occupancy(target, form.threads, form.shared);
@@ -104,7 +110,7 @@ public final class KernelsCommand implements Callable<Integer> {
         }
     }
 
-    private List<Form> forms() {
+    private List<Form> forms(Architecture target) {
         List<Form> forms = new ArrayList<>();
         for (DType dtype : List.of(DType.FLOAT32, DType.BFLOAT16)) {
             int vector = 16 / dtype.bytes();
@@ -127,6 +133,66 @@ public final class KernelsCommand implements Callable<Integer> {
                 }
             }
         }
+        forms.addAll(flash(target));
+        return forms;
+    }
+
+    /**
+     * Attention in bf16, with d in the place of a row's width, in the tiles that {@value #HEADS} heads of {@value #TOKENS}
+     * tokens get.
+     */
+    private static List<Form> flash(Architecture target) {
+        DType dtype = DType.BFLOAT16;
+        List<Form> forms = new ArrayList<>();
+        for (int d : List.of(64, 128)) {
+            for (FirstFlash.Pass pass : FirstFlash.Pass.values()) {
+                forms.add(new Form(
+                        "flash_first.cu",
+                        pass.kernel(),
+                        d,
+                        dtype,
+                        pass.defines(dtype, d),
+                        FirstFlash.BLOCK.threads(),
+                        pass.sharedBytes(d)));
+            }
+            for (MmaTile.Pass pass : MmaTile.Pass.values()) {
+                forms.add(form(
+                        MmaTiles.of(pass, dtype, 1, d, (long) HEADS * TOKENS, target, H200_MULTIPROCESSORS), d, dtype));
+            }
+            if (target.equals(HOPPER)) forms.addAll(hopper(d, dtype));
+        }
+        return forms;
+    }
+
+    private static Form form(MmaTile tile, int d, DType dtype) {
+        return new Form(
+                tile.pass().file(), tile.pass().kernel(), d, dtype, tile.defines(), tile.threads(), tile.sharedBytes());
+    }
+
+    private static List<Form> hopper(int d, DType dtype) {
+        var forward = HopperForwardTiles.of(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
+        var backward = HopperBackwardTiles.tile(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
+        var rows = new FlashRows(dtype, backward.width(), backward.queries());
+        List<Form> forms = new ArrayList<>();
+        forms.add(new Form(
+                HopperForwardTile.FILE,
+                HopperForwardTile.KERNEL,
+                d,
+                dtype,
+                forward.defines(dtype),
+                forward.blockThreads(),
+                forward.sharedBytes()));
+        for (FlashRows.Pass pass : FlashRows.Pass.values()) {
+            forms.add(new Form(FlashRows.FILE, pass.kernel(), d, dtype, rows.defines(pass), rows.threads(), 0));
+        }
+        forms.add(new Form(
+                HopperBackwardTile.FILE,
+                HopperBackwardTile.KERNEL,
+                d,
+                dtype,
+                backward.defines(dtype),
+                HopperBackwardTile.THREADS,
+                backward.sharedBytes()));
         return forms;
     }
 }

@@ -11,11 +11,11 @@ import java.util.Map;
  * <pre>
  * expression = term { ("+" | "-") term }
  * term       = factor { ("*" | "/") factor }
- * factor     = number | "(" expression ")" | selection [ "." column ]
+ * factor     = number [ unit ] | "(" expression ")" | selection [ "." column ]
  * selection  = name [ "@" machine ] [ "[" column "=" value { "," value } { "," column "=" … } "]" ]
  * </pre>
  *
- * A name is a problem, or what was defined under it; the column is {@code mean} where none is named ({@code value} in a
+ * A number's unit stands behind a space and is a single word, as in {@code 989e12 FLOP}; a rate is a quotient. A name is a problem, or what was defined under it; the column is {@code mean} where none is named ({@code value} in a
  * file of single steps). In names a hyphen counts as a letter, so a minus stands between spaces.
  */
 final class Expression {
@@ -82,7 +82,11 @@ final class Expression {
             return value;
         }
         if (at < text.length() && (Character.isDigit(text.charAt(at)) || text.charAt(at) == '.')) {
-            return Quantity.of(number());
+            double number = number();
+            space();
+            return at < text.length() && Character.isLetter(text.charAt(at))
+                    ? Quantity.of(number, name())
+                    : Quantity.of(number);
         }
         String name = name();
         Quantity defined = numbers.defined(name);

@@ -13,6 +13,8 @@ import java.util.function.UnaryOperator;
  * @param rows each as long as the headers
  */
 record TextTable(List<String> headers, List<Boolean> rightAligned, List<List<String>> rows) {
+    /** That a page has room for in its ordinary type. */
+    private static final int MOST_COLUMNS = 9;
 
     /** GitHub-flavoured Markdown, padded so that the source reads as a table too. */
     String markdown() {
@@ -58,9 +60,10 @@ record TextTable(List<String> headers, List<Boolean> rightAligned, List<List<Str
         return text.toString();
     }
 
-    /** An HTML table; numbers carry the class {@code number}. */
+    /** An HTML table; numbers carry the class {@code number}, and a table with many columns the class {@code wide}. */
     String html() {
-        var text = new StringBuilder("<table>\n<thead>\n");
+        String open = headers.size() > MOST_COLUMNS ? "<table class=\"wide\">" : "<table>";
+        var text = new StringBuilder(open + "\n<thead>\n");
         appendHtml(text, headers, "th");
         text.append("</thead>\n<tbody>\n");
         rows.forEach(row -> appendHtml(text, row, "td"));

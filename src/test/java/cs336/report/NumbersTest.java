@@ -59,6 +59,17 @@ class NumbersTest {
     }
 
     @Test
+    void numbersMayHaveUnits() {
+        numbers.define("peak", "989e12 FLOP / 1 s");
+        numbers.define("work", "4 * 1024 * 1024 * 64 FLOP");
+        assertEquals("989\u00a0TFLOP/s", numbers.text("peak : %.0f TFLOP/s"));
+        assertEquals("0.5\u00a0ms", numbers.text("peak * 0.5 ms / peak : %.1f ms"));
+        assertEquals("268.4\u00a0TFLOP/s", numbers.text("work / 1 us : %.1f TFLOP/s"));
+        assertEquals("27.1%", numbers.text("work / 0.001 ms / peak : %.1f%%"));
+        assertTrue(failure("work : %.0f ms").contains("cannot be given in ms"));
+    }
+
+    @Test
     void aMissingRowIsToldWithWhatIsThere() {
         assertEquals(
                 "no row matches timing[size=xl, context=64]: context is 128, 256, 512 there",

@@ -36,6 +36,17 @@ class TablesTest {
     }
 
     @Test
+    void aTableOfManyColumnsIsMarkedAsWide() {
+        Table table = Table.create("made up");
+        for (int column = 1; column <= 9; column++) {
+            table.addColumns(IntColumn.create("context " + column, 1));
+        }
+        assertTrue(Tables.html(table).startsWith("<table>"));
+        table.addColumns(IntColumn.create("context 10", 1));
+        assertTrue(Tables.html(table).startsWith("<table class=\"wide\">"));
+    }
+
+    @Test
     void textIsAligned() {
         assertEquals("""
                 name       n     ms
