@@ -5,6 +5,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Operator;
 import cs336.torch.Operator.TensorList;
+import cs336.torch.Range;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
@@ -210,7 +211,8 @@ public final class AdamW implements Optimizer {
 
     @Override
     public void step() {
-        try (var scope = MemoryScope.open();
+        try (var range = Range.of("optimizer");
+                var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             groups.forEach(Group::step);
         }
@@ -218,7 +220,8 @@ public final class AdamW implements Optimizer {
 
     /** The readable reference of {@link #step}: the formulas above, in plain tensor operations. */
     public void stepPlainly() {
-        try (var noGrad = NoGrad.open()) {
+        try (var range = Range.of("optimizer");
+                var noGrad = NoGrad.open()) {
             for (Group group : groups) {
                 group.forgetCohorts();
                 for (State state : group.states) {

@@ -4,6 +4,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Operator;
 import cs336.torch.Operator.TensorList;
+import cs336.torch.Range;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -54,7 +55,8 @@ public final class Sgd implements Optimizer {
 
     @Override
     public void step() {
-        try (var scope = MemoryScope.open();
+        try (var range = Range.of("optimizer");
+                var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             List<Tensor> updated = new ArrayList<>();
             List<Tensor> gradients = new ArrayList<>();

@@ -9,10 +9,11 @@ import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
 /** A table as text for a terminal: numbers to the right, decimal ones to four significant digits. */
-final class AlignedText {
+public final class AlignedText {
     private AlignedText() {}
 
-    static String of(Table table) {
+    /** The table's columns side by side under their names. */
+    public static String of(Table table) {
         List<List<String>> columns =
                 table.columns().stream().map(AlignedText::cells).toList();
         return IntStream.rangeClosed(0, table.rowCount())

@@ -9,6 +9,7 @@ import cs336.torch.Device;
 import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.Range;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -125,12 +126,11 @@ public final class Benchmark {
     /** As {@link #run(Pass)}, handing on each metric when it is complete. */
     void run(Pass pass, Consumer<Samples> record) {
         Device device = model.device();
-        Torch.allowTf32(precision.tf32());
         Stopwatch stopwatch = Stopwatch.on(device).steps(steps);
         try (var scope = MemoryScope.open();
-                var step = new Step(pass)) {
+                var step = step(pass)) {
             Memory.resetPeak(device);
-            Timing total = stopwatch.warmup(warmup).time(TOTAL, () -> step.run(phase -> {}));
+            Timing total = stopwatch.warmup(warmup).time(TOTAL, step::run);
             long peak = Memory.peak(device);
             total.samples().forEach(record);
             if (pass == Pass.FORWARD) {
@@ -139,32 +139,47 @@ public final class Benchmark {
                 stopwatch
                         .warmup(0)
                         .synchronised(false)
-                        .time(UNSYNCHRONISED, () -> step.run(phase -> {}))
+                        .time(UNSYNCHRONISED, step::run)
                         .samples()
                         .forEach(record);
             } else {
-                Map<String, Timing> phases = stopwatch.warmup(0).laps(step::run);
+                Map<String, Timing> phases = stopwatch.warmup(0).laps(step::runInLaps);
                 phases.values().forEach(t -> t.samples().forEach(record));
             }
             record.accept(Samples.once(PEAK_MEMORY, peak));
         }
     }
 
-    /** One pass over the batch, over and over. */
-    private final class Step implements AutoCloseable {
+    /** The step that {@link #run} times, to be run by the caller, as under a profiler. */
+    public Step step(Pass pass) {
+        Torch.allowTf32(precision.tf32());
+        return new Step(pass);
+    }
+
+    /**
+     * One pass over the batch, over and over. Its phases are {@link Range}s: {@code forward}, which ends with the loss, {@code
+     * backward}, {@code optimizer}.
+     */
+    public final class Step implements AutoCloseable {
         private final Pass pass;
         private final Batches.Batch data;
         private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE));
 
-        Step(Pass pass) {
+        private Step(Pass pass) {
             this.pass = pass;
             data = Batches.random(model.config().vocabSize(), batch, context, model.device(), SEED)
                     .next();
         }
 
-        void run(Stopwatch.Laps lap) {
+        /** Runs the pass once, without waiting for the device. */
+        public void run() {
+            runInLaps(phase -> {});
+        }
+
+        private void runInLaps(Stopwatch.Laps lap) {
             if (pass == Pass.FORWARD) {
-                try (var scope = MemoryScope.open();
+                try (var range = Range.of("forward");
+                        var scope = MemoryScope.open();
                         var noGrad = NoGrad.open();
                         var autocast = precision.autocast(model.device())) {
                     model.forward(data.inputs());
@@ -175,11 +190,14 @@ public final class Benchmark {
             // The scope ends with the backward pass, so that freeing counts as part of it, as it does in PyTorch.
             try (var scope = MemoryScope.open()) {
                 Tensor loss;
-                try (var autocast = precision.autocast(model.device())) {
+                try (var range = Range.of("forward");
+                        var autocast = precision.autocast(model.device())) {
                     loss = Losses.crossEntropy(model.forward(data.inputs()), data.targets());
                 }
                 lap.end("forward");
-                loss.backward();
+                try (var range = Range.of("backward")) {
+                    loss.backward();
+                }
             }
             if (pass == Pass.STEP) {
                 lap.end("backward");

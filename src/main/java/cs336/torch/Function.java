@@ -118,12 +118,23 @@ public abstract class Function {
                     throw new IllegalStateException("forward of " + name() + " changed input " + i + " in place");
                 }
             }
+            if (recorded && Range.isHeard()) {
+                nameMaker(inputs[0]);
+            }
             Tensor[] results = recorded ? FunctionNode.record(this, ctx, inputs, outputs) : newHandles(outputs);
             for (Tensor result : results) {
                 scope.escape(result);
             }
             return results;
         }
+    }
+
+    /**
+     * Profilers know where a node of the graph was made by the last operator called before with gradients on. There is none here,
+     * since forward runs with them off; so, where somebody listens, one is called that does nothing.
+     */
+    private static void nameMaker(Tensor input) {
+        input.detach().close();
     }
 
     /** Its class, for messages. */

@@ -51,6 +51,11 @@ public final class Range implements AutoCloseable {
         return range;
     }
 
+    /** Whether anybody listens. */
+    public static boolean isHeard() {
+        return heard;
+    }
+
     /** Adds a listener, which hears of ranges that begin from now on. */
     public static synchronized void listen(Listener listener) {
         LISTENERS.add(listener);

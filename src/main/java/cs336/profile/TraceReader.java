@@ -1,0 +1,352 @@
+package cs336.profile;
+
+import com.google.gson.stream.JsonReader;
+import com.google.gson.stream.JsonToken;
+import com.google.gson.stream.MalformedJsonException;
+import java.io.BufferedInputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.Reader;
+import java.math.BigDecimal;
+import java.math.RoundingMode;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.zip.GZIPInputStream;
+import java.util.zip.ZipException;
+
+/**
+ * Reads Chrome's trace format as Kineto writes it, event by event. Format: "Trace Event Format", Google; names of
+ * categories and arguments: {@code output_json.cpp} of Kineto, the older ones as in PyTorch 1.8.
+ */
+final class TraceReader {
+    private static final int NANOS_DIGITS = 3; // after the point of a time in microseconds
+    private static final int DEVICE_TYPE_CPU = 0;
+
+    private final JsonReader json;
+    private final Trace.Builder trace = new Trace.Builder();
+    private final Map<String, String> names = new HashMap<>(); // each text once
+    private final Map<HostThread, HostThread> threads = new HashMap<>();
+    private final Map<Integer, Links.Place> arrowStarts = new HashMap<>();
+    private final Map<Integer, Links.Place> arrowEnds = new HashMap<>();
+    private int index;
+
+    private TraceReader(Reader reader) {
+        json = new JsonReader(reader);
+    }
+
+    static Trace read(Path file) throws IOException {
+        try (InputStream bytes = open(file);
+                Reader text = new InputStreamReader(bytes, StandardCharsets.UTF_8)) {
+            return new TraceReader(text).read();
+        } catch (MalformedJsonException | NumberFormatException | IllegalStateException e) {
+            throw new IllegalArgumentException(file + " is no trace: it is not JSON" + place(e), e);
+        } catch (EOFException e) {
+            throw new IllegalArgumentException(file + " is no trace: it ends in the middle", e);
+        } catch (ZipException e) {
+            throw new IllegalArgumentException(
+                    file + " is no trace: it is not compressed as .gz: " + e.getMessage(), e);
+        } catch (FlawException e) {
+            throw new IllegalArgumentException(file + " is no trace: " + e.getMessage(), e);
+        }
+    }
+
+    /** Where gson stopped; the rest of its message is for programmers. */
+    private static String place(Exception e) {
+        Matcher place = Pattern.compile(" at line \\d+ column \\d+").matcher(String.valueOf(e.getMessage()));
+        return place.find() ? place.group() : "";
+    }
+
+    private static InputStream open(Path file) throws IOException {
+        InputStream bytes = new BufferedInputStream(Files.newInputStream(file));
+        if (!file.toString().endsWith(".gz")) return bytes;
+        try {
+            return new GZIPInputStream(bytes, 1 << 16);
+        } catch (IOException e) {
+            bytes.close();
+            throw e;
+        }
+    }
+
+    private static final class FlawException extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        FlawException(String message) {
+            super(message);
+        }
+    }
+
+    private Trace read() throws IOException {
+        boolean found = false;
+        if (json.peek() == JsonToken.BEGIN_ARRAY) {
+            readEvents();
+            found = true;
+        } else if (json.peek() == JsonToken.BEGIN_OBJECT) {
+            json.beginObject();
+            while (json.hasNext()) {
+                switch (json.nextName()) {
+                    case "traceEvents" -> {
+                        if (json.peek() != JsonToken.BEGIN_ARRAY) throw new FlawException("traceEvents is no array");
+                        readEvents();
+                        found = true;
+                    }
+                    case "baseTimeNanoseconds" -> trace.baseTime = json.nextLong();
+                    default -> json.skipValue();
+                }
+            }
+            json.endObject();
+        }
+        if (!found) throw new FlawException("it has no traceEvents");
+        json.peek(); // there is nothing more, or it complains
+        arrowStarts.forEach((id, from) -> {
+            Links.Place to = arrowEnds.get(id);
+            if (to != null) trace.arrows.add(new Links.Arrow(from, to));
+        });
+        return trace.build();
+    }
+
+    private void readEvents() throws IOException {
+        json.beginArray();
+        for (index = 0; json.hasNext(); index++) {
+            if (json.peek() != JsonToken.BEGIN_OBJECT) throw flaw("is no object");
+            new Event().read();
+        }
+        json.endArray();
+    }
+
+    private FlawException flaw(String what) {
+        return new FlawException("event " + index + " " + what);
+    }
+
+    /** One event as it stands in the file; null and NONE where it says nothing. */
+    private final class Event {
+        private String phase = "";
+        private String category = "";
+        private String name;
+        private String process = "";
+        private String thread = "";
+        private String time;
+        private String length;
+        private String id;
+        private String threadName;
+        private long correlation = HostEvent.NONE;
+        private long external = HostEvent.NONE;
+        private long sequence = HostEvent.NONE;
+        private long forwardThread = HostEvent.NONE;
+        private String shapes = "";
+        private long device = HostEvent.NONE;
+        private long stream = HostEvent.NONE;
+        private long bytes = HostEvent.NONE;
+        private long address;
+        private long total;
+        private long deviceType;
+
+        void read() throws IOException {
+            json.beginObject();
+            while (json.hasNext()) {
+                switch (json.nextName()) {
+                    case "ph" -> phase = text();
+                    case "cat" -> category = text();
+                    case "name" -> name = text();
+                    case "pid" -> process = text();
+                    case "tid" -> thread = text();
+                    case "ts" -> time = scalar();
+                    case "dur" -> length = scalar();
+                    case "id" -> id = scalar();
+                    case "args" -> readArguments();
+                    default -> json.skipValue();
+                }
+            }
+            json.endObject();
+            keep();
+        }
+
+        private void readArguments() throws IOException {
+            if (json.peek() != JsonToken.BEGIN_OBJECT) {
+                json.skipValue();
+                return;
+            }
+            json.beginObject();
+            while (json.hasNext()) {
+                switch (json.nextName()) {
+                    case "correlation" -> correlation = integer("correlation");
+                    case "External id", "external id" -> external = integer("External id");
+                    case "Sequence number" -> sequence = integer("Sequence number");
+                    case "Fwd thread id" -> forwardThread = integer("Fwd thread id");
+                    case "Input Dims", "Input dims" -> shapes = compactArray();
+                    case "device", "Device Id" -> device = integer("device");
+                    case "stream" -> stream = integer("stream");
+                    case "bytes", "Bytes" -> bytes = integer("bytes");
+                    case "Addr" -> address = integer("Addr");
+                    case "Total Allocated" -> total = integer("Total Allocated");
+                    case "Device Type" -> deviceType = integer("Device Type");
+                    case "name" -> threadName = text();
+                    default -> json.skipValue();
+                }
+            }
+            json.endObject();
+        }
+
+        private void keep() {
+            switch (phase) {
+                case "X" -> keepComplete();
+                case "i", "I" -> {
+                    if ("[memory]".equals(name)) {
+                        int on = deviceType == DEVICE_TYPE_CPU ? MemoryEvent.CPU : (int) device;
+                        trace.memory.add(new MemoryEvent(hostThread(), nanos("ts", time), on, address, bytes, total));
+                    }
+                }
+                case "s" -> arrow(arrowStarts);
+                case "f" -> arrow(arrowEnds);
+                case "M" -> {
+                    if ("thread_name".equals(name) && threadName != null) {
+                        trace.threadNames.putIfAbsent(hostThread(), threadName);
+                    }
+                }
+                default -> {} // counters, and what else a viewer shows
+            }
+        }
+
+        private void arrow(Map<Integer, Links.Place> ends) {
+            if (!category.equals("fwdbwd") && !category.equals("forward_backward")) return;
+            if (id == null) throw flaw("of category " + category + " has no id");
+            ends.put(parseInt(id), new Links.Place(hostThread(), nanos("ts", time)));
+        }
+
+        private void keepComplete() {
+            switch (category) {
+                case "cpu_op", "Operator" -> keepHost(HostEvent.Kind.OP);
+                case "user_annotation" -> keepHost(HostEvent.Kind.RANGE);
+                case "python_function" -> keepHost(HostEvent.Kind.PYTHON);
+                case "cuda_runtime", "cuda_driver", "Runtime" -> keepHost(HostEvent.Kind.CALL);
+                case "kernel", "Kernel" -> keepDevice(DeviceEvent.Kind.KERNEL);
+                case "gpu_memcpy", "Memcpy" -> keepDevice(DeviceEvent.Kind.MEMCPY);
+                case "gpu_memset", "Memset" -> keepDevice(DeviceEvent.Kind.MEMSET);
+                case "gpu_user_annotation" -> keepDevice(DeviceEvent.Kind.RANGE);
+                default -> {} // the profiler's own work, and sorts of other tools
+            }
+        }
+
+        private void keepHost(HostEvent.Kind kind) {
+            requireName();
+            trace.host.add(new HostEvent(
+                    kind,
+                    name,
+                    hostThread(),
+                    nanos("ts", time),
+                    duration(),
+                    new HostEvent.Marks(correlation, external, sequence, forwardThread, shapes)));
+        }
+
+        private void keepDevice(DeviceEvent.Kind kind) {
+            requireName();
+            int card = device == HostEvent.NONE ? parseInt(process) : Math.toIntExact(device);
+            long queue = stream == HostEvent.NONE ? parseInt(thread.replace("stream ", "")) : stream;
+            trace.device(
+                    kind,
+                    name,
+                    new DeviceEvent.Stream(card, queue),
+                    nanos("ts", time),
+                    duration(),
+                    new DeviceEvent.Marks(correlation, external, bytes));
+        }
+
+        private void requireName() {
+            if (name == null) throw flaw("of category " + category + " has no name");
+        }
+
+        private long duration() {
+            long duration = nanos("dur", length);
+            if (duration < 0) throw flaw("(" + name + ") has the negative dur " + length);
+            return duration;
+        }
+
+        /**
+         * Microseconds as a decimal number, to nanoseconds. Digits below them come from arithmetic in floating point.
+         */
+        private long nanos(String member, String micros) {
+            if (micros == null) throw flaw("(" + name + ") has no " + member);
+            try {
+                return new BigDecimal(micros)
+                        .movePointRight(NANOS_DIGITS)
+                        .setScale(0, RoundingMode.HALF_EVEN)
+                        .longValueExact();
+            } catch (ArithmeticException | NumberFormatException e) {
+                throw flaw("(" + name + ") has the " + member + " '" + micros + "', which is no time");
+            }
+        }
+
+        private HostThread hostThread() {
+            HostThread key = new HostThread(process, thread);
+            return threads.computeIfAbsent(key, k -> k);
+        }
+
+        private int parseInt(String number) {
+            try {
+                return Integer.decode(number);
+            } catch (NumberFormatException e) {
+                throw flaw("(" + name + ") has '" + number + "' where a number should be");
+            }
+        }
+    }
+
+    /** A text or a number as it stands there; other values count as none. */
+    private String scalar() throws IOException {
+        JsonToken token = json.peek();
+        if (token == JsonToken.STRING || token == JsonToken.NUMBER) return json.nextString();
+        json.skipValue();
+        return "";
+    }
+
+    /** One that comes again and again. */
+    private String text() throws IOException {
+        return names.computeIfAbsent(scalar(), t -> t);
+    }
+
+    private long integer(String member) throws IOException {
+        JsonToken token = json.peek();
+        if (token == JsonToken.NUMBER || token == JsonToken.STRING) {
+            String number = json.nextString();
+            try {
+                return Long.parseLong(number);
+            } catch (NumberFormatException e) {
+                try {
+                    // An address above 2^63, or a number that Python wrote as floating.
+                    return new BigDecimal(number).toBigIntegerExact().longValue();
+                } catch (ArithmeticException | NumberFormatException other) {
+                    throw flaw("has the " + member + " '" + number + "', which is no whole number");
+                }
+            }
+        }
+        json.skipValue();
+        return HostEvent.NONE;
+    }
+
+    /** An array of arrays of numbers as it stands there, without spaces. */
+    private String compactArray() throws IOException {
+        StringBuilder text = new StringBuilder();
+        append(text);
+        return names.computeIfAbsent(text.toString(), t -> t);
+    }
+
+    private void append(StringBuilder text) throws IOException {
+        if (json.peek() != JsonToken.BEGIN_ARRAY) {
+            text.append(scalar());
+            return;
+        }
+        json.beginArray();
+        text.append('[');
+        for (boolean first = true; json.hasNext(); first = false) {
+            if (!first) text.append(',');
+            append(text);
+        }
+        json.endArray();
+        text.append(']');
+    }
+}

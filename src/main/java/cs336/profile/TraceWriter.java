@@ -1,0 +1,174 @@
+package cs336.profile;
+
+import com.google.gson.stream.JsonWriter;
+import java.io.BufferedOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.OutputStreamWriter;
+import java.io.Writer;
+import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.zip.GZIPOutputStream;
+
+/** Writes a trace in Chrome's format with Kineto's names, so that whatever opens Kineto's traces opens ours. */
+final class TraceWriter {
+    private static final int NANOS_DIGITS = 3;
+
+    private final JsonWriter json;
+    private int arrows;
+
+    private TraceWriter(Writer writer) {
+        json = new JsonWriter(writer);
+    }
+
+    static void write(Trace trace, Path file) throws IOException {
+        try (OutputStream bytes = new BufferedOutputStream(Files.newOutputStream(file));
+                OutputStream packed = file.toString().endsWith(".gz") ? new GZIPOutputStream(bytes) : bytes;
+                Writer text = new OutputStreamWriter(packed, StandardCharsets.UTF_8)) {
+            TraceWriter writer = new TraceWriter(text);
+            writer.write(trace);
+            writer.json.flush();
+        }
+    }
+
+    private void write(Trace trace) throws IOException {
+        json.beginObject();
+        json.name("schemaVersion").value(1);
+        json.name("displayTimeUnit").value("ms");
+        json.name("baseTimeNanoseconds").value(trace.baseTime());
+        json.name("traceEvents").beginArray();
+        for (var named : new TreeMap<>(trace.threadNames()).entrySet()) {
+            begin("M", null, "thread_name", named.getKey());
+            json.name("args").beginObject().name("name").value(named.getValue()).endObject();
+            json.endObject();
+        }
+        for (int card : trace.device().stream()
+                .mapToInt(event -> event.stream().device())
+                .distinct()
+                .toArray()) {
+            begin("M", null, "process_name", row(new DeviceEvent.Stream(card, 0)));
+            json.name("args").beginObject().name("name").value("GPU " + card).endObject();
+            json.endObject();
+        }
+        for (HostEvent event : trace.host()) write(event);
+        for (DeviceEvent event : trace.device()) write(event);
+        for (MemoryEvent event : trace.memory()) write(event);
+        json.endArray();
+        json.endObject();
+    }
+
+    private void write(HostEvent event) throws IOException {
+        begin("X", category(event), event.name(), event.thread());
+        time("ts", event.start());
+        time("dur", event.duration());
+        HostEvent.Marks marks = event.marks();
+        arguments(Map.of(
+                "External id", marks.external(),
+                "Sequence number", marks.sequence(),
+                "Fwd thread id", marks.forwardThread(),
+                "correlation", marks.correlation()));
+        if (!marks.shapes().isEmpty()) json.name("Input Dims").jsonValue(marks.shapes());
+        json.endObject();
+        json.endObject();
+        if (event.forward() != null) {
+            arrows++;
+            arrow("s", "fwdbwd", event.forward().thread(), event.forward().start());
+            arrow("f", "fwdbwd", event.thread(), event.start());
+        }
+    }
+
+    private static String category(HostEvent event) {
+        return switch (event.kind()) {
+            case RANGE -> "user_annotation";
+            case PYTHON -> "python_function";
+            case OP -> "cpu_op";
+            case CALL -> event.name().startsWith("cuda") ? "cuda_runtime" : "cuda_driver";
+        };
+    }
+
+    private void write(DeviceEvent event) throws IOException {
+        HostThread row = row(event.stream());
+        String category = switch (event.kind()) {
+            case KERNEL -> "kernel";
+            case MEMCPY -> "gpu_memcpy";
+            case MEMSET -> "gpu_memset";
+            case RANGE -> "gpu_user_annotation";
+        };
+        begin("X", category, event.name(), row);
+        time("ts", event.start());
+        time("dur", event.duration());
+        DeviceEvent.Marks marks = event.marks();
+        arguments(Map.of(
+                "External id", marks.external(),
+                "device", (long) event.stream().device(),
+                "stream", event.stream().stream(),
+                "correlation", marks.correlation(),
+                "bytes", marks.bytes()));
+        json.endObject();
+        json.endObject();
+        if (event.launch() != null) {
+            arrows++;
+            arrow("s", "ac2g", event.launch().thread(), event.launch().start());
+            arrow("f", "ac2g", row, event.start());
+        }
+    }
+
+    private void write(MemoryEvent event) throws IOException {
+        begin("i", "cpu_instant_event", "[memory]", event.thread());
+        json.name("s").value("t");
+        time("ts", event.time());
+        json.name("args").beginObject();
+        json.name("Total Allocated").value(event.total());
+        json.name("Bytes").value(event.bytes());
+        json.name("Addr").value(event.address());
+        json.name("Device Id").value(event.isOnCard() ? event.device() : -1);
+        json.name("Device Type").value(event.isOnCard() ? 1 : 0);
+        json.endObject();
+        json.endObject();
+    }
+
+    /** In Kineto's traces a card is a process and a stream is a thread of it. */
+    private static HostThread row(DeviceEvent.Stream stream) {
+        return new HostThread(Integer.toString(stream.device()), Long.toString(stream.stream()));
+    }
+
+    private void begin(String phase, String category, String name, HostThread row) throws IOException {
+        json.beginObject();
+        json.name("ph").value(phase);
+        if (category != null) json.name("cat").value(category);
+        json.name("name").value(name);
+        number("pid", row.process());
+        number("tid", row.thread());
+    }
+
+    private void arrow(String phase, String category, HostThread row, long time) throws IOException {
+        begin(phase, category, category, row);
+        json.name("id").value(arrows);
+        time("ts", time);
+        if (phase.equals("f")) json.name("bp").value("e"); // ends at the event around, not at the next one
+        json.endObject();
+    }
+
+    /** Opens the arguments and writes those that are there. */
+    private void arguments(Map<String, Long> numbers) throws IOException {
+        json.name("args").beginObject();
+        for (var number : new TreeMap<>(numbers).entrySet()) {
+            if (number.getValue() != HostEvent.NONE) json.name(number.getKey()).value(number.getValue());
+        }
+    }
+
+    /** A number where it is one; viewers take texts for other rows. */
+    private void number(String name, String value) throws IOException {
+        boolean isNumber = value.matches("0|-?[1-9]\\d{0,17}");
+        if (isNumber) json.name(name).value(Long.parseLong(value));
+        else json.name(name).value(value);
+    }
+
+    private void time(String name, long nanos) throws IOException {
+        json.name(name).jsonValue(BigDecimal.valueOf(nanos, NANOS_DIGITS).toPlainString());
+    }
+}

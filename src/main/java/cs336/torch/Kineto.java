@@ -1,0 +1,130 @@
+package cs336.torch;
+
+import com.sun.jna.Function;
+import com.sun.jna.Memory;
+import com.sun.jna.NativeLibrary;
+import com.sun.jna.Pointer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import org.bytedeco.javacpp.Loader;
+import org.bytedeco.pytorch.ActivityTypeSet;
+import org.bytedeco.pytorch.ExperimentalConfig;
+import org.bytedeco.pytorch.ProfilerConfig;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ActivityType;
+import org.bytedeco.pytorch.global.torch.ProfilerState;
+
+/**
+ * PyTorch's own profiler: operators from its dispatcher, kernels and CUDA calls from CUPTI. One at a time in a process.
+ * The presets map its settings but not the functions that start and stop it, so these are called by their C++ names.
+ *
+ * <p>An exception in C++ would end the process here, so callers make sure of the order: start, stop, start, stop.
+ */
+public final class Kineto {
+    private static final Function ENABLE;
+    private static final Function DISABLE;
+    private static final Function SAVE;
+    private static final Function DESTROY;
+    private static final Function FREE;
+
+    static {
+        Torch.load();
+        Path besideTorch = Path.of(Loader.load(torch.class)).resolveSibling("libtorch_cpu.so");
+        NativeLibrary library = NativeLibrary.getInstance(besideTorch.toString());
+        // torch::autograd::profiler::…, torch/csrc/autograd/profiler_kineto.h
+        String namespace = "_ZN5torch8autograd8profiler";
+        ENABLE = library.getFunction(namespace + "14enableProfilerERKNS_8profiler4impl14ProfilerConfigE"
+                + "RKSt3setINS3_12ActivityTypeESt4lessIS8_ESaIS8_EE"
+                + "RKSt13unordered_setIN2at11RecordScopeESt4hashISH_ESt8equal_toISH_ESaISH_EE");
+        DISABLE = library.getFunction(namespace + "15disableProfilerEv");
+        SAVE = library.getFunction(
+                namespace + "14ProfilerResult4saveERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE");
+        DESTROY = library.getFunction(namespace + "14ProfilerResultD1Ev");
+        FREE = library.getFunction("_ZdlPv"); // operator delete
+    }
+
+    private Kineto() {}
+
+    /**
+     * What to record.
+     *
+     * @param cuda kernels, copies and CUDA calls too
+     * @param shapes the shapes of operators' inputs
+     * @param memory each allocation; PyTorch reports them to the starting thread's profiler alone, so then other Java
+     *     threads are not recorded
+     */
+    public record Settings(boolean cuda, boolean shapes, boolean memory) {}
+
+    /** Whether PyTorch's profiler runs on this thread, whoever started it. */
+    public static boolean isRunning() {
+        return torch.profilerEnabled();
+    }
+
+    /** Starts recording. */
+    public static void start(Settings settings) {
+        try (var scope = MemoryScope.open()) {
+            ActivityTypeSet activities = new ActivityTypeSet();
+            activities.insert(ActivityType.CPU);
+            if (settings.cuda) {
+                activities.insert(ActivityType.CUDA);
+            }
+            ExperimentalConfig more = new ExperimentalConfig();
+            more.profile_all_threads(!settings.memory);
+            boolean stacks = false;
+            boolean flops = false;
+            boolean modules = false;
+            ProfilerConfig config = new ProfilerConfig(
+                    ProfilerState.KINETO.value, settings.shapes, settings.memory, stacks, flops, modules, more, "");
+            torch.prepareProfiler(config, activities);
+            ENABLE.invokeVoid(new Object[] {pointer(config), pointer(activities), allScopes()});
+        }
+    }
+
+    /** Stops recording, on the thread that started it, and writes what was recorded as Chrome JSON. */
+    public static void stop(Path file) {
+        Memory result = new Memory(Long.BYTES); // std::unique_ptr<ProfilerResult>, returned through a hidden argument
+        DISABLE.invokeVoid(new Object[] {result});
+        Pointer recorded = result.getPointer(0);
+        try (Memory path = bytes(file.toString());
+                Memory string = string(path)) {
+            SAVE.invokeVoid(new Object[] {recorded, string});
+        } finally {
+            DESTROY.invokeVoid(new Object[] {recorded});
+            FREE.invokeVoid(new Object[] {recorded});
+            result.close();
+        }
+    }
+
+    private static Pointer pointer(org.bytedeco.javacpp.Pointer object) {
+        return new Pointer(object.address());
+    }
+
+    /** An empty {@code std::unordered_set<at::RecordScope>} of libstdc++, which stands for all scopes. */
+    private static Memory allScopes() {
+        Memory set = new Memory(56);
+        set.clear();
+        long singleBucket = 48;
+        set.setPointer(0, set.share(singleBucket));
+        set.setLong(8, 1); // buckets
+        set.setFloat(32, 1); // maximum load
+        return set;
+    }
+
+    private static Memory bytes(String text) {
+        byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
+        Memory bytes = new Memory(utf8.length + 1L);
+        bytes.write(0, utf8, 0, utf8.length);
+        bytes.setByte(utf8.length, (byte) 0);
+        return bytes;
+    }
+
+    /** A {@code std::string} of libstdc++ around these bytes: pointer, length, capacity. */
+    private static Memory string(Memory bytes) {
+        Memory string = new Memory(32);
+        string.clear();
+        string.setPointer(0, bytes);
+        string.setLong(8, bytes.size() - 1);
+        string.setLong(16, bytes.size() - 1);
+        return string;
+    }
+}

@@ -1,0 +1,192 @@
+package cs336.profile;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Benchmark;
+import cs336.bench.Pass;
+import cs336.bench.Stopwatch;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+@Tag("gpu")
+class ProfilerGpuTest {
+    private static final int STEPS = 3;
+
+    private Device device;
+
+    @BeforeEach
+    void open() {
+        device = Device.cuda(0);
+        Torch.seed(0);
+        Torch.allowTf32(false);
+    }
+
+    @AfterEach
+    void forbidTf32() {
+        Torch.allowTf32(false);
+    }
+
+    private Profile trainingSteps(String normalization) {
+        var config = new TransformerConfig(Form.SPRING_2025, 1000, 128, 256, 2, 4, 1024, normalization, "plain");
+        try (var model = new TransformerLM(config, device);
+                var step = Benchmark.of(model).step(Pass.STEP)) {
+            for (int i = 0; i < STEPS; i++) step.run();
+            try (var profiler = Profiler.start()) {
+                for (int i = 0; i < STEPS; i++) {
+                    step.run();
+                    profiler.step();
+                }
+                return profiler.stop();
+            }
+        }
+    }
+
+    @Test
+    void kernelTimeInsideARangeIsTheSumOverItsLaunchesByCorrelation() {
+        Trace trace = trainingSteps("rmsnorm").trace();
+        KernelTable kernels = KernelTable.of(trace);
+        assertEquals(trace.deviceTime(), kernels.total());
+        Map<Long, Long> durations = new HashMap<>();
+        for (DeviceEvent event : trace.work()) {
+            durations.merge(event.marks().correlation(), event.duration(), Long::sum);
+        }
+        for (String name : List.of("forward", "attention.softmax", "layers.1", "lm_head", "loss", "optimizer")) {
+            long sum = 0;
+            for (HostEvent range : trace.ranges()) {
+                if (!range.name().equals(name)) continue;
+                for (HostEvent call : trace.host()) {
+                    boolean inside = call.kind() == HostEvent.Kind.CALL
+                            && call.thread().equals(range.thread())
+                            && call.start() >= range.start()
+                            && call.end() <= range.end();
+                    if (inside) sum += durations.getOrDefault(call.marks().correlation(), 0L);
+                }
+            }
+            assertTrue(sum > 0, name);
+            assertEquals(sum, kernels.inside(name).total(), name);
+        }
+    }
+
+    @Test
+    void theOperatorThatAKernelNamesIsTheOneItsLaunchIsIn() {
+        int named = 0;
+        for (DeviceEvent event : trainingSteps("rmsnorm").trace().work()) {
+            if (event.marks().external() == HostEvent.NONE) continue;
+            assertEquals(event.marks().external(), event.operator().marks().external(), event::toString);
+            named++;
+        }
+        assertTrue(named > 100, named + " kernels name their operator");
+    }
+
+    @Test
+    void everyKernelOfATrainingStepIsInOneOfItsPhases() {
+        Profile profile = trainingSteps("rmsnorm");
+        assertEquals(STEPS, profile.steps());
+        KernelTable kernels = profile.kernels();
+        long phases = kernels.inside("forward").total()
+                + kernels.inside("backward").total()
+                + kernels.inside("optimizer").total();
+        assertEquals(kernels.total(), phases, "backward kernels, from a thread of the engine, included");
+        for (int i = 0; i < STEPS; i++) {
+            assertEquals(
+                    kernels.launches().size() / STEPS,
+                    kernels.step(i).launches().size(),
+                    "launches of step " + i);
+        }
+        assertTrue(
+                kernels.gradientOf("attention.softmax").of(KernelKind.SOFTMAX).total() > 0);
+        assertTrue(
+                kernels.byForwardRange().values().stream()
+                                .mapToLong(KernelTable::total)
+                                .sum()
+                        > 0.9 * kernels.inside("backward").total(),
+                "most of the backward pass is some layer's gradient");
+    }
+
+    @Test
+    void ourKernelsAreCalledOursAndKnowTheirLayerInTheBackwardPassToo() {
+        KernelTable ours = trainingSteps("rmsnorm-fused").kernels().of(KernelKind.OURS);
+        int norms = 2 * 2 + 1;
+        Map<String, Long> launches =
+                ours.rows().stream().collect(Collectors.toMap(KernelTable.Row::name, KernelTable.Row::launches));
+        assertEquals(
+                Map.of(
+                        "rmsnorm_forward", (long) STEPS * norms,
+                        "rmsnorm_backward", (long) STEPS * norms,
+                        "column_sum", (long) STEPS * norms),
+                launches);
+        assertEquals(
+                STEPS * 2 * norms,
+                ours.gradientOf("TransformerLM").launches().size(),
+                "backward and the sum of its columns");
+        assertEquals(STEPS * 2, ours.gradientOf("ln_final").launches().size());
+    }
+
+    /** A card that is kept busy works as long as its clock says; gaps between kernels are what may be missing. */
+    @Test
+    void deviceTimeAgreesWithTheStopwatchWithinFivePercent() {
+        try (var scope = MemoryScope.open()) {
+            Tensor a = torch.randn(new long[] {4096, 4096}, device.options(DType.FLOAT32));
+            Runnable step = () -> {
+                try (var inner = MemoryScope.open()) {
+                    torch.softmax(a.matmul(a).add(a), -1);
+                }
+            };
+            int runs = 10;
+            double stopwatch = Stopwatch.on(device)
+                    .warmup(5)
+                    .steps(runs)
+                    .time("step", step)
+                    .events()
+                    .summary()
+                    .median();
+            try (var profiler = Profiler.start()) {
+                for (int i = 0; i < runs; i++) step.run();
+                double busy = profiler.stop().kernels().busy() / 1e6 / runs;
+                assertEquals(stopwatch, busy, 0.05 * stopwatch, "milliseconds a step");
+            }
+        }
+    }
+
+    /** What a matrix product of this type runs, in words. */
+    private String product(DType type) {
+        try (var scope = MemoryScope.open()) {
+            Tensor a = torch.randn(new long[] {2048, 2048}, device.options(type));
+            a.matmul(a);
+            try (var profiler = Profiler.start()) {
+                a.matmul(a);
+                KernelTable products = profiler.stop().kernels().of(KernelKind.MATMUL);
+                return products.rows().get(0).name();
+            }
+        }
+    }
+
+    @Test
+    void namesOfProductsTellInWhichTypeTheyComputed() {
+        String fp32 = product(DType.FLOAT32);
+        String bf16 = product(DType.BFLOAT16);
+        String fp16 = product(DType.FLOAT16);
+        Torch.allowTf32(true);
+        String tf32 = product(DType.FLOAT32);
+        assertTrue(fp32.matches(".*(sgemm|f32f32_f32f32|_sss_).*") && !fp32.contains("tensorop"), fp32);
+        assertTrue(tf32.contains("tf32"), tf32);
+        assertTrue(bf16.matches(".*(bf16|_tst_).*"), bf16);
+        assertTrue(fp16.matches(".*(_hsh_|_f16|_h16816|_h884).*"), fp16);
+    }
+}

@@ -1,0 +1,398 @@
+package cs336.profile;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.sun.jna.NativeLibrary;
+import cs336.basics.Form;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Benchmark;
+import cs336.bench.Pass;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Function;
+import cs336.torch.MemoryScope;
+import cs336.torch.Range;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class ProfilerTest {
+    private static final TransformerConfig TINY =
+            new TransformerConfig(Form.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+
+    @TempDir
+    private Path folder;
+
+    /** Work that takes next to no time. */
+    private static void multiply() {
+        try (var scope = MemoryScope.open()) {
+            Tensor x = torch.ones(new long[] {4, 4}, Device.cpu().options(DType.FLOAT32));
+            x.matmul(x);
+        }
+    }
+
+    private static Profile profileOf(Profiler.Options options, Runnable work) {
+        try (var profiler = Profiler.start(options)) {
+            work.run();
+            return profiler.stop();
+        }
+    }
+
+    private static Profile profileOf(Runnable work) {
+        return profileOf(Profiler.Options.standard().cpuOnly(), work);
+    }
+
+    private static Profile threeSteps() {
+        Torch.seed(0);
+        try (var model = new TransformerLM(TINY, Device.cpu());
+                var step = Benchmark.of(model).batch(2).context(8).step(Pass.STEP)) {
+            step.run();
+            try (var profiler = Profiler.start(Profiler.Options.standard().cpuOnly())) {
+                for (int i = 0; i < 3; i++) {
+                    step.run();
+                    profiler.step();
+                }
+                return profiler.stop();
+            }
+        }
+    }
+
+    @Test
+    void aTrainingStepShowsItsPhasesItsLayersAndItsOperators() {
+        Profile profile = threeSteps();
+        assertEquals(3, profile.steps());
+        OpTable ops = profile.ops();
+        for (String phase :
+                List.of("forward", "backward", "optimizer", "loss", "TransformerLM", "layers.1", "lm_head")) {
+            assertEquals(3, ops.row(phase).calls(), phase);
+        }
+        assertEquals(6, ops.row("attention.softmax").calls(), "two layers, three steps");
+        assertEquals(3, ops.row("aten::_fused_adamw_").calls());
+        assertTrue(profile.trace().ranges().stream()
+                .anyMatch(e -> e.range()
+                        .equals(List.of("forward", "TransformerLM", "layers.0", "attn", "attention.softmax"))));
+        for (HostEvent event : profile.trace().host()) {
+            assertTrue(event.step() >= 0, () -> event + " is in no step");
+        }
+    }
+
+    @Test
+    void selfTimesOfAThreadAddUpToTheTimeItWasBusy() {
+        Profile profile = threeSteps();
+        long steps = profile.trace().host().stream()
+                .filter(HostEvent::isStep)
+                .mapToLong(HostEvent::duration)
+                .sum();
+        assertEquals(steps, profile.trace().hostTime(), "everything ran on one thread, in steps");
+        assertEquals(steps, profile.ops().cpuSelf());
+        assertEquals(steps, profile.stacks(FoldedStacks.Time.CPU).total());
+        assertEquals(
+                profile.ops().ranges().filter(r -> r.name().startsWith("ProfilerStep")).rows().stream()
+                        .mapToLong(OpTable.Row::cpuTotal)
+                        .sum(),
+                steps);
+    }
+
+    @Test
+    void backwardOperatorsKnowTheLayerWhoseGradientTheyCompute() {
+        Trace trace = threeSteps().trace();
+        List<HostEvent> softmax = trace.host().stream()
+                .filter(e -> e.name().equals("SoftmaxBackward0"))
+                .toList();
+        assertEquals(6, softmax.size());
+        for (HostEvent node : softmax) {
+            assertEquals(List.of("backward"), node.range());
+            List<String> forward = node.forward().range();
+            assertEquals("attention.softmax", forward.get(forward.size() - 1));
+            assertEquals(node.step(), node.forward().step());
+        }
+        assertEquals(
+                3,
+                softmax.stream()
+                        .filter(e -> e.forward().range().contains("layers.1"))
+                        .count());
+    }
+
+    private static final class Square extends Function {
+        @Override
+        protected Tensor[] forward(Context ctx, Tensor... inputs) {
+            ctx.save(inputs[0]);
+            return new Tensor[] {inputs[0].square()};
+        }
+
+        @Override
+        protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+            return new Tensor[] {ctx.saved(0).add(ctx.saved(0)).mul(gradOutputs[0])};
+        }
+    }
+
+    @Test
+    void theBackwardPassOfAFunctionKnowsWhereItWasApplied() {
+        Profile profile = profileOf(() -> {
+            try (var scope = MemoryScope.open()) {
+                Tensor x = torch.ones(new long[] {16}, Device.cpu().options(DType.FLOAT32))
+                        .set_requires_grad(true);
+                Tensor y;
+                try (var range = Range.of("before")) {
+                    y = x.exp();
+                }
+                try (var range = Range.of("square")) {
+                    y = new Square().apply(y)[0];
+                }
+                try (var range = Range.of("after")) {
+                    y.sum().backward();
+                }
+            }
+        });
+        HostEvent node = profile.trace().host().stream()
+                .filter(e -> e.name().endsWith("DifferentiableGraphBackward") && !e.isEngine())
+                .reduce((rehearsal, last) -> last) // a function that is new runs its backward pass ahead of time
+                .orElseThrow();
+        assertNotNull(node.forward());
+        assertEquals(List.of("square"), node.forward().range());
+        assertEquals(List.of("after"), node.range());
+    }
+
+    @Test
+    void rangesAndOperatorsOfOtherThreadsAreRecordedThere() {
+        Profile profile = profileOf(() -> {
+            try (var range = Range.of("here")) {
+                Thread other = new Thread(() -> {
+                    try (var there = Range.of("there")) {
+                        multiply();
+                    }
+                });
+                other.start();
+                other.join();
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        });
+        HostEvent product = profile.trace().host().stream()
+                .filter(e -> e.name().equals("aten::mm"))
+                .findFirst()
+                .orElseThrow();
+        assertEquals(List.of("there"), product.range());
+        assertEquals(
+                2,
+                profile.trace().ranges().stream()
+                        .map(HostEvent::thread)
+                        .distinct()
+                        .count());
+    }
+
+    @Test
+    void aNameMayHaveAnyCharacters() {
+        Profile profile = profileOf(() -> {
+            try (var range = Range.of("a \"b\" \\c\n größe")) {
+                multiply();
+            }
+        });
+        assertEquals(
+                List.of("a 'b' /c  gr??e"),
+                profile.trace().ranges().stream().map(HostEvent::name).toList());
+    }
+
+    @Test
+    void shapesAndMemoryAreRecordedIfAskedFor() {
+        Profiler.Options plain = Profiler.Options.standard().cpuOnly();
+        Profile detailed = profileOf(plain.withShapes().withMemory(), ProfilerTest::multiply);
+        HostEvent product = detailed.trace().host().stream()
+                .filter(e -> e.name().equals("aten::mm"))
+                .findFirst()
+                .orElseThrow();
+        assertEquals("[[4,4],[4,4]]", product.shapes());
+        assertEquals(
+                2 * 4 * 4 * Float.BYTES,
+                detailed.trace().memory().stream()
+                        .filter(m -> m.bytes() > 0)
+                        .mapToLong(MemoryEvent::bytes)
+                        .sum(),
+                "x and its product");
+        assertEquals(
+                0,
+                detailed.trace().memory().stream().mapToLong(MemoryEvent::bytes).sum(),
+                "and the scope released both");
+        Profile brief = profileOf(plain, ProfilerTest::multiply);
+        assertEquals(List.of(), brief.trace().memory());
+        assertTrue(brief.trace().host().stream().allMatch(e -> e.shapes().isEmpty()));
+    }
+
+    @Test
+    void aProfileReadsBackTheSame() throws IOException {
+        Profile profile = threeSteps();
+        Path file = folder.resolve("trace.json.gz");
+        profile.write(file);
+        Profile again = Profile.read(file);
+        assertEquals(profile.ops().rows(), again.ops().rows());
+        assertEquals(profile.stacks().toString(), again.stacks().toString());
+        assertEquals(profile.toString(), again.toString());
+        assertEquals(3, again.steps());
+    }
+
+    @Test
+    void withoutStepsEverythingIsStepZeroAndWhatFollowsTheLastIsAStepOfItsOwn() {
+        assertEquals(1, profileOf(ProfilerTest::multiply).steps());
+        try (var profiler = Profiler.start()) {
+            multiply();
+            profiler.step();
+            multiply();
+            assertEquals(2, profiler.stop().steps());
+        }
+    }
+
+    @Test
+    void thereIsOneProfilerAtATime() {
+        try (var first = Profiler.start()) {
+            multiply();
+            var e = assertThrows(IllegalStateException.class, Profiler::start);
+            assertTrue(e.getMessage().contains("a profiler runs already, started on thread"), e.getMessage());
+            assertNotNull(first.stop(), "the first one goes on");
+        }
+        profileOf(ProfilerTest::multiply); // and then another may begin
+    }
+
+    @Test
+    void aProfilerStopsOnceAndHasNoStepsAfterwards() {
+        Profiler profiler = Profiler.start();
+        multiply();
+        assertTrue(assertThrows(IllegalStateException.class, profiler::profile)
+                .getMessage()
+                .contains("still runs"));
+        Profile profile = profiler.stop();
+        assertSame(profile, profiler.profile());
+        assertTrue(assertThrows(IllegalStateException.class, profiler::stop)
+                .getMessage()
+                .contains("stopped before"));
+        assertTrue(assertThrows(IllegalStateException.class, profiler::step)
+                .getMessage()
+                .contains("after the profiler was stopped"));
+        profiler.close();
+        assertSame(profile, profiler.profile());
+    }
+
+    @Test
+    void closingStopsTooAndTheProfileIsThere() {
+        Profiler profiler;
+        try (var closed = Profiler.start()) {
+            profiler = closed;
+            multiply();
+        }
+        assertEquals(1, profiler.profile().ops().row("aten::mm").calls());
+    }
+
+    @Test
+    void onlyTheThreadThatStartedAProfilerMovesIt() throws InterruptedException {
+        try (var profiler = Profiler.start()) {
+            multiply();
+            AtomicReference<Throwable> thrown = new AtomicReference<>();
+            Thread other = new Thread(profiler::stop, "other");
+            other.setUncaughtExceptionHandler((t, e) -> thrown.set(e));
+            other.start();
+            other.join();
+            assertTrue(thrown.get() instanceof IllegalStateException, String.valueOf(thrown.get()));
+            assertTrue(thrown.get().getMessage().startsWith("stop() must be called on thread"));
+            profiler.stop();
+        }
+    }
+
+    @Test
+    void aProfileOfNothingIsAnError() {
+        Profiler profiler = Profiler.start();
+        var e = assertThrows(IllegalStateException.class, profiler::stop);
+        assertTrue(e.getMessage().startsWith("nothing was recorded"), e.getMessage());
+        profileOf(ProfilerTest::multiply);
+    }
+
+    @Test
+    void rangesLeftOpenAreNamedAndDoNoHarm() {
+        Profiler profiler = Profiler.start();
+        Range outer = Range.of("outer");
+        Range inner = Range.of("inner");
+        multiply();
+        assertTrue(assertThrows(IllegalStateException.class, profiler::step)
+                .getMessage()
+                .contains("inside the range 'inner'"));
+        var e = assertThrows(IllegalStateException.class, profiler::stop);
+        String here = "' on thread " + Thread.currentThread().getName();
+        assertTrue(e.getMessage().contains("'inner" + here + ", 'outer" + here), e.getMessage());
+        inner.close();
+        outer.close();
+        assertEquals(List.of(), profileOf(ProfilerTest::multiply).trace().ranges());
+    }
+
+    @Test
+    void rangesFromBeforeTheProfilerAreNotItsOwn() {
+        try (var before = Range.of("before")) {
+            Profile profile = profileOf(ProfilerTest::multiply);
+            assertEquals(List.of(), profile.trace().ranges());
+        }
+        assertFalse(Range.isHeard(), "nobody listens when no profiler runs");
+    }
+
+    @Test
+    void cardsCannotBeRecordedWhereThereIsNone() {
+        if (Device.cudaCount() > 0) return;
+        var e = assertThrows(IllegalArgumentException.class, () -> new Profiler.Options(true, false, false));
+        assertTrue(e.getMessage().contains("no CUDA card"), e.getMessage());
+    }
+
+    @Test
+    void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
+        try (var nvtx = Nvtx.open();
+                var range = Range.of("shown")) {
+            assertEquals(Nvtx.isAvailable(), Range.isHeard());
+        }
+        assertFalse(Range.isHeard());
+    }
+
+    /**
+     * Bytes that C's allocator has handed out and Java's heap holds. The process's size tells less: the heap is slow to
+     * fill.
+     */
+    private static long inUse() {
+        System.gc();
+        Runtime java = Runtime.getRuntime();
+        try (var mallinfo2 = new com.sun.jna.Memory(80)) { // a struct of ten numbers, see mallinfo(3)
+            NativeLibrary.getProcess().getFunction("mallinfo2").invokeVoid(new Object[] {mallinfo2});
+            long large = mallinfo2.getLong(4 * Long.BYTES); // hblkhd
+            long small = mallinfo2.getLong(7 * Long.BYTES); // uordblks
+            return large + small + java.totalMemory() - java.freeMemory();
+        }
+    }
+
+    @Test
+    void aThousandProfiledStepsLeaveNothingBehind() {
+        int warm = 50;
+        int profiles = 100;
+        long before = 0;
+        for (int i = 0; i < warm + profiles; i++) {
+            if (i == warm) before = inUse();
+            try (var profiler =
+                    Profiler.start(Profiler.Options.standard().cpuOnly().withShapes())) {
+                for (int j = 0; j < 10; j++) {
+                    try (var range = Range.of("products")) {
+                        for (int k = 0; k < 8; k++) multiply();
+                    }
+                    profiler.step();
+                }
+                assertEquals(10, profiler.stop().steps());
+            }
+        }
+        long growth = inUse() - before;
+        // Kept, the events of these profiles would take about twice that.
+        assertTrue(growth < 4 << 20, () -> "1,000 profiled steps left " + growth + " bytes behind");
+    }
+}
