@@ -7,6 +7,7 @@ import cs336.kernels.KernelsCommand;
 import cs336.kernels.LeaderboardCommand;
 import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
+import cs336.precision.PrecisionCommand;
 import cs336.report.WriteupCommand;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -34,6 +35,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             AttentionCommand.class,
             FlashCommand.class,
             LeaderboardCommand.class,
+            PrecisionCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

@@ -23,7 +23,12 @@ class ArchitectureTest {
             .definedBy("cs336.report..")
             .layer("topics")
             .definedBy(
-                    "cs336.distributed..", "cs336.profile..", "cs336.compile..", "cs336.kernels..", "cs336.scaling..")
+                    "cs336.distributed..",
+                    "cs336.precision..",
+                    "cs336.profile..",
+                    "cs336.compile..",
+                    "cs336.kernels..",
+                    "cs336.scaling..")
             .layer("bench")
             .definedBy("cs336.bench..")
             .layer("basics")

@@ -2,6 +2,7 @@ package cs336.bench;
 
 import cs336.basics.AdamW;
 import cs336.basics.Batches;
+import cs336.basics.GradScaler;
 import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
@@ -39,8 +40,9 @@ import org.bytedeco.pytorch.Tensor;
  * to queue the work.
  *
  * <p>The phase {@code forward} ends with the loss, except in {@link Pass#FORWARD}, which has none. Gradients are
- * allocated by each backward pass and freed in the last phase of the step. On CUDA each time has a twin from the card's
- * own clock, such as {@code total-events}.
+ * allocated by each backward pass and freed in the last phase of the step. With fp16 the loss is scaled, and the phase
+ * {@code optimizer} includes the check of the gradients; a step that it skips is timed all the same. On CUDA each time has
+ * a twin from the card's own clock, such as {@code total-events}.
  *
  * <p>{@code peak-memory} is the most that was in use during the first round, parameters included: on CUDA what
  * PyTorch's allocator had handed out, on the CPU the resident set of the process.
@@ -164,6 +166,7 @@ public final class Benchmark {
         private final Pass pass;
         private final Batches.Batch data;
         private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE));
+        private final GradScaler scaler = precision.scaler(model.device());
 
         private Step(Pass pass) {
             this.pass = pass;
@@ -192,7 +195,7 @@ public final class Benchmark {
                 Tensor loss;
                 try (var range = Range.of("forward");
                         var autocast = precision.autocast(model.device())) {
-                    loss = Losses.crossEntropy(model.forward(data.inputs()), data.targets());
+                    loss = scaler.scale(Losses.crossEntropy(model.forward(data.inputs()), data.targets()));
                 }
                 lap.end("forward");
                 try (var range = Range.of("backward")) {
@@ -201,7 +204,8 @@ public final class Benchmark {
             }
             if (pass == Pass.STEP) {
                 lap.end("backward");
-                optimizer.step();
+                scaler.step(optimizer);
+                scaler.update();
                 optimizer.zeroGrad();
                 lap.end("optimizer");
             } else {
@@ -213,6 +217,7 @@ public final class Benchmark {
         @Override
         public void close() {
             optimizer.close();
+            scaler.close();
         }
     }
 

@@ -33,6 +33,8 @@ import picocli.CommandLine.Spec;
             "  All sizes as in the course of 2025, then as in that of 2024:",
             "    cs336 benchmark --size all --context 128,256,512,1024",
             "    cs336 benchmark --size all --year 2024",
+            "  Forward and backward passes in full and in mixed precision:",
+            "    cs336 benchmark --size all --dtype fp32,tf32,bf16 --pass forward-backward --problem mixed",
             "  What the first steps cost, with every single step kept:",
             "    cs336 benchmark --size all --warmup 0,1,2 --keep-steps --problem warmup",
             "",
@@ -92,7 +94,8 @@ public final class BenchmarkCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "fp32",
             paramLabel = "<dtype>",
-            description = "fp32 (TF32 off) or bf16 (autocast). Default: ${DEFAULT-VALUE}")
+            description = "fp32 (TF32 off), tf32 (fp32 tensors, TF32 products), bf16 (autocast), fp16 (autocast, scaled"
+                    + " loss). Default: ${DEFAULT-VALUE}")
     private List<String> dtypes;
 
     @Option(

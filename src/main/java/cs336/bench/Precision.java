@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.basics.GradScaler;
 import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -10,8 +11,12 @@ import java.util.stream.Collectors;
 public enum Precision {
     /** All in fp32, with TF32 off: matrix products carry all 24 bits. */
     FP32("fp32", "fp32"),
+    /** All in fp32, but on CUDA matrix products round their inputs to the 11 significant bits of TF32. On the CPU, fp32. */
+    TF32("tf32", "fp32"),
     /** Autocast to bf16, what it leaves in fp32 with TF32 off. */
-    BF16("bf16", "bf16");
+    BF16("bf16", "bf16"),
+    /** Autocast to fp16, what it leaves in fp32 with TF32 off, and a scaled loss. */
+    FP16("fp16", "fp16");
 
     private final String label;
     private final String autocast;
@@ -24,7 +29,12 @@ public enum Precision {
 
     /** Whether matrix products of fp32 tensors may round their inputs to TF32 on CUDA. */
     public boolean tf32() {
-        return false;
+        return this == TF32;
+    }
+
+    /** What scales the loss: PyTorch's defaults for fp16, whose range gradients would leave; disabled for all others. */
+    public GradScaler scaler(Device device) {
+        return this == FP16 ? new GradScaler(device) : GradScaler.disabled();
     }
 
     /** The scope in which forward pass and loss run. */
@@ -33,9 +43,9 @@ public enum Precision {
     }
 
     /**
-     * Reads {@code fp32} or {@code bf16}.
+     * Reads {@code fp32}, {@code tf32}, {@code bf16} or {@code fp16}.
      *
-     * @throws IllegalArgumentException if the text is neither
+     * @throws IllegalArgumentException if the text is none of these
      */
     public static Precision parse(String label) {
         for (Precision precision : values()) if (precision.label.equals(label)) return precision;

@@ -35,7 +35,8 @@ final class ResultTable {
             String metric = row.getString("metric");
             if (metric.endsWith("-events")) continue;
             boolean bytes = row.getString("unit").equals("bytes");
-            String heading = metric + " [" + (bytes ? "GiB" : row.getString("unit")) + "]";
+            String unit = bytes ? "GiB" : row.getString("unit");
+            String heading = unit.isEmpty() ? metric : metric + " [" + unit + "]";
             (bytes ? memories : times).add(heading);
             rows.get(key).put(heading, cell(row, bytes ? GIB : 1));
         }

@@ -2,6 +2,8 @@ package cs336.bench;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.function.Function;
 import picocli.CommandLine.Mixin;
@@ -64,8 +66,26 @@ public final class SweepOptions {
                 .keepSteps(keepSteps)
                 .sharing(sharing)
                 .run(all);
-        spec.commandLine().getOut().println(ResultTable.of(measurements, all));
+        List<String> tables = new ArrayList<>();
+        for (List<Case> alike : alike(all)) {
+            tables.add(ResultTable.of(measurements, alike));
+        }
+        spec.commandLine().getOut().println(String.join("\n\n", tables));
         spec.commandLine().getOut().flush();
         return result.exitCode();
+    }
+
+    /** Neighbouring cases that have metrics in common, and so make one table. */
+    private static List<List<Case>> alike(List<Case> cases) {
+        List<List<Case>> tables = new ArrayList<>();
+        List<Metric> seen = List.of();
+        for (Case c : cases) {
+            if (Collections.disjoint(seen, c.metrics())) {
+                tables.add(new ArrayList<>());
+            }
+            tables.get(tables.size() - 1).add(c);
+            seen = c.metrics();
+        }
+        return tables;
     }
 }

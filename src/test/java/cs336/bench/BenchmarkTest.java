@@ -89,11 +89,14 @@ class BenchmarkTest {
         assertEquals(before, Memory.current(Device.cpu()), 50e6);
     }
 
-    @Test
-    void bf16RunsTheSamePasses() {
-        BenchmarkResult result = benchmark().precision(Precision.BF16).run(Pass.STEP);
+    @ParameterizedTest
+    @EnumSource(Precision.class)
+    void everyPrecisionRunsTheSamePassesAndMovesParameters(Precision precision) {
+        double[] before = head();
+        BenchmarkResult result = benchmark().precision(precision).run(Pass.STEP);
         assertEquals(5, result.samples().size());
-        assertTrue(result.title().contains("bf16"));
+        assertTrue(result.title().contains(precision.toString()));
+        assertFalse(Arrays.equals(before, head()));
     }
 
     @Test

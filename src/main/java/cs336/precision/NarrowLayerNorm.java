@@ -1,0 +1,185 @@
+package cs336.precision;
+
+import cs336.basics.Normalization;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import java.util.EnumSet;
+import java.util.Set;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.ScalarTypeOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptional;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/**
+ * A layer normalisation taken apart, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, of which any part can be computed in a
+ * narrow type and the rest in fp32. Shows which part suffers, by the error against fp64.
+ */
+public final class NarrowLayerNorm {
+    /** A step of the computation. */
+    public enum Part {
+        /** The sum of a row for its mean, added up one element after the other. */
+        MEAN,
+        /** x − mean. */
+        CENTRING,
+        /** (x − mean)². */
+        SQUARES,
+        /** The sum of these squares for the variance, added up one after the other. */
+        VARIANCE,
+        /** 1 ÷ √(variance + ε). */
+        ROOT,
+        /** The product of both: the output. */
+        PRODUCT;
+
+        @Override
+        public String toString() {
+            return name().toLowerCase(java.util.Locale.ROOT);
+        }
+    }
+
+    /** Rows to normalise, all of independent normal numbers. */
+    public enum Input {
+        /** Mean 0, deviation 1. */
+        ORDINARY("ordinary", 0, 1),
+        /** Mean 10, deviation 1. */
+        OFF_CENTRE("off-centre", 10, 1),
+        /** Mean 0, deviation 300, whose square is beyond fp16. */
+        LARGE("large", 0, 300),
+        /** Mean 0, deviation 0.003, whose square is near the smallest numbers of fp16. */
+        SMALL("small", 0, 0.003);
+
+        private final String label;
+        private final double mean;
+        private final double deviation;
+
+        Input(String label, double mean, double deviation) {
+            this.label = label;
+            this.mean = mean;
+            this.deviation = deviation;
+        }
+
+        /**
+         * Fresh rows, rounded to a narrow type so that they are exact there: fp64 [rows, width].
+         *
+         * @param narrow the type whose numbers to draw
+         */
+        public Tensor draw(int rows, int width, DType narrow, Device device) {
+            try (var scope = MemoryScope.open()) {
+                Tensor normal = torch.randn(new long[] {rows, width}, device.options(DType.FLOAT32));
+                Tensor x = normal.mul(new Scalar(deviation)).add(new Scalar(mean));
+                return scope.escape(x.to(narrow.scalarType()).to(ScalarType.Double));
+            }
+        }
+
+        /** Reads a name such as {@code off-centre}. */
+        static Input parse(String label) {
+            for (Input input : values()) {
+                if (input.label.equals(label)) {
+                    return input;
+                }
+            }
+            throw new IllegalArgumentException("input '" + label + "' is unknown");
+        }
+
+        @Override
+        public String toString() {
+            return label;
+        }
+    }
+
+    private static final long[] LAST = {-1};
+
+    private final DType narrow;
+    private final Set<Part> narrowed;
+
+    private NarrowLayerNorm(DType narrow, Set<Part> narrowed) {
+        this.narrow = narrow;
+        this.narrowed = narrowed;
+    }
+
+    /** A layer normalisation with these parts in the narrow type. */
+    public static NarrowLayerNorm of(DType narrow, Set<Part> narrowed) {
+        return new NarrowLayerNorm(narrow, narrowed.isEmpty() ? EnumSet.noneOf(Part.class) : EnumSet.copyOf(narrowed));
+    }
+
+    /** Normalises rows [rows, width]; the result is fp32. */
+    public Tensor apply(Tensor x) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Tensor mean = sum(x, Part.MEAN).div(new Scalar((double) x.size(-1)));
+            Tensor centred = as(Part.CENTRING, x).sub(as(Part.CENTRING, as(Part.MEAN, mean)));
+            Tensor squares = as(Part.SQUARES, centred).square();
+            Tensor variance = sum(squares, Part.VARIANCE).div(new Scalar((double) x.size(-1)));
+            Tensor root = as(Part.ROOT, as(Part.VARIANCE, variance)).add(eps()).rsqrt();
+            Tensor y = as(Part.PRODUCT, centred).mul(as(Part.PRODUCT, root));
+            return scope.escape(y.to(ScalarType.Float));
+        }
+    }
+
+    private static Scalar eps() {
+        return new Scalar(Normalization.EPS);
+    }
+
+    /** The tensor in the type in which a part is computed. */
+    private Tensor as(Part part, Tensor x) {
+        return x.to(narrowed.contains(part) ? narrow.scalarType() : ScalarType.Float);
+    }
+
+    /** The sum of each row, [rows, 1]; in the narrow type one element after the other, in fp32 as PyTorch does it. */
+    private Tensor sum(Tensor x, Part part) {
+        Tensor terms = as(part, x);
+        if (!narrowed.contains(part)) {
+            return terms.sum(LAST, true, new ScalarTypeOptional());
+        }
+        Tensor columns = terms.t().contiguous(); // [width, rows]
+        Tensor sum = torch.zeros_like(columns.select(0, 0));
+        for (long i = 0; i < columns.size(0); i++) {
+            try (var step = MemoryScope.open()) {
+                sum.add_(columns.select(0, i));
+            }
+        }
+        return sum.unsqueeze(-1);
+    }
+
+    /**
+     * The length of the error over the length of the exact result, all rows taken as one vector. 1 means that nothing is right; an
+     * output that is not finite counts as that.
+     *
+     * @param x fp64 [rows, width]
+     */
+    public double error(Tensor x) {
+        try (var scope = MemoryScope.open()) {
+            return error(x, apply(x));
+        }
+    }
+
+    /** The same error of PyTorch's own layer normalisation of a tensor in the narrow type. */
+    public static double nativeError(Tensor x, DType narrow) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            boolean useCudnn = false;
+            return error(
+                    x,
+                    torch.layer_norm(
+                            x.to(narrow.scalarType()),
+                            new long[] {x.size(-1)},
+                            new TensorOptional(),
+                            new TensorOptional(),
+                            Normalization.EPS,
+                            useCudnn));
+        }
+    }
+
+    private static double error(Tensor x, Tensor y) {
+        ScalarTypeOptional same = new ScalarTypeOptional();
+        Tensor centred = x.sub(x.mean(LAST, true, same));
+        Tensor exact =
+                centred.mul(centred.square().mean(LAST, true, same).add(eps()).rsqrt());
+        double error = exact.sub(y.to(ScalarType.Double)).norm().item_double()
+                / exact.norm().item_double();
+        return Double.isFinite(error) ? error : 1;
+    }
+}

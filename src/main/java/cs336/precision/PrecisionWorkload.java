@@ -1,0 +1,121 @@
+package cs336.precision;
+
+import cs336.basics.Form;
+import cs336.basics.GradScaler;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Case;
+import cs336.bench.Metric;
+import cs336.bench.Precision;
+import cs336.bench.Samples;
+import cs336.bench.Workload;
+import cs336.precision.NarrowLayerNorm.Part;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Consumer;
+import org.bytedeco.pytorch.Tensor;
+
+/** An {@link Experiment} as a case of a sweep. */
+public final class PrecisionWorkload implements Workload {
+    private static final int ADDITIONS = 1_000;
+    private static final int ROWS = 64;
+    private static final int WIDTH = 1_024;
+    private static final int SEQUENCES = 4;
+
+    /**
+     * The case of an experiment; {@code device} is still to be set.
+     *
+     * @param on {@code cpu}, or {@code cuda} for the device
+     */
+    static Case of(Experiment experiment, String on, String dtype, String input) {
+        return Case.of(PrecisionWorkload.class, "torch")
+                .with("experiment", experiment)
+                .with("on", on)
+                .with("dtype", dtype)
+                .with("input", input)
+                .yields(experiment.metrics().toArray(Metric[]::new));
+    }
+
+    @Override
+    public void run(Case c, Consumer<Samples> record) {
+        Torch.seed(0);
+        Experiment experiment = Experiment.parse(c.text("experiment"));
+        Device device = c.text("on").equals("cpu") ? Device.cpu() : Device.parse(c.text("device"));
+        Map<String, Double> values = values(experiment, device, c.text("dtype"), c.text("input"));
+        experiment.metrics().forEach(metric -> record.accept(Samples.once(metric, values.get(metric.name()))));
+    }
+
+    private static Map<String, Double> values(Experiment experiment, Device device, String type, String input) {
+        return switch (experiment) {
+            case FORMAT -> format(FloatFormat.of(DType.parse(type)));
+            case ACCUMULATION -> accumulation(FloatFormat.of(DType.parse(type)), Double.parseDouble(input));
+            case PRODUCT -> Map.of("significant-bits", (double) ProductBits.of(Precision.parse(type), device));
+            case TOY_MODEL -> toyModel(device, DType.parse(type));
+            case LAYER_NORM -> layerNorm(device, DType.parse(type), NarrowLayerNorm.Input.parse(input));
+            case GRADIENT -> gradient(device, DType.parse(type), Integer.parseInt(input.split(" ")[0]));
+        };
+    }
+
+    private static Map<String, Double> format(FloatFormat format) {
+        return Map.of(
+                "significant-bits", (double) format.significantBits(),
+                "largest", format.largest(),
+                "smallest", format.smallest());
+    }
+
+    private static Map<String, Double> accumulation(FloatFormat narrow, double term) {
+        Map<String, Double> values = new LinkedHashMap<>();
+        for (Accumulation way : Accumulation.values()) {
+            values.put(way.name().toLowerCase(Locale.ROOT), way.run(narrow.dtype(), term, ADDITIONS));
+        }
+        values.put("term", narrow.round(term));
+        values.put("spacing", narrow.spacing(values.get("narrow")));
+        return values;
+    }
+
+    private static Map<String, Double> toyModel(Device device, DType autocast) {
+        Map<String, Double> values = new LinkedHashMap<>();
+        ToyModel.dtypes(device, autocast)
+                .forEach((part, dtype) ->
+                        values.put(part, (double) FloatFormat.of(dtype).significantBits()));
+        return values;
+    }
+
+    private static Map<String, Double> layerNorm(Device device, DType narrow, NarrowLayerNorm.Input input) {
+        Map<String, Double> values = new LinkedHashMap<>();
+        try (var scope = MemoryScope.open()) {
+            Tensor x = input.draw(ROWS, WIDTH, narrow, device);
+            for (Part part : Part.values()) {
+                values.put(
+                        part.toString(),
+                        NarrowLayerNorm.of(narrow, EnumSet.of(part)).error(x));
+            }
+            values.put(
+                    "all", NarrowLayerNorm.of(narrow, EnumSet.allOf(Part.class)).error(x));
+            values.put("native", NarrowLayerNorm.nativeError(x, narrow));
+            return values;
+        }
+    }
+
+    private static Map<String, Double> gradient(Device device, DType narrow, int tokens) {
+        int context = tokens / SEQUENCES;
+        var config = new TransformerConfig(Form.SPRING_2025, 10_000, context, 64, 2, 2, 256, "rmsnorm", "plain");
+        try (var model = new TransformerLM(config, device);
+                var off = GradScaler.disabled();
+                var scaler = new GradScaler(device)) {
+            var plain = GradientUnderflow.of(model, SEQUENCES, context, narrow, off);
+            var scaled = GradientUnderflow.of(model, SEQUENCES, context, narrow, scaler);
+            return Map.of(
+                    "lost", plain.lost(),
+                    "error", plain.error(),
+                    "lost-scaled", scaled.lost(),
+                    "error-scaled", scaled.error());
+        }
+    }
+}

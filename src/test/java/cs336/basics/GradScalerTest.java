@@ -1,0 +1,371 @@
+package cs336.basics;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.Autocast;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Memory;
+import cs336.torch.MemoryScope;
+import cs336.torch.Safetensors;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class GradScalerTest {
+    private static final double SCALE = 1024;
+    private static final GradScaler.Options OPTIONS = new GradScaler.Options(SCALE, 4, 0.25, 3);
+
+    private final Device cpu = Device.cpu();
+    private MemoryScope scope;
+    private Map<String, Tensor> parameters;
+    private AdamW optimizer;
+    private GradScaler scaler;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+        Torch.seed(3);
+        parameters = parameters(cpu);
+        optimizer = new AdamW(parameters, AdamW.Options.of(0.1));
+        scaler = new GradScaler(cpu, OPTIONS);
+    }
+
+    @AfterEach
+    void close() {
+        scaler.close();
+        optimizer.close();
+        scope.close();
+    }
+
+    private static Map<String, Tensor> parameters(Device device) {
+        Map<String, Tensor> parameters = new LinkedHashMap<>();
+        parameters.put(
+                "a",
+                torch.randn(new long[] {5, 3}, device.options(DType.FLOAT32)).set_requires_grad(true));
+        parameters.put(
+                "b", torch.randn(new long[] {7}, device.options(DType.FLOAT32)).set_requires_grad(true));
+        parameters.put(
+                "wide",
+                torch.randn(new long[] {2}, device.options(DType.FLOAT64)).set_requires_grad(true));
+        return parameters;
+    }
+
+    /** The gradients of Σ w²/2, times the scale: w each. */
+    private static void backward(Map<String, Tensor> parameters, GradScaler scaler) {
+        Tensor loss = torch.zeros();
+        for (Tensor parameter : parameters.values()) {
+            Tensor part = parameter.square().sum().mul(new Scalar(0.5)).to(ScalarType.Float);
+            loss = part.add(loss.to(part.device(), ScalarType.Float));
+        }
+        scaler.scale(loss).backward();
+    }
+
+    private static void spoil(Tensor parameter, double value) {
+        parameter.grad().view(-1).select(0, 1).fill_(new Scalar(value));
+    }
+
+    private static double[] values(Map<String, Tensor> tensors) {
+        return tensors.values().stream()
+                .flatMapToDouble(t -> java.util.Arrays.stream(Tensors.toDoubles(t)))
+                .toArray();
+    }
+
+    private void goodStep() {
+        optimizer.zeroGrad();
+        backward(parameters, scaler);
+        assertTrue(scaler.step(optimizer));
+        scaler.update();
+    }
+
+    @Test
+    void aScaledStepIsTheUnscaledOneBitForBit() {
+        Map<String, Tensor> plain = new LinkedHashMap<>();
+        parameters.forEach((name, p) -> plain.put(name, p.detach().clone().set_requires_grad(true)));
+        try (var plainOptimizer = new AdamW(plain, AdamW.Options.of(0.1));
+                var off = GradScaler.disabled()) {
+            for (int t = 0; t < 5; t++) {
+                goodStep(); // the scale is a power of 2: no rounding
+                plainOptimizer.zeroGrad();
+                backward(plain, off);
+                assertTrue(off.step(plainOptimizer));
+                off.update();
+            }
+        }
+        assertArrayEquals(values(plain), values(parameters));
+    }
+
+    @ParameterizedTest(name = "{1} in {0}")
+    @CsvSource({"a, Infinity", "a, -Infinity", "b, NaN", "wide, Infinity"})
+    void anOverflowShrinksTheScaleAndChangesNothingElse(String name, double value) {
+        goodStep();
+        double[] before = values(parameters);
+        double[] moments = values(optimizer.state());
+        optimizer.zeroGrad();
+        backward(parameters, scaler);
+        spoil(parameters.get(name), value);
+        assertFalse(scaler.step(optimizer));
+        scaler.update();
+        assertEquals(SCALE / 4, scaler.scale());
+        assertArrayEquals(before, values(parameters));
+        assertArrayEquals(moments, values(optimizer.state()), "moments and steps");
+        goodStep();
+        assertEquals(2, optimizer.states().get("a").step());
+    }
+
+    @Test
+    void theScaleGrowsAfterAnIntervalWithoutOverflowAndCountsAnewAfterOne() {
+        goodStep();
+        goodStep();
+        assertEquals(SCALE, scaler.scale());
+        goodStep();
+        assertEquals(SCALE * 4, scaler.scale());
+        goodStep();
+        goodStep();
+        optimizer.zeroGrad();
+        backward(parameters, scaler);
+        spoil(parameters.get("b"), Double.NaN);
+        scaler.step(optimizer);
+        scaler.update();
+        assertEquals(SCALE, scaler.scale());
+        goodStep();
+        goodStep();
+        assertEquals(SCALE, scaler.scale(), "the count starts again after an overflow");
+        goodStep();
+        assertEquals(SCALE * 4, scaler.scale());
+    }
+
+    @Test
+    void theDefaultsArePyTorchs() {
+        try (var fresh = new GradScaler(cpu)) {
+            assertEquals(65_536, fresh.scale());
+            assertEquals(new GradScaler.Options(65_536, 2, 0.5, 2_000), GradScaler.Options.DEFAULT);
+        }
+    }
+
+    @Test
+    void clippingAfterUnscaleSeesTheGradientsOfTheLossItself() {
+        backward(parameters, scaler);
+        scaler.unscale(optimizer);
+        double norm = Math.sqrt(
+                java.util.Arrays.stream(values(parameters)).map(w -> w * w).sum());
+        Map<String, Tensor> ofOneType = new LinkedHashMap<>(parameters);
+        assertEquals(
+                norm,
+                GradientClipping.clipByGlobalNorm(ofOneType.values(), norm / 2).item_double(),
+                1e-5 * norm);
+        double[] clipped = parameters.values().stream()
+                .flatMapToDouble(p -> java.util.Arrays.stream(Tensors.toDoubles(p.grad())))
+                .toArray();
+        assertEquals(
+                norm / 2,
+                Math.sqrt(java.util.Arrays.stream(clipped).map(g -> g * g).sum()),
+                1e-5 * norm);
+        assertTrue(scaler.step(optimizer));
+        assertEquals(
+                clipped[0], parameters.get("a").grad().view(-1).select(0, 0).item_float(), "not unscaled again");
+        scaler.update();
+    }
+
+    @Test
+    void clippingDoesNotHideAnOverflow() {
+        backward(parameters, scaler);
+        spoil(parameters.get("a"), Double.POSITIVE_INFINITY);
+        scaler.unscale(optimizer);
+        GradientClipping.clipByGlobalNorm(parameters.values(), 1);
+        double[] before = values(parameters);
+        assertFalse(scaler.step(optimizer));
+        assertArrayEquals(before, values(parameters));
+    }
+
+    @Test
+    void anOverflowOfOneOptimizerShrinksTheScaleAndLetsTheOtherStep() {
+        Map<String, Tensor> others = Map.of("c", torch.randn(4).set_requires_grad(true));
+        try (var other = new AdamW(others, AdamW.Options.of(0.1))) {
+            backward(parameters, scaler);
+            backward(others, scaler);
+            spoil(others.get("c"), Double.NaN);
+            assertTrue(scaler.step(optimizer));
+            assertFalse(scaler.step(other));
+            scaler.update();
+            assertEquals(SCALE / 4, scaler.scale());
+        }
+    }
+
+    @Test
+    void aGradientBelowTheRangeOfFp16ReachesTheParameterOnlyWithAScale() {
+        Tensor w = torch.ones(1, 1).set_requires_grad(true);
+        Tensor x = torch.ones(1, 1);
+        try (var sgd = new Sgd(Map.of("w", w), 1, 0);
+                var usual = new GradScaler(cpu)) {
+            for (GradScaler s : List.of(GradScaler.disabled(), usual)) {
+                Tensor loss;
+                try (var autocast = Autocast.of(cpu, DType.FLOAT16)) {
+                    loss = x.matmul(w)
+                            .to(ScalarType.Float)
+                            .mul(new Scalar(1e-8))
+                            .sum();
+                }
+                s.scale(loss).backward();
+                s.unscale(sgd);
+                double expected = s == usual ? 1e-8 : 0;
+                assertEquals(expected, w.grad().item_float(), 1e-11);
+                sgd.zeroGrad();
+            }
+        }
+    }
+
+    @Test
+    void stateSavedAmongParametersGoesOnWhereItWas(@TempDir Path folder) throws IOException {
+        goodStep();
+        goodStep();
+        goodStep();
+        goodStep();
+        Path file = folder.resolve("step.safetensors");
+        Map<String, Tensor> saved = new LinkedHashMap<>(parameters);
+        saved.putAll(scaler.state());
+        Checkpoint.save(file, saved, optimizer, Map.of());
+        try (var again = new GradScaler(cpu, OPTIONS);
+                var opened = Safetensors.open(file)) {
+            Map<String, Tensor> state = new LinkedHashMap<>();
+            for (String name : scaler.state().keySet()) {
+                state.put(name, opened.tensor(name, cpu));
+            }
+            again.loadState(state);
+            assertEquals(4 * SCALE, again.scale());
+            assertEquals(1, again.state().get("scaler.growth_tracker").item_int());
+        }
+        try (var again = new GradScaler(cpu, OPTIONS)) {
+            Map<String, Tensor> into = new LinkedHashMap<>(parameters);
+            into.putAll(again.state());
+            Checkpoint.load(file, into, optimizer);
+            assertEquals(4 * SCALE, again.scale());
+        }
+    }
+
+    @Test
+    void aStateOfOtherNamesOrShapesIsRefused() {
+        var missing = assertThrows(IllegalArgumentException.class, () -> scaler.loadState(Map.of()));
+        assertEquals(
+                "the state of a scaler has [scaler.scale, scaler.growth_tracker]; this one has []",
+                missing.getMessage());
+        Map<String, Tensor> wrong = new LinkedHashMap<>(scaler.state());
+        wrong.put("scaler.scale", torch.ones(2));
+        var shape = assertThrows(IllegalArgumentException.class, () -> scaler.loadState(wrong));
+        assertEquals("scaler.scale must be one fp32 without dimensions", shape.getMessage());
+    }
+
+    @Test
+    void callsOutOfOrderAreNamed() {
+        assertEquals(
+                "update() needs a step() or unscale() before it",
+                assertThrows(IllegalStateException.class, scaler::update).getMessage());
+        assertEquals(
+                "no parameter of this optimizer has a gradient",
+                assertThrows(IllegalStateException.class, () -> scaler.step(optimizer))
+                        .getMessage());
+        backward(parameters, scaler);
+        scaler.unscale(optimizer);
+        assertEquals(
+                "the gradients of this optimizer are unscaled already; update() comes first",
+                assertThrows(IllegalStateException.class, () -> scaler.unscale(optimizer))
+                        .getMessage());
+        scaler.step(optimizer);
+        assertEquals(
+                "this optimizer has stepped already; update() comes first",
+                assertThrows(IllegalStateException.class, () -> scaler.step(optimizer))
+                        .getMessage());
+    }
+
+    @Test
+    void gradientsInFp16AndLossesOfIntegersAreRefused() {
+        Tensor w = torch.ones(2).to(ScalarType.Half).set_requires_grad(true);
+        w.mutable_grad().put(torch.ones(2).to(ScalarType.Half));
+        try (var sgd = new Sgd(Map.of("w", w), 1, 0)) {
+            var fp16 = assertThrows(IllegalArgumentException.class, () -> scaler.unscale(sgd));
+            assertTrue(fp16.getMessage().startsWith("the gradient of w is fp16"), fp16.getMessage());
+        }
+        var integer = assertThrows(
+                IllegalArgumentException.class, () -> scaler.scale(torch.ones(1).to(ScalarType.Long)));
+        assertEquals("loss must be floating-point, not int64", integer.getMessage());
+    }
+
+    @ParameterizedTest
+    @ValueSource(doubles = {0, -1, Double.NaN, Double.POSITIVE_INFINITY})
+    void scalesThatCannotBeAreRefused(double scale) {
+        var error = assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(scale, 2, 0.5, 1));
+        assertEquals("initialScale must be above 0, not " + scale, error.getMessage());
+    }
+
+    @Test
+    void factorsThatMoveNothingAreRefused() {
+        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 1, 0.5, 1));
+        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 2, 1, 1));
+        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 2, 0.5, 0));
+    }
+
+    @Test
+    void stepsLeaveNothingBehind() {
+        Tensor large = torch.zeros(1_000_000).set_requires_grad(true);
+        try (var sgd = new Sgd(Map.of("large", large), 0.1, 0)) {
+            long before = 0;
+            for (int t = 0; t < 60; t++) {
+                try (var step = MemoryScope.open()) {
+                    scaler.scale(large.sum()).backward();
+                    scaler.step(sgd);
+                    scaler.update();
+                    sgd.zeroGrad();
+                }
+                if (t == 9) {
+                    before = Memory.current(cpu);
+                }
+            }
+            assertEquals(before, Memory.current(cpu), 40e6, "50 gradients are 200 MB");
+        }
+    }
+
+    @Test
+    @Tag("gpu")
+    void onACardOverflowAndGrowthAreTheSame() {
+        Device card = Device.cuda(0);
+        Map<String, Tensor> there = parameters(card);
+        try (var adam = new AdamW(there, AdamW.Options.of(0.1));
+                var s = new GradScaler(card, OPTIONS)) {
+            for (int t = 0; t < 3; t++) {
+                adam.zeroGrad();
+                backward(there, s);
+                assertTrue(s.step(adam));
+                s.update();
+            }
+            assertEquals(4 * SCALE, s.scale());
+            double[] before = values(there);
+            adam.zeroGrad();
+            backward(there, s);
+            spoil(there.get("a"), Double.POSITIVE_INFINITY);
+            assertFalse(s.step(adam));
+            s.update();
+            assertEquals(SCALE, s.scale());
+            assertArrayEquals(before, values(there));
+        }
+    }
+}

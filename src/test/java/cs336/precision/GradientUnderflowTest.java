@@ -1,0 +1,50 @@
+package cs336.precision;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.GradScaler;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Torch;
+import org.junit.jupiter.api.Test;
+
+class GradientUnderflowTest {
+    private static final int SEQUENCES = 2;
+    private static final int TOKENS = 16;
+    /** The gradient of a logit is about 1 ÷ (vocabulary · tokens) = 6·10⁻⁵ of the loss's. */
+    private static final int VOCABULARY = 500;
+    /** A scale that brings it below half of the smallest number of fp16, 3·10⁻⁸, as more tokens and words would. */
+    private static final double SHRINKING = 0x1p-14;
+
+    @Test
+    void aLossScaleDecidesWhatIsLostOfTheLogitsGradients() {
+        Torch.seed(2);
+        var config = new TransformerConfig(Form.SPRING_2025, VOCABULARY, TOKENS, 16, 1, 2, 32, "rmsnorm", "plain");
+        var options = new GradScaler.Options(SHRINKING, 2, 0.5, 1);
+        try (var model = new TransformerLM(config, Device.cpu());
+                var small = new GradScaler(Device.cpu(), options);
+                var usual = new GradScaler(Device.cpu())) {
+            var lost = GradientUnderflow.of(model, SEQUENCES, TOKENS, DType.FLOAT16, small);
+            var kept = GradientUnderflow.of(model, SEQUENCES, TOKENS, DType.FLOAT16, usual);
+            assertTrue(lost.lost() > 0.9, lost.toString());
+            assertEquals(0, kept.lost(), kept.toString());
+            assertTrue(10 * kept.error() < lost.error(), kept + " " + lost);
+            var bf16 = GradientUnderflow.of(model, SEQUENCES, TOKENS, DType.BFLOAT16, small);
+            assertEquals(0, bf16.lost(), bf16.toString());
+        }
+    }
+
+    @Test
+    void fp32LosesNothing() {
+        var config = new TransformerConfig(Form.SPRING_2025, 100, 16, 16, 1, 2, 32, "rmsnorm", "plain");
+        try (var model = new TransformerLM(config, Device.cpu());
+                var off = GradScaler.disabled()) {
+            assertEquals(new GradientUnderflow(0, 0), GradientUnderflow.of(model, 2, 16, DType.FLOAT32, off));
+            assertTrue(model.parameters().stream().noneMatch(p -> p.grad().defined()), "no gradient stays");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+package cs336.precision;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.precision.NarrowLayerNorm.Input;
+import cs336.precision.NarrowLayerNorm.Part;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.util.EnumSet;
+import java.util.Set;
+import org.bytedeco.pytorch.Tensor;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class NarrowLayerNormTest {
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+        Torch.seed(5);
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    private static Tensor rows(Input input, DType narrow) {
+        return input.draw(16, 512, narrow, Device.cpu());
+    }
+
+    private static double error(Input input, DType narrow, Part... parts) {
+        Set<Part> narrowed = EnumSet.noneOf(Part.class);
+        narrowed.addAll(Set.of(parts));
+        return NarrowLayerNorm.of(narrow, narrowed).error(rows(input, narrow));
+    }
+
+    @ParameterizedTest
+    @EnumSource(Input.class)
+    void withNothingNarrowItIsALayerNormInFp32(Input input) {
+        assertTrue(error(input, DType.FLOAT16) < 1e-6);
+        assertTrue(error(input, DType.BFLOAT16) < 1e-6);
+    }
+
+    @ParameterizedTest
+    @EnumSource(Part.class)
+    void everyPartCostsBits(Part part) {
+        double wide = error(Input.ORDINARY, DType.BFLOAT16);
+        double narrow = error(Input.ORDINARY, DType.BFLOAT16, part);
+        assertTrue(narrow > 20 * wide, part + ": " + narrow);
+    }
+
+    @Test
+    void squaresOverflowInFp16AndNotInBf16() {
+        assertEquals(1, error(Input.LARGE, DType.FLOAT16, Part.SQUARES), "1 ÷ √∞ = 0: every output is 0");
+        assertTrue(error(Input.LARGE, DType.BFLOAT16, Part.SQUARES) < 1e-3);
+    }
+
+    @Test
+    void sumsLoseMoreInBf16ThanInFp16() {
+        for (Part sum : Set.of(Part.MEAN, Part.VARIANCE)) {
+            double bf16 = error(Input.OFF_CENTRE, DType.BFLOAT16, sum);
+            double fp16 = error(Input.OFF_CENTRE, DType.FLOAT16, sum);
+            assertTrue(bf16 > 2 * fp16, sum + ": bf16 " + bf16 + ", fp16 " + fp16);
+        }
+        assertTrue(error(Input.ORDINARY, DType.BFLOAT16, Part.VARIANCE) > 0.01);
+    }
+
+    @Test
+    void pyTorchsOwnRoundsOnlyItsOutput() {
+        for (Input input : Input.values()) {
+            double error = NarrowLayerNorm.nativeError(rows(input, DType.BFLOAT16), DType.BFLOAT16);
+            double halfUlp = Math.scalb(1.0, -8);
+            assertTrue(error < halfUlp, input + ": " + error);
+            assertTrue(error > halfUlp / 8, input + ": " + error);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+package cs336.precision;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import cs336.bench.Precision;
+import cs336.torch.Device;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class ProductBitsTest {
+    @ParameterizedTest
+    @CsvSource({"FP32, 24", "TF32, 24", "BF16, 8", "FP16, 11"})
+    void onTheCpuAProductSeesTheBitsOfItsTypeAndTf32IsFp32(Precision precision, int bits) {
+        assertEquals(bits, ProductBits.of(precision, Device.cpu()));
+    }
+
+    @ParameterizedTest
+    @CsvSource({"FP32, 24", "TF32, 11", "BF16, 8", "FP16, 11"})
+    @Tag("gpu")
+    void onACardAProductRunsInThePrecisionThatIsClaimed(Precision precision, int bits) {
+        assertEquals(bits, ProductBits.of(precision, Device.cuda(0)));
+    }
+}

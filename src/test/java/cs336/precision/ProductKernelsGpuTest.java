@@ -1,0 +1,73 @@
+package cs336.precision;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Benchmark;
+import cs336.bench.Pass;
+import cs336.bench.Precision;
+import cs336.profile.KernelKind;
+import cs336.profile.KernelTable;
+import cs336.profile.Profiler;
+import cs336.torch.Device;
+import cs336.torch.Torch;
+import java.util.List;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** The names of the kernels that multiply matrices in a training step, by which cuBLAS says what it multiplies. */
+@Tag("gpu")
+class ProductKernelsGpuTest {
+    /** The sums of products that were split along their inner dimension are fp32 in all precisions. */
+    private static final Pattern SUM_OF_PARTS = Pattern.compile("splitk.*reduce", Pattern.CASE_INSENSITIVE);
+
+    @AfterEach
+    void forbidTf32() {
+        Torch.allowTf32(false);
+    }
+
+    private static Pattern names(Precision precision) {
+        return Pattern.compile(
+                switch (precision) {
+                    case FP32 -> "simt_sgemm|ampere_sgemm|f32f32_f32f32_f32|_sss_";
+                    case TF32 -> "tf32|tensorop_s1688gemm|_s1688gemm";
+                    case BF16 -> "bf16|_tst_|_tss_";
+                    case FP16 -> "_hsh_|_hss_|_f16|_h16816|_h884";
+                });
+    }
+
+    private static KernelTable productsOfAStep(Precision precision) {
+        Device device = Device.cuda(0);
+        var config = new TransformerConfig(Form.SPRING_2025, 10_000, 256, 768, 2, 12, 3072, "rmsnorm", "plain");
+        try (var model = new TransformerLM(config, device);
+                var step = Benchmark.of(model).precision(precision).step(Pass.STEP)) {
+            step.run();
+            try (var profiler = Profiler.start()) {
+                step.run();
+                return profiler.stop()
+                        .kernels()
+                        .of(KernelKind.MATMUL)
+                        .filter(kernel -> !SUM_OF_PARTS.matcher(kernel.name()).find());
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(Precision.class)
+    void everyProductOfATrainingStepRunsInThePrecisionThatIsClaimed(Precision precision) {
+        KernelTable products = productsOfAStep(precision);
+        Pattern claimed = names(precision);
+        assertTrue(products.rows().size() > 0);
+        List<String> others = products.rows().stream()
+                .map(KernelTable.Row::name)
+                .filter(name -> !claimed.matcher(name).find())
+                .toList();
+        assertEquals(List.of(), others, precision + " was claimed, and these ran too");
+    }
+}

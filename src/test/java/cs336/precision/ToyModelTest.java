@@ -1,0 +1,63 @@
+package cs336.precision;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class ToyModelTest {
+    @ParameterizedTest
+    @EnumSource(
+            value = DType.class,
+            names = {"FLOAT16", "BFLOAT16"})
+    void onTheCpuAutocastNarrowsProductsAndLeavesParametersLossAndGradientsWide(DType narrow) {
+        Map<String, DType> seen = ToyModel.dtypes(Device.cpu(), narrow);
+        for (String wide : Set.of("parameters", "loss", "gradients")) {
+            assertEquals(DType.FLOAT32, seen.get(wide), wide);
+        }
+        for (String product : Set.of("fc1", "relu", "logits", "fc1-gradient")) {
+            assertEquals(narrow, seen.get(product), product);
+        }
+        assertEquals(narrow, seen.get("ln"), "not on the CPU's list of what needs fp32");
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = DType.class,
+            names = {"FLOAT16", "BFLOAT16"})
+    @Tag("gpu")
+    void onACardTheNormalisationIsWide(DType narrow) {
+        assertEquals(
+                Map.of(
+                        "parameters",
+                        DType.FLOAT32,
+                        "fc1",
+                        narrow,
+                        "relu",
+                        narrow,
+                        "ln",
+                        DType.FLOAT32,
+                        "logits",
+                        narrow,
+                        "loss",
+                        DType.FLOAT32,
+                        "gradients",
+                        DType.FLOAT32,
+                        "fc1-gradient",
+                        narrow),
+                ToyModel.dtypes(Device.cuda(0), narrow));
+    }
+
+    @Test
+    void withoutAutocastEverythingIsWide() {
+        assertEquals(
+                Set.of(DType.FLOAT32),
+                Set.copyOf(ToyModel.dtypes(Device.cpu(), DType.FLOAT32).values()));
+    }
+}
