@@ -8,6 +8,7 @@ import cs336.kernels.LeaderboardCommand;
 import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.precision.PrecisionCommand;
+import cs336.report.MemoryCommand;
 import cs336.report.WriteupCommand;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -36,6 +37,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             FlashCommand.class,
             LeaderboardCommand.class,
             PrecisionCommand.class,
+            MemoryCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

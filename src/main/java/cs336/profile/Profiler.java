@@ -1,5 +1,6 @@
 package cs336.profile;
 
+import cs336.torch.AllocatorReports;
 import cs336.torch.Device;
 import cs336.torch.Kineto;
 import cs336.torch.Range;
@@ -101,9 +102,13 @@ public final class Profiler implements AutoCloseable {
     /**
      * Starts recording.
      *
-     * @throws IllegalStateException if a profiler runs already
+     * @throws IllegalStateException if a profiler runs already, or memory is being recorded
      */
     public static Profiler start(Options options) {
+        if (AllocatorReports.isListening()) {
+            throw new IllegalStateException(
+                    "memory is being recorded; stop that record first, or start it after the profiler");
+        }
         Profiler profiler = new Profiler(options);
         if (!RUNNING.compareAndSet(null, profiler)) {
             throw new IllegalStateException("a profiler runs already, started on thread "

@@ -1,0 +1,158 @@
+package cs336.profile;
+
+import cs336.basics.Form;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Case;
+import cs336.bench.Metric;
+import cs336.bench.Precision;
+import cs336.bench.Samples;
+import cs336.bench.Workload;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+
+/**
+ * {@link PassMemory} as a case of a sweep. Its numbers are of the second run:
+ *
+ * <ol>
+ *   <li>{@code peak-memory}: the most bytes in use; {@code peak-memory-first-run}: in the first run.
+ *   <li>{@code peak-parameters} … {@code peak-other}: what they held at that moment, by {@link MemoryCategory}; their sum is the peak.
+ *   <li>{@code predicted-peak-memory}: by {@link ModelMemory}, for the models that it knows.
+ *   <li>{@code kept-memory}: what the forward pass left for the backward pass; {@code predicted-kept-memory}.
+ *   <li>{@code largest-allocation}: the largest block that was allocated; {@code residual-stream}: a block of the residual stream.
+ * </ol>
+ *
+ * Into a folder of the case's name it writes {@code timeline.csv}, {@code largest.csv} and {@code memory_snapshot.pickle}.
+ */
+public final class MemoryWorkload implements Workload {
+    /** How many points a stored timeline has. */
+    private static final int POINTS = 300;
+
+    private static final int LARGEST = 20;
+
+    private static final Metric PEAK = Metric.bytes("peak-memory");
+    private static final Metric PEAK_OF_FIRST_RUN = Metric.bytes("peak-memory-first-run");
+    private static final Metric PREDICTED_PEAK = Metric.bytes("predicted-peak-memory");
+    private static final Metric KEPT = Metric.bytes("kept-memory");
+    private static final Metric PREDICTED_KEPT = Metric.bytes("predicted-kept-memory");
+    private static final Metric LARGEST_ALLOCATION = Metric.bytes("largest-allocation");
+    private static final Metric RESIDUAL_STREAM = Metric.bytes("residual-stream");
+
+    /** The case of a model under its name in the table of sizes; {@code device} is still to be set. */
+    public static Case of(
+            String label, TransformerConfig config, int batch, Precision precision, MemoryPass pass, Path folder) {
+        boolean predicted = isPredicted(config);
+        Case c = Case.of(MemoryWorkload.class, implementation(config))
+                .with("size", label)
+                .with("year", config.form().year())
+                .with("batch", batch)
+                .with("context", config.contextLength())
+                .with("dtype", precision)
+                .with("pass", pass)
+                .setting("d_model", config.dModel())
+                .setting("d_ff", config.dFf())
+                .setting("layers", config.numLayers())
+                .setting("heads", config.numHeads())
+                .setting("vocab", config.vocabSize())
+                .setting("normalization", config.normalization())
+                .setting("attention", config.attention())
+                .setting("folder", folder)
+                .yields(PEAK, PEAK_OF_FIRST_RUN)
+                .yields(Stream.of(MemoryCategory.values())
+                        .map(MemoryWorkload::atPeak)
+                        .toArray(Metric[]::new))
+                .yields(KEPT, LARGEST_ALLOCATION, RESIDUAL_STREAM);
+        return predicted ? c.yields(PREDICTED_PEAK, PREDICTED_KEPT) : c;
+    }
+
+    /** The folder of a case: {@code 2.7B-512-bf16-step} and, where they are not the usual ones, year and implementation. */
+    public static Path folder(Case c) {
+        String name = String.join("-", c.text("size"), c.text("context"), c.text("dtype"), c.text("pass"));
+        if (!c.text("year").equals("2025")) {
+            name = c.text("year") + "-" + name;
+        }
+        if (!c.implementation().equals("plain")) {
+            name = c.implementation() + "-" + name;
+        }
+        return Path.of(c.text("folder")).resolve(name);
+    }
+
+    private static String implementation(TransformerConfig config) {
+        return isPredicted(config) ? "plain" : config.normalization() + "+" + config.attention();
+    }
+
+    private static boolean isPredicted(TransformerConfig config) {
+        return config.normalization().equals("rmsnorm") && config.attention().equals("plain");
+    }
+
+    private static Metric atPeak(MemoryCategory category) {
+        return Metric.bytes("peak-" + category.column());
+    }
+
+    @Override
+    public void run(Case c, Consumer<Samples> record) throws IOException {
+        var config = new TransformerConfig(
+                Form.ofYear(c.integer("year")),
+                c.integer("vocab"),
+                c.integer("context"),
+                c.integer("d_model"),
+                c.integer("layers"),
+                c.integer("heads"),
+                c.integer("d_ff"),
+                c.text("normalization"),
+                c.text("attention"));
+        Device device = Device.parse(c.text("device"));
+        Precision precision = Precision.parse(c.text("dtype"));
+        MemoryPass pass = MemoryPass.parse(c.text("pass"));
+        int batch = c.integer("batch");
+
+        MemoryRecord memory =
+                PassMemory.of(config, device).batch(batch).precision(precision).record(pass);
+        MemoryPhase first = memory.phase(PassMemory.FORWARD, 0);
+        MemoryPhase forward = memory.phase(PassMemory.FORWARD, 1);
+        int peak = memory.peakEvent(forward.from(), memory.events());
+        record.accept(Samples.once(PEAK, memory.bytes(peak)));
+        record.accept(Samples.once(PEAK_OF_FIRST_RUN, memory.bytes(memory.peakEvent(first.from(), forward.from()))));
+        for (Map.Entry<MemoryCategory, Long> part : memory.breakdown(peak).entrySet()) {
+            record.accept(Samples.once(atPeak(part.getKey()), part.getValue()));
+        }
+        long kept = memory.breakdown(forward.until() - 1).get(MemoryCategory.ACTIVATIONS);
+        record.accept(Samples.once(KEPT, kept));
+        record.accept(Samples.once(
+                LARGEST_ALLOCATION,
+                memory.allocations().stream()
+                        .filter(a -> a.from() >= forward.from())
+                        .mapToLong(Allocation::bytes)
+                        .max()
+                        .orElse(0)));
+        record.accept(Samples.once(
+                RESIDUAL_STREAM,
+                memory.allocations().stream()
+                        .filter(a -> a.from() >= forward.from() && a.place().equals("TransformerLM/layers.0"))
+                        .mapToLong(Allocation::bytes)
+                        .min()
+                        .orElse(0)));
+        if (isPredicted(config)) {
+            var predicted = new ModelMemory(config, batch, autocast(precision), device.kind());
+            record.accept(Samples.once(PREDICTED_PEAK, predicted.peak(pass).bytes()));
+            record.accept(Samples.once(PREDICTED_KEPT, pass == MemoryPass.FORWARD ? 0 : predicted.keptBytes()));
+        }
+
+        Path folder = Files.createDirectories(folder(c));
+        memory.timeline(first.from(), memory.events(), POINTS).write(folder.resolve("timeline.csv"));
+        memory.largest(forward.from(), memory.events(), LARGEST)
+                .write()
+                .csv(folder.resolve("largest.csv").toString());
+        memory.saveSnapshot(folder.resolve("memory_snapshot.pickle"));
+    }
+
+    /** The type that matrix products take: TF32 is a way to multiply fp32. */
+    private static DType autocast(Precision precision) {
+        return precision.tf32() ? DType.FLOAT32 : DType.parse(precision.toString());
+    }
+}
