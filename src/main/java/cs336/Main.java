@@ -9,6 +9,7 @@ import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.precision.PrecisionCommand;
 import cs336.report.MemoryCommand;
+import cs336.report.ProfileCommand;
 import cs336.report.WriteupCommand;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -38,6 +39,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             LeaderboardCommand.class,
             PrecisionCommand.class,
             MemoryCommand.class,
+            ProfileCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

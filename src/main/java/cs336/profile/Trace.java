@@ -165,6 +165,28 @@ public final class Trace {
         return host.stream().mapToLong(HostEvent::self).sum();
     }
 
+    /**
+     * What belongs to one step: its events on threads, and what they started on cards. Allocations are those of its time.
+     *
+     * @param number as {@link Profiler#step} marks them; the first is 0
+     * @throws IllegalArgumentException if no event is of that step
+     */
+    public Trace step(int number) {
+        List<HostEvent> inside =
+                host.stream().filter(event -> event.step() == number).toList();
+        if (inside.isEmpty()) throw new IllegalArgumentException("step " + number + " is not in the trace");
+        long from = inside.stream().mapToLong(HostEvent::start).min().orElseThrow();
+        long to = inside.stream().mapToLong(HostEvent::end).max().orElseThrow();
+        return new Trace(
+                baseTime,
+                inside,
+                device.stream().filter(event -> event.step() == number).toList(),
+                memory.stream()
+                        .filter(change -> change.time() >= from && change.time() <= to)
+                        .toList(),
+                threadNames);
+    }
+
     /** Whether there is nothing but steps and the profiler's own wait for the card. */
     boolean isEmpty() {
         return device.isEmpty()

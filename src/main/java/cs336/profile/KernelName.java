@@ -1,0 +1,56 @@
+package cs336.profile;
+
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A kernel's C++ name made short enough for a table or a picture: without namespaces and parameters, and of its template
+ * arguments only what it computes.
+ *
+ * <pre>{@code
+ * void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_tn_align1>(…)         cutlass_80_simt_sgemm_128x64_8x5_tn_align1
+ * void at::native::elementwise_kernel<128, 2, …BinaryFunctor<… MulFunctor …>>  elementwise_kernel: Mul
+ * }</pre>
+ */
+public final class KernelName {
+    private static final Pattern CUTLASS = Pattern.compile("cutlass::Kernel2?<([^<>]+)>.*", Pattern.DOTALL);
+
+    /** What follows the tile in the names of a family of matrix products. */
+    private static final String XMMA_DETAILS = "(_xmma_gemm_.*_tilesize\\d+x\\d+x\\d+)_.*";
+
+    /** What PyTorch's templates are told to do. */
+    private static final Pattern DOING =
+            Pattern.compile("(CUDAFunctor(?:OnSelf)?_\\w+|\\w+?)(?:Functor|_functor|Ops|_kernel(?:_cuda|_impl)?)\\b"
+                    + "|CUDAFunctor(?:OnSelf)?_(\\w+)");
+
+    /** Templates around templates, which say how and not what. */
+    private static final Set<String> WRAPPERS = Set.of("Binary", "AUnary", "BUnary", "gpu", "elementwise", "Unary");
+
+    private KernelName() {}
+
+    /** The short form of a kernel's name. Different kernels may have the same. */
+    public static String brief(String name) {
+        String plain = name.replace("(anonymous namespace)::", "").replaceFirst("^void ", "");
+        Matcher cutlass = CUTLASS.matcher(plain);
+        if (cutlass.matches()) return cutlass.group(1);
+        int template = plain.indexOf('<');
+        int parameters = plain.indexOf('(');
+        if (template < 0 && parameters < 0) return plain.replaceFirst(XMMA_DETAILS, "$1");
+        int end = template < 0 ? parameters : parameters < 0 ? template : Math.min(template, parameters);
+        String base = plain.substring(0, end);
+        if (base.indexOf(' ') >= 0) return name; // Memcpy HtoD (Pinned -> Device)
+        base = base.substring(base.lastIndexOf(':') + 1);
+        String doing = template == end ? doing(plain.substring(template)) : "";
+        return doing.isEmpty() ? base : base + ": " + doing;
+    }
+
+    private static String doing(String arguments) {
+        Matcher found = DOING.matcher(arguments);
+        while (found.find()) {
+            String what = found.group(1) != null ? found.group(1) : found.group(2);
+            if (!WRAPPERS.contains(what)) return what;
+        }
+        return "";
+    }
+}
