@@ -91,22 +91,37 @@ public final class ModelOptions {
         /**
          * Asserts that there is memory for what a pass is certain to need. Whether activations fit too, the run will show.
          *
+         * @param pass its name, for the message
+         * @param copiesOfParameters as {@link Pass#copiesOfParameters} counts them
          * @throws IllegalArgumentException if there is not
          */
-        public void requireFits(Pass pass, Survey survey) {
-            long needed = config.parameterCount() * Float.BYTES * pass.copiesOfParameters();
+        public void requireFits(Object pass, int copiesOfParameters, Survey survey) {
+            long needed = config.parameterCount() * Float.BYTES * copiesOfParameters;
             if (needed > survey.availableBytes()) {
                 throw new IllegalArgumentException(String.format(
                         Locale.ROOT,
-                        "too little memory: --size %s --pass %s needs %.1f GB for parameters and what it keeps of their"
-                                + " size alone, and %s has %.1f GB available",
+                        "too little memory: --size %s --pass %s needs %.1f GB for %s alone, and %s has %.1f GB available",
                         label,
                         pass,
                         needed / GB,
+                        copiesOfParameters == 1
+                                ? "parameters"
+                                : copiesOfParameters == 2
+                                        ? "parameters and gradients"
+                                        : "parameters, gradients and optimizer state",
                         survey.device(),
                         survey.availableBytes() / GB));
             }
         }
+    }
+
+    /**
+     * Whose form of the model is run.
+     *
+     * @throws IllegalArgumentException if there is none of that year
+     */
+    Form form() {
+        return Form.ofYear(year);
     }
 
     /**
@@ -115,7 +130,7 @@ public final class ModelOptions {
      * @throws IllegalArgumentException if an option is wrong
      */
     public List<Model> models() {
-        Form form = Form.ofYear(year);
+        Form form = form();
         boolean is2024 = form == Form.SPRING_2024;
         int b = Argument.atLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
         List<Integer> ts = contexts == null ? List.of(is2024 ? 128 : 256) : contexts;
@@ -156,6 +171,7 @@ public final class ModelOptions {
                 c.form(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
     }
 
+    /** The size's name, or what makes the model where it has none. */
     private static String label(ModelSize size, TransformerConfig c) {
         return c.equals(size.config(c.form(), c.contextLength()))
                 ? size.label()

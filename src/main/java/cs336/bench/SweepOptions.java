@@ -44,13 +44,7 @@ public final class SweepOptions {
     /** As {@link #run(CommandSpec, Function)}, with processes that cases share; see {@link Sweep#sharing}. */
     public int run(CommandSpec spec, Function<Survey, List<Case>> cases, Function<Case, ?> sharing)
             throws IOException, InterruptedException {
-        if (timeLimit != null && timeLimit < 1) {
-            throw new IllegalArgumentException("--time-limit must be at least 1, not " + timeLimit);
-        }
-        if (timeLimit != null && timeLimit > Integer.MAX_VALUE) {
-            throw new IllegalArgumentException(
-                    "--time-limit must be at most " + Integer.MAX_VALUE + ", not " + timeLimit);
-        }
+        if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
         storage.requireProblem();
         Survey survey = Survey.of(storage.device());
         List<Case> all = cases.apply(survey).stream()

@@ -4,10 +4,8 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
-import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -19,8 +17,9 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Source: Dao, "FlashAttention-2", 2023, algorithms 1 and 2.
  */
 public record FirstFlash() implements FlashForm {
-    private static final KernelSource SOURCE = KernelSource.named("flash_first.cu");
-    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
+    static final String FILE = "flash_first.cu";
+
+    private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
     private static final int WIDEST = 128; // elements: what a lane holds of wider rows would not fit its registers
     private static final int LANES = 32; // of a warp; a tile that comes by has a row for each
@@ -79,7 +78,7 @@ public record FirstFlash() implements FlashForm {
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor o = torch.empty_like(queries);
-            Tensor l = perQuery(q);
+            Tensor l = Card.of(q).empty(Tensors.leadingShape(q));
             launch(
                     Pass.FORWARD,
                     q,
@@ -105,7 +104,7 @@ public record FirstFlash() implements FlashForm {
             Tensor keys = k.contiguous();
             Tensor values = v.contiguous();
             Tensor dOut = dO.contiguous();
-            Tensor delta = perQuery(q);
+            Tensor delta = Card.of(q).empty(Tensors.leadingShape(q));
             long rows = delta.numel();
             launch(Pass.DELTA, q, (rows + WARPS - 1) / WARPS, o.contiguous(), dOut, delta, rows);
             Tensor dQ = torch.empty_like(queries);
@@ -160,14 +159,11 @@ public record FirstFlash() implements FlashForm {
 
     private static void launch(Pass pass, Tensor q, long blocks, Object... arguments) {
         int width = (int) q.size(-1);
-        Kernel kernel;
-        try (var where = q.device()) {
-            var key = new Key(pass, DType.of(q), width, Device.cuda(where.index()));
-            kernel = KERNELS.computeIfAbsent(
-                    key,
-                    wanted -> KernelModule.load(SOURCE, pass.defines(wanted.type(), width), wanted.device())
-                            .kernel(pass.kernel()));
-        }
+        var key = new Key(pass, DType.of(q), width, Card.of(q).device());
+        Kernel kernel = KERNELS.computeIfAbsent(
+                key,
+                wanted -> KernelModule.load(SOURCE, pass.defines(wanted.type(), width), wanted.device())
+                        .kernel(pass.kernel()));
         kernel.launch(new Grid(Math.toIntExact(blocks)), BLOCK, pass.sharedBytes(width), arguments);
     }
 
@@ -176,14 +172,6 @@ public record FirstFlash() implements FlashForm {
         int rows = WARPS * WARP_ROWS;
         long heads = x.numel() / (x.size(-2) * x.size(-1));
         return heads * ((x.size(-2) + rows - 1) / rows);
-    }
-
-    /** A number for each query: [B, T] or [B, H, T], in fp32. */
-    private static Tensor perQuery(Tensor q) {
-        long[] shape = Arrays.copyOf(Tensors.shape(q), (int) q.dim() - 1);
-        try (var where = q.device()) {
-            return torch.empty(shape, Device.cuda(where.index()).options(DType.FLOAT32), DENSE);
-        }
     }
 
     private static int length(Tensor x) {

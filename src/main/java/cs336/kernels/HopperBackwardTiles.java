@@ -11,7 +11,6 @@ import java.util.stream.Stream;
  * <p>The choice goes by an estimate of the time with numbers measured on an H200, one to 32 heads of 128 to 16,384 queries.
  */
 final class HopperBackwardTiles {
-    private static final int[] WIDTHS = {16, 32, 64, 128};
     private static final int[] SPLITS = {1, 2, 4};
     private static final double START = 4.7; // µs: a block's beginning and end
     private static final double GATHER = 0.9; // µs: to come together in a cluster,
@@ -22,17 +21,8 @@ final class HopperBackwardTiles {
 
     /** All that there are. */
     static Stream<HopperBackwardTile> all() {
-        return IntStream.of(WIDTHS)
-                .boxed()
+        return HeadWidths.ALL.stream()
                 .flatMap(width -> IntStream.of(SPLITS).mapToObj(split -> new HopperBackwardTile(width, split)));
-    }
-
-    /** Columns of the kernel for rows of d. */
-    static int width(long d) {
-        for (int width : WIDTHS) {
-            if (width >= d) return width;
-        }
-        throw new IllegalArgumentException("d must be at most 128, not " + d);
     }
 
     /**
@@ -45,7 +35,7 @@ final class HopperBackwardTiles {
         HopperBackwardTile best = null;
         double least = Double.POSITIVE_INFINITY;
         for (int split : SPLITS) {
-            var tile = new HopperBackwardTile(width(d), split);
+            var tile = new HopperBackwardTile(HeadWidths.of(d), split);
             double time = time(tile, heads, queries, keys, causal, multiprocessors);
             if (time < least) {
                 least = time;

@@ -1,12 +1,12 @@
 package cs336.kernels;
 
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import java.util.EnumSet;
-import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch.MemoryFormat;
 
 /**
  * FlashAttention on the tensor cores and the copy engine of Hopper cards (sm_90a). Inputs are bf16 or fp16 with d a multiple
@@ -20,10 +20,10 @@ import org.bytedeco.pytorch.Tensor;
  */
 public record HopperFlash(boolean deterministic) implements FlashForm {
     private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
-    private static final int WIDEST = 128;
     private static final int COLUMNS_OF_16_BYTES = 8; // the copy engine's unit
     private static final int GENERATION = 9;
-    private static final Map<Integer, Boolean> CARDS = new ConcurrentHashMap<>(); // whether of this generation
+    private static final MemoryFormatOptional CONTIGUOUS =
+            MemoryScope.keep(new MemoryFormatOptional(MemoryFormat.Contiguous));
 
     /** Whether this form takes such queries. */
     public static boolean takes(Tensor q) {
@@ -57,21 +57,28 @@ public record HopperFlash(boolean deterministic) implements FlashForm {
         }
         if (!fits(q.size(-1))) {
             throw new IllegalArgumentException("q must have a multiple of " + COLUMNS_OF_16_BYTES + " columns, at most "
-                    + WIDEST + ", not " + q.size(-1));
+                    + HeadWidths.WIDEST + ", not " + q.size(-1));
         }
     }
 
     private static boolean fits(long d) {
-        return d <= WIDEST && d % COLUMNS_OF_16_BYTES == 0;
+        return d <= HeadWidths.WIDEST && d % COLUMNS_OF_16_BYTES == 0;
     }
 
     private static boolean isHopper(Tensor q) {
-        try (var device = q.device()) {
-            return CARDS.computeIfAbsent((int) device.index(), HopperFlash::isHopper);
-        }
+        return Card.of(q).architecture().major() == GENERATION;
     }
 
-    private static boolean isHopper(int card) {
-        return Architecture.of(Device.cuda(card)).major() == GENERATION;
+    /** [B, T, d] → [B, 1, T, d]. */
+    static Tensor withHeads(Tensor x) {
+        return x.dim() == 3 ? x.unsqueeze(1) : x;
+    }
+
+    /**
+     * With heads, and copied if the copy engine cannot reach it where it is; the gradient of a sum, for one, has strides of 0.
+     */
+    static Tensor reachable(Tensor x) {
+        Tensor heads = withHeads(x);
+        return TensorMap.fits(heads) ? heads : heads.clone(CONTIGUOUS);
     }
 }

@@ -6,12 +6,9 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.TensorOptions;
 import org.bytedeco.pytorch.global.torch;
-import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
  * The backward pass of attention on Hopper, three kernels: D and L of each query, the products
@@ -19,27 +16,9 @@ import org.bytedeco.pytorch.global.torch_cuda;
  */
 final class HopperFlashBackward {
     private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
-    private static final Map<Integer, Card> CARDS = new ConcurrentHashMap<>();
     private static final Map<Key, HopperFlashBackward> KERNELS = new ConcurrentHashMap<>();
     private static final int TERMS = 2; // of a query: L and D
     private static final int CHUNKS = 2; // of dQ in a block of queries
-
-    private record Card(Device device, int multiprocessors, int l2Bytes, TensorOptions fp32) {
-        static Card of(Tensor tensor) {
-            try (var device = tensor.device()) {
-                return CARDS.computeIfAbsent((int) device.index(), Card::of);
-            }
-        }
-
-        private static Card of(int index) {
-            Device device = Device.cuda(index);
-            return new Card(
-                    device,
-                    torch_cuda.getDeviceProperties((byte) index).multiProcessorCount(),
-                    Driver.attribute(device, cudart.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
-                    MemoryScope.keep(device.options(DType.FLOAT32)));
-        }
-    }
 
     private record Key(DType type, HopperBackwardTile tile, Device device) {}
 
@@ -121,15 +100,15 @@ final class HopperFlashBackward {
             KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashBackward::new)
                     .launch(
                             card,
-                            reachable(fourDimensions(q)),
-                            reachable(fourDimensions(k)),
-                            reachable(fourDimensions(v)),
-                            reachable(fourDimensions(o)),
+                            HopperFlash.reachable(q),
+                            HopperFlash.reachable(k),
+                            HopperFlash.reachable(v),
+                            HopperFlash.reachable(o),
                             l.is_contiguous() ? l : l.contiguous(),
-                            reachable(fourDimensions(dO)),
-                            fourDimensions(dQ),
-                            fourDimensions(dK),
-                            fourDimensions(dV),
+                            HopperFlash.reachable(dO),
+                            HopperFlash.withHeads(dQ),
+                            HopperFlash.withHeads(dK),
+                            HopperFlash.withHeads(dV),
                             causal,
                             deterministic);
         }
@@ -162,7 +141,7 @@ final class HopperFlashBackward {
         long terms = blocks * TERMS * queriesOfBlock;
         long sum = blocks * queriesOfBlock * tile.width();
         long turns = deterministic ? blocks * CHUNKS : 0;
-        Tensor workspace = torch.empty(new long[] {terms + sum + turns}, card.fp32(), DENSE);
+        Tensor workspace = card.empty(terms + sum + turns);
         long termsAt = workspace.data_ptr().address();
         long sumAt = termsAt + terms * Float.BYTES;
         long turnsAt = deterministic ? sumAt + sum * Float.BYTES : 0;
@@ -226,18 +205,6 @@ final class HopperFlashBackward {
 
     private static TensorMap boxes(Tensor tensor, int rows) {
         return TensorMap.of(tensor, 1, 1, rows, HopperBackwardTile.BOX);
-    }
-
-    /** [B, T, d] → [B, 1, T, d]. */
-    private static Tensor fourDimensions(Tensor x) {
-        return x.dim() == 3 ? x.unsqueeze(1) : x;
-    }
-
-    /** The same values where the copy engine can reach them; the gradient of a sum, for one, has strides of 0. */
-    private static Tensor reachable(Tensor x) {
-        if (TensorMap.fits(x)) return x;
-        Tensor dense = x.contiguous();
-        return TensorMap.fits(dense) ? dense : dense.clone();
     }
 
     /** A place for a gradient: in its tensor's layout if the copy engine can reach that. */

@@ -3,49 +3,19 @@ package cs336.kernels;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import java.util.Arrays;
+import cs336.torch.Tensors;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.TensorOptions;
 import org.bytedeco.pytorch.global.torch;
-import org.bytedeco.pytorch.global.torch.MemoryFormat;
-import org.bytedeco.pytorch.global.torch_cuda;
 
 /** The kernel of {@code kernels/flash_hopper_forward.cu}, compiled for each tile and type that is asked for. */
 final class HopperFlashForward {
     private static final KernelSource SOURCE = KernelSource.named(HopperForwardTile.FILE);
-    private static final MemoryFormatOptional UNSAID = MemoryScope.keep(new MemoryFormatOptional());
-    private static final MemoryFormatOptional DENSE =
-            MemoryScope.keep(new MemoryFormatOptional(MemoryFormat.Contiguous));
     private static final double LOG2_E = 1 / Math.log(2);
-    private static final Map<Integer, Card> CARDS = new ConcurrentHashMap<>();
+    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
 
-    /** A card and the kernels on it. */
-    private record Card(Device device, int multiprocessors, TensorOptions fp32, Map<Variant, Kernel> kernels) {
-        static Card of(Tensor tensor) {
-            try (var device = tensor.device()) {
-                return CARDS.computeIfAbsent((int) device.index(), Card::read);
-            }
-        }
-
-        private static Card read(int index) {
-            Device device = Device.cuda(index);
-            int multiprocessors = torch_cuda.getDeviceProperties((byte) index).multiProcessorCount();
-            TensorOptions fp32 = MemoryScope.keep(device.options(DType.FLOAT32));
-            return new Card(device, multiprocessors, fp32, new ConcurrentHashMap<>());
-        }
-
-        Kernel kernel(HopperForwardTile tile, DType type) {
-            return kernels.computeIfAbsent(
-                    new Variant(tile, type),
-                    variant -> KernelModule.load(SOURCE, tile.defines(type), device)
-                            .kernel(HopperForwardTile.KERNEL));
-        }
-    }
-
-    private record Variant(HopperForwardTile tile, DType type) {}
+    private record Key(DType type, HopperForwardTile tile, Device device) {}
 
     private HopperFlashForward() {}
 
@@ -74,10 +44,10 @@ final class HopperFlashForward {
     static FlashForm.Attended run(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
         Card card = Card.of(q);
         try (var scope = MemoryScope.open()) {
-            Tensor queries = reachable(q);
+            Tensor queries = HopperFlash.reachable(q);
             Tensor o = torch.empty_like(queries);
-            Tensor l = torch.empty(allButLast(q), card.fp32(), UNSAID);
-            launch(card, tile, queries, reachable(k), reachable(v), o, l, causal);
+            Tensor l = card.empty(Tensors.leadingShape(q));
+            launch(card, tile, queries, HopperFlash.reachable(k), HopperFlash.reachable(v), o, l, causal);
             Tensor output = q.dim() == 3 ? o.squeeze(1) : o;
             return new FlashForm.Attended(scope.escape(output), scope.escape(l));
         }
@@ -89,7 +59,7 @@ final class HopperFlashForward {
         int batch = Math.toIntExact(q.size(0)), heads = Math.toIntExact(q.size(1));
         int queries = Math.toIntExact(q.size(2)), keys = Math.toIntExact(k.size(2));
         int clusters = Math.min(tile.tiles(batch * heads, queries), tile.clusters(card.multiprocessors()));
-        card.kernel(tile, DType.of(q))
+        KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashForward::load)
                 .launch(
                         new Grid(clusters * tile.cluster()),
                         new Block(tile.blockThreads()),
@@ -107,19 +77,12 @@ final class HopperFlashForward {
                         (float) (LOG2_E / Math.sqrt(q.size(3))));
     }
 
+    private static Kernel load(Key key) {
+        return KernelModule.load(SOURCE, key.tile().defines(key.type()), key.device())
+                .kernel(HopperForwardTile.KERNEL);
+    }
+
     private static TensorMap map(Tensor x, int rows) {
         return TensorMap.of(x, 1, 1, rows, HopperForwardTile.BOX_COLUMNS);
-    }
-
-    /** As [B, H, rows, d], and copied if the copy engine cannot reach it where it is. */
-    private static Tensor reachable(Tensor x) {
-        Tensor heads = x.dim() == 3 ? x.unsqueeze(1) : x;
-        return TensorMap.fits(heads) ? heads : heads.clone(DENSE);
-    }
-
-    private static long[] allButLast(Tensor x) {
-        long[] shape = new long[(int) x.dim() - 1];
-        Arrays.setAll(shape, x::size);
-        return shape;
     }
 }

@@ -31,8 +31,6 @@ final class HopperForwardTiles {
         }
     }
 
-    private static final List<Integer> DIMENSIONS = List.of(16, 32, 64, 128);
-
     private HopperForwardTiles() {}
 
     private static List<Choice> choices(int dimension) {
@@ -91,7 +89,7 @@ final class HopperForwardTiles {
     static HopperForwardTile of(int d, int heads, int queries, int keys, boolean causal, int multiprocessors) {
         Choice best = null;
         double least = Double.POSITIVE_INFINITY;
-        for (Choice choice : choices(dimension(d))) {
+        for (Choice choice : choices(HeadWidths.of(d))) {
             double time = choice.time(heads, queries, keys, causal, multiprocessors);
             if (time < least) {
                 best = choice;
@@ -103,16 +101,9 @@ final class HopperForwardTiles {
 
     /** All tiles that {@link #of} may return. */
     static List<HopperForwardTile> all() {
-        return DIMENSIONS.stream()
+        return HeadWidths.ALL.stream()
                 .flatMap(dimension -> choices(dimension).stream())
                 .map(Choice::tile)
                 .toList();
-    }
-
-    private static int dimension(int d) {
-        return DIMENSIONS.stream()
-                .filter(dimension -> dimension >= d)
-                .findFirst()
-                .orElseThrow();
     }
 }

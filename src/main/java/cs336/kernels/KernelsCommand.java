@@ -147,7 +147,7 @@ public final class KernelsCommand implements Callable<Integer> {
         for (int d : List.of(64, 128)) {
             for (FirstFlash.Pass pass : FirstFlash.Pass.values()) {
                 forms.add(new Form(
-                        "flash_first.cu",
+                        FirstFlash.FILE,
                         pass.kernel(),
                         d,
                         dtype,

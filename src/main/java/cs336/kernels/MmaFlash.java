@@ -10,8 +10,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.bytedeco.cuda.global.cudart;
-import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -49,7 +47,6 @@ public record MmaFlash(Products products) implements FlashForm {
     }
 
     private static final int LEAST_GENERATION = 8; // Ampere
-    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
     private static final Map<Work, Ready> READY = new ConcurrentHashMap<>();
     private static final int LAST = -1;
 
@@ -57,8 +54,8 @@ public record MmaFlash(Products products) implements FlashForm {
     private record Work(Pass pass, DType type, Products products, int width, long rows, Device device) {
         MmaTile tile() {
             int count = type == DType.FLOAT32 ? products.count() : 1;
-            int multiprocessors = Driver.attribute(device, cudart.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-            return MmaTiles.of(pass, type, count, width, rows, Architecture.of(device), multiprocessors);
+            Card card = Card.of(device);
+            return MmaTiles.of(pass, type, count, width, rows, card.architecture(), card.multiprocessors());
         }
     }
 
@@ -84,8 +81,8 @@ public record MmaFlash(Products products) implements FlashForm {
     public static boolean takes(Tensor q) {
         return q.is_cuda()
                 && Require.KERNEL_TYPES.contains(DType.of(q))
-                && q.size(LAST) <= MmaTile.WIDEST
-                && Architecture.of(RowLayout.card(q)).major() >= LEAST_GENERATION;
+                && q.size(LAST) <= HeadWidths.WIDEST
+                && Card.of(q).architecture().major() >= LEAST_GENERATION;
     }
 
     /** @throws IllegalArgumentException if q is on no card from sm_80 on, of a type that kernels do not have, or too wide */
@@ -93,13 +90,13 @@ public record MmaFlash(Products products) implements FlashForm {
     public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
         requireServed(q);
         try (var scope = MemoryScope.open()) {
-            int width = MmaTile.width(q);
+            int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
             HeadRows keys = HeadRows.of(k, width);
             HeadRows values = HeadRows.of(v, width);
             Tensor o = torch.empty_like(q);
             HeadRows outputs = HeadRows.forResult(o, width);
-            Tensor l = torch.empty(withoutLast(q), RowLayout.card(q).options(DType.FLOAT32), DENSE);
+            Tensor l = Card.of(q).empty(Tensors.leadingShape(q));
             double inPowersOfTwo = scale(q) / Math.log(2);
             launch(Pass.FORWARD, sizes(queries, keys, causal, inPowersOfTwo), queries, keys, values, outputs, l);
             outputs.copyTo(o);
@@ -111,7 +108,7 @@ public record MmaFlash(Products products) implements FlashForm {
     public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
         requireServed(q);
         try (var scope = MemoryScope.open()) {
-            int width = MmaTile.width(q);
+            int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
             HeadRows keys = HeadRows.of(k, width);
             HeadRows values = HeadRows.of(v, width);
@@ -124,7 +121,7 @@ public record MmaFlash(Products products) implements FlashForm {
             HeadRows ofKeys = HeadRows.forResult(dK, width);
             HeadRows ofValues = HeadRows.forResult(dV, width);
             // L · log₂ e and D of each query: the first kernel writes them, the second one reads them.
-            Tensor statistics = torch.empty(new long[] {2, l.numel()}, l.options(), DENSE);
+            Tensor statistics = Card.of(q).empty(2, l.numel());
             Object[] sizes = sizes(queries, keys, causal, scale(q));
             launch(Pass.QUERIES, sizes, queries, keys, values, outputs, dOut, l, statistics, ofQueries);
             launch(Pass.KEYS, sizes, queries, keys, values, dOut, statistics, ofKeys, ofValues);
@@ -140,11 +137,11 @@ public record MmaFlash(Products products) implements FlashForm {
         if (!q.is_cuda()) {
             throw new IllegalArgumentException("q must be on a CUDA card for these kernels, not on cpu");
         }
-        if (q.size(LAST) > MmaTile.WIDEST) {
+        if (q.size(LAST) > HeadWidths.WIDEST) {
             throw new IllegalArgumentException(
-                    "q must have d of at most " + MmaTile.WIDEST + " for these kernels, not " + q.size(LAST));
+                    "q must have d of at most " + HeadWidths.WIDEST + " for these kernels, not " + q.size(LAST));
         }
-        Architecture architecture = Architecture.of(RowLayout.card(q));
+        Architecture architecture = Card.of(q).architecture();
         if (architecture.major() < LEAST_GENERATION) {
             throw new IllegalArgumentException(
                     "q must be on a card from sm_80 on for these kernels, not " + architecture);
@@ -165,7 +162,7 @@ public record MmaFlash(Products products) implements FlashForm {
                 products,
                 owned.width(),
                 owned.rows() * owned.heads(),
-                RowLayout.card(owned.tensor()));
+                Card.of(owned.tensor()).device());
         Ready ready = READY.computeIfAbsent(work, Ready::of);
         List<Object> arguments = new ArrayList<>();
         for (Object tensor : tensors) arguments.add(tensor instanceof HeadRows rows ? rows.tensor() : tensor);
@@ -186,10 +183,5 @@ public record MmaFlash(Products products) implements FlashForm {
 
     private static double scale(Tensor q) {
         return 1 / Math.sqrt(q.size(LAST));
-    }
-
-    private static long[] withoutLast(Tensor q) {
-        long[] shape = Tensors.shape(q);
-        return Arrays.copyOf(shape, shape.length - 1);
     }
 }

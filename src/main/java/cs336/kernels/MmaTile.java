@@ -3,7 +3,6 @@ package cs336.kernels;
 import cs336.torch.DType;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.bytedeco.pytorch.Tensor;
 
 /**
  * How the work of a kernel of {@link MmaFlash} is laid out. The meaning of each number stands in {@code kernels/mma.cuh} and
@@ -29,13 +28,8 @@ record MmaTile(
         int rowTiles,
         int columns,
         int smBlocks) {
-    /** Elements of the longest rows. */
-    static final int WIDEST = 128;
-
-    private static final int NARROWEST = 16;
     private static final int PADDING = 16; // bytes between rows in shared memory
     private static final int STAGES = 2; // tiles in shared memory: one in use, the next on its way
-    private static final int SHARED_OF_SYSTEM = 1024; // bytes of each block
 
     /** The kernels. A block of the first two owns queries, one of the third keys. */
     enum Pass {
@@ -62,13 +56,6 @@ record MmaTile(
         }
     }
 
-    /** The width of the kernels for such rows: the next of 16, 32, 64 and 128. */
-    static int width(Tensor rows) {
-        int width = NARROWEST;
-        while (width < rows.size(-1)) width *= 2;
-        return width;
-    }
-
     int threads() {
         return rowWarps * columnWarps * 32;
     }
@@ -90,8 +77,8 @@ record MmaTile(
     MmaTile fitting(Architecture architecture) {
         int shared = Occupancy.sharedBytes(architecture);
         MmaTile tile = this;
-        while (tile.sharedBytes() + SHARED_OF_SYSTEM > shared) tile = tile.smaller();
-        int blocks = shared / (tile.sharedBytes() + SHARED_OF_SYSTEM);
+        while (tile.sharedBytes() + Occupancy.SHARED_OF_SYSTEM > shared) tile = tile.smaller();
+        int blocks = shared / (tile.sharedBytes() + Occupancy.SHARED_OF_SYSTEM);
         return tile.smBlocks <= blocks ? tile : tile.with(tile.rowWarps, tile.columnWarps, tile.columns, blocks);
     }
 

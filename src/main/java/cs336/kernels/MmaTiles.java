@@ -3,7 +3,6 @@ package cs336.kernels;
 import cs336.kernels.MmaTile.Pass;
 import cs336.torch.DType;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.MatchResult;
@@ -21,7 +20,6 @@ import java.util.stream.Stream;
 final class MmaTiles {
     private static final int MULTIPROCESSORS = 132; // of the card that the limits below were found on
     private static final int HOPPER = 9; // the generation that has all lines
-    private static final int[] WIDTHS = {16, 32, 64, 128};
 
     /** What is multiplied: two types of 16 bits, whose kernels are alike, and fp32 in either way. */
     private enum Numbers {
@@ -152,10 +150,9 @@ final class MmaTiles {
         for (DType type : Require.KERNEL_TYPES) {
             for (int products : type == DType.FLOAT32 ? new int[] {1, 3} : new int[] {1}) {
                 for (Pass pass : Pass.values()) {
-                    Arrays.stream(WIDTHS)
-                            .forEach(width -> layouts(architecture, pass, type, products, width)
-                                    .forEach(layout -> all.add(tile(pass, type, products, width, layout)
-                                            .fitting(architecture))));
+                    HeadWidths.ALL.forEach(width -> layouts(architecture, pass, type, products, width)
+                            .forEach(layout -> all.add(
+                                    tile(pass, type, products, width, layout).fitting(architecture))));
                 }
             }
         }

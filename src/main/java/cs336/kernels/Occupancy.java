@@ -25,7 +25,8 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
     private static final int REGISTER_UNIT = 256; // a warp's registers are handed out in such portions
     private static final int SHARED_UNIT = 128;
     private static final int BARRIERS = 64; // in no table: as the driver counts on sm_90
-    private static final int SHARED_OF_SYSTEM = 1024; // of each block
+    /** Bytes of shared memory that each block takes beside its own. */
+    static final int SHARED_OF_SYSTEM = 1024;
 
     /** Warps, blocks and KiB of shared memory of a multiprocessor. */
     private record Limits(int warps, int blocks, int sharedKib) {
@@ -39,7 +40,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
         }
     }
 
-    /** Shared memory of a multiprocessor, in bytes; a block takes 1024 of them beside its own. */
+    /** Shared memory of a multiprocessor, in bytes. */
     static int sharedBytes(Architecture architecture) {
         return Limits.of(architecture).sharedKib * 1024;
     }

@@ -9,7 +9,6 @@ import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.bytedeco.pytorch.global.torch_cuda;
 
 /** The kernels of {@code kernels/rmsnorm.cu} on dense rows, each compiled for its row width, types and tile. */
 final class RmsNormKernels {
@@ -32,9 +31,7 @@ final class RmsNormKernels {
                 .kernel(tile.pass().kernel());
         block = new Block(tile.blockThreads());
         sharedBytes = tile.sharedBytes(layout);
-        int multiprocessors =
-                torch_cuda.getDeviceProperties((byte) layout.device().index()).multiProcessorCount();
-        residentBlocks = multiprocessors * kernel.residentBlocks(block, sharedBytes);
+        residentBlocks = Card.of(layout.device()).multiprocessors() * kernel.residentBlocks(block, sharedBytes);
     }
 
     /**

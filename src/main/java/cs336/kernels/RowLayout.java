@@ -2,8 +2,6 @@ package cs336.kernels;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -17,8 +15,6 @@ import org.bytedeco.pytorch.Tensor;
  */
 record RowLayout(int width, DType type, DType gainType, int vector, Device device) {
     private static final int WIDEST_ACCESS = 16;
-    private static final Map<Integer, Device> CARDS =
-            new ConcurrentHashMap<>(); // asking PyTorch each time takes a while
 
     /**
      * That of dense tensors.
@@ -36,14 +32,7 @@ record RowLayout(int width, DType type, DType gainType, int vector, Device devic
                 || !allAligned(rows, vector * type.bytes())) {
             vector /= 2;
         }
-        return new RowLayout(width, type, gainType, vector, card(rows[0]));
-    }
-
-    /** The card that a tensor is on. */
-    static Device card(Tensor tensor) {
-        try (var device = tensor.device()) {
-            return CARDS.computeIfAbsent((int) device.index(), Device::cuda);
-        }
+        return new RowLayout(width, type, gainType, vector, Card.of(rows[0]).device());
     }
 
     /** Bytes of an access to the rows. */

@@ -40,8 +40,8 @@ public final class TensorMap {
     /**
      * The map of a tensor, for boxes of one size.
      *
-     * @param tensor of 2 to 5 dimensions, fp32, bf16 or fp16; elements of the last dimension are neighbours, and all others lie at multiples of
-     *     16 bytes, each for itself ({@link #fits} tells)
+     * @param tensor of 2 to 5 dimensions, fp32, bf16 or fp16; elements of the last dimension are neighbours, and all others lie
+     *     at multiples of 16 bytes, each for itself ({@link #fits} tells)
      * @param box elements in each of the tensor's dimensions, at most 256; the last one fills 128 bytes
      * @throws IllegalArgumentException if one of them does not fit
      */

@@ -1,9 +1,9 @@
 package cs336.kernels;
 
+import cs336.bench.Argument;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
-import java.util.Arrays;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -32,14 +32,8 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
 
     /** @throws IllegalArgumentException if a tile has no rows */
     public TiledFlash {
-        requireRows("queryTile", queryTile);
-        requireRows("keyTile", keyTile);
-    }
-
-    private static void requireRows(String name, int rows) {
-        if (rows < 1) {
-            throw new IllegalArgumentException(name + " must be at least 1, not " + rows);
-        }
+        Argument.atLeast("queryTile", 1, queryTile);
+        Argument.atLeast("keyTile", 1, keyTile);
     }
 
     @Override
@@ -63,7 +57,7 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
                         l.narrow(1, i, rows));
             }
             Tensor output = o.to(q.scalar_type()).view_as(q);
-            return new Attended(scope.escape(output), scope.escape(l.view(withoutLast(q))));
+            return new Attended(scope.escape(output), scope.escape(l.view(Tensors.leadingShape(q))));
         }
     }
 
@@ -181,10 +175,5 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
     /** Zeros of this shape and type, in row-major order whatever the layout of the other is. */
     private static Tensor zeros(Tensor like) {
         return torch.zeros(Tensors.shape(like), like.options());
-    }
-
-    /** [B, T, d] → [B, T], [B, H, T, d] → [B, H, T]. */
-    private static long[] withoutLast(Tensor x) {
-        return Arrays.copyOf(Tensors.shape(x), (int) x.dim() - 1);
     }
 }

@@ -4,7 +4,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Function;
 import cs336.torch.MemoryScope;
-import java.util.Arrays;
+import cs336.torch.Tensors;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -13,7 +13,6 @@ import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
-import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
  * Weighted sums of rows, y = Σ over h of x[…, h] · w[h], with gradients dx[…, h] = dy[…] · w[h] and dw[h] = Σ over rows of
@@ -85,10 +84,8 @@ public final class WeightedSum extends Function {
     private static Tensor launchForward(Tensor x, Tensor weight) {
         RowLayout layout = RowLayout.of(weight, x);
         long rows = x.numel() / layout.width();
-        long[] leading = new long[(int) x.dim() - 1];
-        Arrays.setAll(leading, x::size);
-        Tensor y = torch.empty(leading, layout.device().options(layout.type()), DENSE);
-        int blocks = (int) Math.min(rows, (long) multiprocessors(layout.device()) * SM_BLOCKS);
+        Tensor y = torch.empty(Tensors.leadingShape(x), layout.device().options(layout.type()), DENSE);
+        int blocks = (int) Math.min(rows, (long) Card.of(layout.device()).multiprocessors() * SM_BLOCKS);
         kernel("forward", layout).launch(new Grid(blocks), new Block(THREADS), 0, x, weight, y, rows, layout.width());
         return y;
     }
@@ -98,7 +95,7 @@ public final class WeightedSum extends Function {
         RowLayout layout = RowLayout.of(weight, x, dx);
         long rows = x.numel() / layout.width();
         int across = (layout.accesses() + THREADS - 1) / THREADS;
-        long down = Math.max(1, (long) multiprocessors(layout.device()) * SM_BLOCKS / across);
+        long down = Math.max(1, (long) Card.of(layout.device()).multiprocessors() * SM_BLOCKS / across);
         Grid grid = new Grid(across, (int) Math.min(rows, down));
         Tensor partial = torch.empty(
                 new long[] {grid.y(), layout.width()}, layout.device().options(DType.FLOAT32), DENSE);
@@ -121,10 +118,6 @@ public final class WeightedSum extends Function {
         defines.put("VECTOR", vector);
         defines.put("THREADS", THREADS);
         return defines;
-    }
-
-    private static int multiprocessors(Device device) {
-        return torch_cuda.getDeviceProperties((byte) device.index()).multiProcessorCount();
     }
 
     private static Tensor widened(Tensor tensor) {

@@ -186,32 +186,18 @@ public final class KernelTable {
 
     /** A row a kind: {@code kind}, {@code launches}, {@code total [ms]}, {@code share [%]}. */
     public Table kindTable() {
-        return groupTable("kind", byKind());
-    }
-
-    /**
-     * A row a path of ranges, joined by {@code /}: {@code range}, {@code launches}, {@code total [ms]}, {@code share
-     * [%]}.
-     */
-    public Table rangeTable() {
-        Map<String, KernelTable> ranges = new LinkedHashMap<>();
-        byRange().forEach((path, table) -> ranges.put(String.join("/", path), table));
-        return groupTable("range", ranges);
-    }
-
-    private <K> Table groupTable(String heading, Map<K, KernelTable> groups) {
-        var name = StringColumn.create(heading);
+        var name = StringColumn.create("kind");
         var launches = LongColumn.create("launches");
         var total = DoubleColumn.create("total [ms]");
         var share = DoubleColumn.create("share [%]");
         long all = total();
-        groups.forEach((group, table) -> {
-            name.append(group.toString());
+        byKind().forEach((kind, table) -> {
+            name.append(kind.toString());
             launches.append(table.work.size());
             total.append(table.total() / NANOS_PER_MS);
             share.append(percent(table.total(), all));
         });
-        return Table.create("kernels by " + heading, name, launches, total, share);
+        return Table.create("kernels by kind", name, launches, total, share);
     }
 
     private static double percent(long part, long whole) {

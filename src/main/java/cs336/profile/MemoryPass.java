@@ -6,18 +6,25 @@ import java.util.stream.Collectors;
 /** What is run while memory is recorded. */
 public enum MemoryPass {
     /** Logits alone, and nothing kept for a backward pass, as in inference. */
-    FORWARD("forward"),
+    FORWARD("forward", 1),
     /** Logits and loss with the graph that a backward pass would need; it is dropped unused. */
-    FORWARD_GRAPH("forward-graph"),
+    FORWARD_GRAPH("forward-graph", 1),
     /** Logits, loss, gradients. */
-    FORWARD_BACKWARD("forward-backward"),
+    FORWARD_BACKWARD("forward-backward", 2),
     /** A whole training step: forward, backward, AdamW's update. */
-    STEP("step");
+    STEP("step", 4);
 
     private final String label;
+    private final int copies;
 
-    MemoryPass(String label) {
+    MemoryPass(String label, int copies) {
         this.label = label;
+        this.copies = copies;
+    }
+
+    /** How many numbers are kept for each parameter, as {@link cs336.bench.Pass#copiesOfParameters} counts them. */
+    public int copiesOfParameters() {
+        return copies;
     }
 
     /**

@@ -32,7 +32,8 @@ import org.bytedeco.pytorch.Tensor;
  * <p>What is recorded is what the thread that starts it does, with the backward passes that it runs. {@link Range}s tell blocks
  * apart: the outermost is a phase, those inside are a place; the layers of a model open theirs by themselves. On CUDA the bytes are
  * those that PyTorch's allocator counts, so that the peak of the record is the peak of its statistics; what others have allocated
- * before is part of it; what another thread frees meanwhile, such as the garbage collector's, stays in the record. On the CPU they are those of tensors, exactly, and what was there before is part of it where it is marked.
+ * before is part of it; what another thread frees meanwhile, such as the garbage collector's, stays in the record. On the CPU they
+ * are those of tensors, exactly, and what was there before is part of it where it is marked.
  *
  * <p>To record costs about two microseconds for each allocation and as much for each release, on the thread that asks for it.
  *

@@ -1,9 +1,10 @@
 package cs336.profile;
 
-import cs336.basics.Form;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
+import cs336.bench.ModelCases;
+import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
@@ -27,7 +28,8 @@ import java.util.stream.Stream;
  *   <li>{@code largest-allocation}: the largest block that was allocated; {@code residual-stream}: a block of the residual stream.
  * </ol>
  *
- * Into a folder of the case's name it writes {@code timeline.csv}, {@code largest.csv} and {@code memory_snapshot.pickle}.
+ * Into {@linkplain ModelCases#folder the case's folder} it writes {@code timeline.csv}, {@code largest.csv} and {@code
+ * memory_snapshot.pickle}.
  */
 public final class MemoryWorkload implements Workload {
     /** How many points a stored timeline has. */
@@ -43,47 +45,16 @@ public final class MemoryWorkload implements Workload {
     private static final Metric LARGEST_ALLOCATION = Metric.bytes("largest-allocation");
     private static final Metric RESIDUAL_STREAM = Metric.bytes("residual-stream");
 
-    /** The case of a model under its name in the table of sizes; {@code device} is still to be set. */
-    public static Case of(
-            String label, TransformerConfig config, int batch, Precision precision, MemoryPass pass, Path folder) {
-        boolean predicted = isPredicted(config);
-        Case c = Case.of(MemoryWorkload.class, implementation(config))
-                .with("size", label)
-                .with("year", config.form().year())
-                .with("batch", batch)
-                .with("context", config.contextLength())
-                .with("dtype", precision)
-                .with("pass", pass)
-                .setting("d_model", config.dModel())
-                .setting("d_ff", config.dFf())
-                .setting("layers", config.numLayers())
-                .setting("heads", config.numHeads())
-                .setting("vocab", config.vocabSize())
-                .setting("normalization", config.normalization())
-                .setting("attention", config.attention())
+    /** The case of a model; {@code device} is still to be set. */
+    public static Case of(ModelOptions.Model model, Precision precision, MemoryPass pass, Path folder) {
+        Case c = ModelCases.of(MemoryWorkload.class, model, precision, pass)
                 .setting("folder", folder)
                 .yields(PEAK, PEAK_OF_FIRST_RUN)
                 .yields(Stream.of(MemoryCategory.values())
                         .map(MemoryWorkload::atPeak)
                         .toArray(Metric[]::new))
                 .yields(KEPT, LARGEST_ALLOCATION, RESIDUAL_STREAM);
-        return predicted ? c.yields(PREDICTED_PEAK, PREDICTED_KEPT) : c;
-    }
-
-    /** The folder of a case: {@code 2.7B-512-bf16-step} and, where they are not the usual ones, year and implementation. */
-    public static Path folder(Case c) {
-        String name = String.join("-", c.text("size"), c.text("context"), c.text("dtype"), c.text("pass"));
-        if (!c.text("year").equals("2025")) {
-            name = c.text("year") + "-" + name;
-        }
-        if (!c.implementation().equals("plain")) {
-            name = c.implementation() + "-" + name;
-        }
-        return Path.of(c.text("folder")).resolve(name);
-    }
-
-    private static String implementation(TransformerConfig config) {
-        return isPredicted(config) ? "plain" : config.normalization() + "+" + config.attention();
+        return isPredicted(model.config()) ? c.yields(PREDICTED_PEAK, PREDICTED_KEPT) : c;
     }
 
     private static boolean isPredicted(TransformerConfig config) {
@@ -96,16 +67,7 @@ public final class MemoryWorkload implements Workload {
 
     @Override
     public void run(Case c, Consumer<Samples> record) throws IOException {
-        var config = new TransformerConfig(
-                Form.ofYear(c.integer("year")),
-                c.integer("vocab"),
-                c.integer("context"),
-                c.integer("d_model"),
-                c.integer("layers"),
-                c.integer("heads"),
-                c.integer("d_ff"),
-                c.text("normalization"),
-                c.text("attention"));
+        TransformerConfig config = ModelCases.config(c);
         Device device = Device.parse(c.text("device"));
         Precision precision = Precision.parse(c.text("dtype"));
         MemoryPass pass = MemoryPass.parse(c.text("pass"));
@@ -143,7 +105,7 @@ public final class MemoryWorkload implements Workload {
             record.accept(Samples.once(PREDICTED_KEPT, pass == MemoryPass.FORWARD ? 0 : predicted.keptBytes()));
         }
 
-        Path folder = Files.createDirectories(folder(c));
+        Path folder = Files.createDirectories(ModelCases.folder(c));
         memory.timeline(first.from(), memory.events(), POINTS).write(folder.resolve("timeline.csv"));
         memory.largest(forward.from(), memory.events(), LARGEST)
                 .write()

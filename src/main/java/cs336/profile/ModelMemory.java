@@ -15,8 +15,9 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * How much memory a {@link cs336.basics.TransformerLM} needs, copy by copy, in closed form: parameters, gradients, AdamW's moments, what the
- * graph keeps of each layer, and what else is alive at the moments when most is. For RMSNorm and attention in plain operations.
+ * How much memory a {@link cs336.basics.TransformerLM} needs, copy by copy, in closed form: parameters, gradients, AdamW's
+ * moments, what the graph keeps of each layer, and what else is alive at the moments when most is. For RMSNorm and attention in
+ * plain operations.
  *
  * <p>Parameters, gradients and moments are fp32. Under autocast matrix products take and give the narrow type, everything else
  * stays as it is described in {@link #keptByBlock}. A tensor that Java still refers to counts as alive: a module holds what it has

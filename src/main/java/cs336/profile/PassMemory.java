@@ -30,10 +30,10 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class PassMemory {
     /** How often the pass is run. */
-    public static final int RUNS = 2;
+    static final int RUNS = 2;
 
     /** Name of the forward pass's phase. */
-    public static final String FORWARD = "forward";
+    static final String FORWARD = "forward";
 
     private static final String BACKWARD = "backward";
 
@@ -68,7 +68,7 @@ public final class PassMemory {
     }
 
     /**
-     * Builds the model, runs the pass {@link #RUNS} times, and frees it all.
+     * Builds the model, runs the pass twice, and frees it all.
      *
      * @throws IllegalStateException if memory is being recorded already
      */

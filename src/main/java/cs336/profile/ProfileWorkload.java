@@ -1,10 +1,9 @@
 package cs336.profile;
 
-import cs336.basics.Form;
-import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.bench.Metric;
+import cs336.bench.ModelCases;
 import cs336.bench.ModelOptions;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
@@ -25,7 +24,8 @@ import tech.tablesaw.api.Table;
 import tech.tablesaw.io.csv.CsvReadOptions;
 
 /**
- * A {@link StepProfile} as a case of a sweep. Beside its numbers it leaves files of the last step in a folder of the case's name:
+ * A {@link StepProfile} as a case of a sweep. Beside its numbers it leaves files of the last step in
+ * {@linkplain ModelCases#folder the case's folder}:
  *
  * <ul>
  *   <li>{@code trace.json.gz}, for Perfetto;
@@ -46,49 +46,17 @@ public final class ProfileWorkload implements Workload {
     /** The case of a model; {@code device} is still to be set. */
     public static Case of(
             ModelOptions.Model model, Precision precision, Pass pass, int warmup, int steps, Path folder) {
-        TransformerConfig config = model.config();
-        return Case.of(ProfileWorkload.class, model.implementation())
-                .with("size", model.label())
-                .with("year", config.form().year())
-                .with("batch", model.batch())
-                .with("context", config.contextLength())
-                .with("dtype", precision)
-                .with("pass", pass)
+        return ModelCases.of(ProfileWorkload.class, model, precision, pass)
                 .setting("warmup", warmup)
                 .setting("steps", steps)
-                .setting("d_model", config.dModel())
-                .setting("d_ff", config.dFf())
-                .setting("layers", config.numLayers())
-                .setting("heads", config.numHeads())
-                .setting("vocab", config.vocabSize())
-                .setting("normalization", config.normalization())
-                .setting("attention", config.attention())
                 .setting("folder", folder)
                 .yields(StepProfile.METRICS.toArray(Metric[]::new));
     }
 
-    /** The folder of a case: {@code xl-256-fp32-forward}, after year and implementation where they are not the usual ones. */
-    public static Path folder(Case c) {
-        String name = String.join("-", c.text("size"), c.text("context"), c.text("dtype"), c.text("pass"));
-        if (!c.text("year").equals("2025")) name = c.text("year") + "-" + name;
-        if (!c.implementation().equals("plain")) name = c.implementation() + "-" + name;
-        return Path.of(c.text("folder")).resolve(name);
-    }
-
     @Override
     public void run(Case c, Consumer<Samples> record) throws IOException {
-        var config = new TransformerConfig(
-                Form.ofYear(c.integer("year")),
-                c.integer("vocab"),
-                c.integer("context"),
-                c.integer("d_model"),
-                c.integer("layers"),
-                c.integer("heads"),
-                c.integer("d_ff"),
-                c.text("normalization"),
-                c.text("attention"));
         StepProfile profile;
-        try (var model = new TransformerLM(config, Device.parse(c.text("device")))) {
+        try (var model = new TransformerLM(ModelCases.config(c), Device.parse(c.text("device")))) {
             profile = StepProfile.of(
                     model,
                     c.integer("batch"),
@@ -98,7 +66,7 @@ public final class ProfileWorkload implements Workload {
                     c.integer("steps"));
         }
         profile.samples().forEach(record);
-        write(profile, Files.createDirectories(folder(c)));
+        write(profile, Files.createDirectories(ModelCases.folder(c)));
     }
 
     private static void write(StepProfile steps, Path folder) throws IOException {

@@ -1,12 +1,9 @@
 package cs336.report;
 
-import cs336.basics.Form;
-import cs336.basics.ModelSize;
-import cs336.basics.TransformerConfig;
-import cs336.bench.Argument;
 import cs336.bench.Case;
+import cs336.bench.ModelCases;
+import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
-import cs336.bench.Survey;
 import cs336.bench.SweepOptions;
 import cs336.profile.MemoryPass;
 import cs336.profile.MemoryTimeline;
@@ -15,9 +12,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -47,35 +42,11 @@ import picocli.CommandLine.Spec;
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
         })
 public final class MemoryCommand implements Callable<Integer> {
-    private static final double GB = 1e9;
-
     @Spec
     private CommandSpec spec;
 
-    @Option(
-            names = "--size",
-            split = ",",
-            defaultValue = "small",
-            paramLabel = "<size>",
-            description = "small, medium, large, xl, 2.7B, or all. Default: ${DEFAULT-VALUE}")
-    private List<String> sizes;
-
-    @Option(
-            names = "--year",
-            defaultValue = "2025",
-            paramLabel = "<year>",
-            description = "whose form of the model, and whose settings below: 2025 or 2024. Default: ${DEFAULT-VALUE}")
-    private int year;
-
-    @Option(names = "--batch", paramLabel = "<n>", description = "sequences a pass. Default: 4 (2024: 16)")
-    private Integer batch;
-
-    @Option(
-            names = "--context",
-            split = ",",
-            paramLabel = "<n>",
-            description = "tokens a sequence. Default: 256 (2024: 128)")
-    private List<Integer> contexts;
+    @Mixin
+    private final ModelOptions models = new ModelOptions();
 
     @Option(
             names = "--pass",
@@ -96,26 +67,6 @@ public final class MemoryCommand implements Callable<Integer> {
     private List<String> dtypes;
 
     @Option(
-            names = "--attention",
-            split = ",",
-            defaultValue = "plain",
-            paramLabel = "<name>",
-            description = "plain (all scores stored), flash (none), sdpa (PyTorch's own). Default: ${DEFAULT-VALUE}")
-    private List<String> attentions;
-
-    @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model, in place of the size's")
-    private Integer dModel;
-
-    @Option(names = "--layers", paramLabel = "<n>", description = "number of layers, in place of the size's")
-    private Integer layers;
-
-    @Option(names = "--heads", paramLabel = "<n>", description = "attention heads a layer, in place of the size's")
-    private Integer heads;
-
-    @Option(names = "--vocab", paramLabel = "<n>", description = "size of the vocabulary. Default: 10000")
-    private Integer vocab;
-
-    @Option(
             names = "--folder",
             defaultValue = "target/memory",
             paramLabel = "<folder>",
@@ -130,11 +81,11 @@ public final class MemoryCommand implements Callable<Integer> {
         try {
             List<ModelCase> cases = cases();
             int exitCode = sweep.run(spec, survey -> {
-                cases.forEach(c -> c.requireFits(survey));
+                for (ModelCase c : cases) c.model.requireFits(c.pass, c.pass.copiesOfParameters(), survey);
                 return cases.stream().map(ModelCase::toCase).toList();
             });
             for (ModelCase c : cases) {
-                draw(MemoryWorkload.folder(c.toCase()));
+                draw(ModelCases.folder(c.toCase()));
             }
             return exitCode;
         } catch (IllegalArgumentException e) {
@@ -153,78 +104,21 @@ public final class MemoryCommand implements Callable<Integer> {
     }
 
     private List<ModelCase> cases() {
-        Form form = Form.ofYear(year);
-        boolean is2024 = form == Form.SPRING_2024;
-        int b = Argument.atLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
-        List<Integer> ts = contexts == null ? List.of(is2024 ? 128 : 256) : contexts;
-        ts.forEach(t -> Argument.atLeast("--context", 1, t));
         List<Precision> precisions = dtypes.stream().map(Precision::parse).toList();
         List<MemoryPass> ps = passes.stream().map(MemoryPass::parse).toList();
         var cases = new ArrayList<ModelCase>();
-        for (ModelSize size : sizes()) {
-            for (int t : ts) {
-                TransformerConfig plain = config(size.config(form, t));
-                for (String attention : attentions) {
-                    for (Precision precision : precisions) {
-                        for (MemoryPass pass : ps) {
-                            cases.add(new ModelCase(
-                                    label(size, plain), plain.withAttention(attention), b, precision, pass, folder));
-                        }
-                    }
-                }
+        for (ModelOptions.Model model : models.models()) {
+            for (Precision precision : precisions) {
+                for (MemoryPass pass : ps) cases.add(new ModelCase(model, precision, pass, folder));
             }
         }
         return cases;
     }
 
-    private List<ModelSize> sizes() {
-        return sizes.equals(List.of("all"))
-                ? Arrays.asList(ModelSize.values())
-                : sizes.stream().map(ModelSize::parse).toList();
-    }
-
-    private TransformerConfig config(TransformerConfig c) {
-        int width = Argument.atLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
-        int inner = Argument.atLeast("--d-model", 1, dModel == null ? c.dFf() : 4L * width);
-        int depth = Argument.atLeast("--layers", 1, layers == null ? c.numLayers() : layers);
-        int h = Argument.atLeast("--heads", 1, heads == null ? c.numHeads() : heads);
-        int v = Argument.atLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
-        if (width % h != 0) {
-            throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
-        }
-        return new TransformerConfig(
-                c.form(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
-    }
-
-    /** The size's name, or what makes the model where it has none. */
-    private static String label(ModelSize size, TransformerConfig c) {
-        return c.equals(size.config(c.form(), c.contextLength()))
-                ? size.label()
-                : "d%s-l%s-h%s-v%s".formatted(c.dModel(), c.numLayers(), c.numHeads(), c.vocabSize());
-    }
-
     /** A case before it becomes text. */
-    private record ModelCase(
-            String label, TransformerConfig config, int batch, Precision precision, MemoryPass pass, Path folder) {
+    private record ModelCase(ModelOptions.Model model, Precision precision, MemoryPass pass, Path folder) {
         Case toCase() {
-            return MemoryWorkload.of(label, config, batch, precision, pass, folder);
-        }
-
-        /** What is certain to be needed must be there; whether activations fit too, the run will show. */
-        void requireFits(Survey survey) {
-            int copies = pass == MemoryPass.STEP ? 4 : pass == MemoryPass.FORWARD_BACKWARD ? 2 : 1;
-            long needed = config.parameterCount() * Float.BYTES * copies;
-            if (needed > survey.availableBytes()) {
-                throw new IllegalArgumentException(String.format(
-                        Locale.ROOT,
-                        "too little memory: --size %s --pass %s needs %.1f GB for parameters and what the pass adds to each"
-                                + " alone, and %s has %.1f GB available",
-                        label,
-                        pass,
-                        needed / GB,
-                        survey.device(),
-                        survey.availableBytes() / GB));
-            }
+            return MemoryWorkload.of(model, precision, pass, folder);
         }
     }
 }

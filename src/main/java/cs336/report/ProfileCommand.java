@@ -6,6 +6,7 @@ import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Metric;
+import cs336.bench.ModelCases;
 import cs336.bench.ModelOptions;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
@@ -128,7 +129,7 @@ public final class ProfileCommand implements Callable<Integer> {
             names = "--time-limit",
             paramLabel = "<seconds>",
             description = "the longest a case may take. Default: none")
-    private Integer timeLimit;
+    private Long timeLimit;
 
     @Mixin
     private final StorageOptions storage = new StorageOptions("profiling");
@@ -143,7 +144,7 @@ public final class ProfileCommand implements Callable<Integer> {
             List<ModelCase> cases = cases();
             int exitCode = drawOnly ? 0 : measure(cases);
             if (!noPictures) {
-                for (ModelCase c : cases) draw(ProfileWorkload.folder(c.toCase()));
+                for (ModelCase c : cases) draw(ModelCases.folder(c.toCase()));
             }
             return exitCode;
         } catch (IllegalArgumentException e) {
@@ -173,7 +174,7 @@ public final class ProfileCommand implements Callable<Integer> {
 
     private int measure(List<ModelCase> modelCases) throws IOException, InterruptedException {
         Survey survey = Survey.of(storage.device());
-        for (ModelCase c : modelCases) c.model.requireFits(c.pass, survey);
+        for (ModelCase c : modelCases) c.model.requireFits(c.pass, c.pass.copiesOfParameters(), survey);
         List<Case> cases = modelCases.stream()
                 .map(c -> c.toCase().setting("device", survey.device()))
                 .toList();
@@ -190,9 +191,12 @@ public final class ProfileCommand implements Callable<Integer> {
         return result.exitCode();
     }
 
-    /** The longest kernels of each phase, and the longest that are no matrix products, beside the other numbers in {@code <problem>_kernels.csv}. */
+    /**
+     * The longest kernels of each phase, and the longest that are no matrix products, beside the other numbers in {@code
+     * <problem>_kernels.csv}.
+     */
     private void storeKernels(Case c, Measurements beside, Provenance provenance) throws IOException {
-        Path file = ProfileWorkload.folder(c).resolve(ProfileWorkload.KERNELS);
+        Path file = ModelCases.folder(c).resolve(ProfileWorkload.KERNELS);
         if (!Files.exists(file)) return;
         String name = beside.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
         var measurements = new Measurements(beside.path().resolveSibling(name));

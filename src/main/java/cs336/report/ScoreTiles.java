@@ -1,5 +1,7 @@
 package cs336.report;
 
+import cs336.bench.Argument;
+
 /**
  * How a tiled attention cuts the matrix of scores QKᵀ: rows of tiles for queries, columns for keys. With a causal mask,
  * query i sees the keys 0 … i, so that a tile lies before the diagonal, on it, or after it.
@@ -23,16 +25,10 @@ public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, bool
 
     /** @throws IllegalArgumentException if a size is below 1 */
     public ScoreTiles {
-        requirePositive("queries", queries);
-        requirePositive("keys", keys);
-        requirePositive("queryTile", queryTile);
-        requirePositive("keyTile", keyTile);
-    }
-
-    private static void requirePositive(String name, int size) {
-        if (size < 1) {
-            throw new IllegalArgumentException(name + " must be at least 1, not " + size);
-        }
+        Argument.atLeast("queries", 1, queries);
+        Argument.atLeast("keys", 1, keys);
+        Argument.atLeast("queryTile", 1, queryTile);
+        Argument.atLeast("keyTile", 1, keyTile);
     }
 
     /** Tiles above each other. */

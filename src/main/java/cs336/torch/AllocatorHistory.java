@@ -4,9 +4,6 @@ import com.sun.jna.Function;
 import com.sun.jna.Memory;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.NativeLong;
-import java.nio.file.Path;
-import org.bytedeco.javacpp.Loader;
-import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
@@ -24,10 +21,7 @@ public final class AllocatorHistory implements AutoCloseable {
     private final Function pickled;
 
     private AllocatorHistory() {
-        Torch.load();
-        NativeLibrary library = NativeLibrary.getInstance(Path.of(Loader.load(torch.class))
-                .resolveSibling("libtorch_cuda.so")
-                .toString());
+        NativeLibrary library = Torch.library("libtorch_cuda.so");
         record = library.getFunction("_ZN5torch4cuda22_record_memory_historyEbblbbbbb");
         pickled = library.getFunction("_ZN5torch4cuda24_memory_snapshot_pickledB5cxx11Ev");
     }

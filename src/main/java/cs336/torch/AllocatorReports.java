@@ -8,9 +8,6 @@ import com.sun.jna.Memory;
 import com.sun.jna.Native;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
-import java.nio.file.Path;
-import org.bytedeco.javacpp.Loader;
-import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DebugInfoKind;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 
@@ -25,7 +22,10 @@ import org.bytedeco.pytorch.global.torch.DeviceType;
  * process, because a thread may still report while the listening ends.
  */
 public final class AllocatorReports {
-    /** Hears of blocks. Called on the thread that allocates or frees, under the allocator's lock: it must be quick and allocate no tensor. */
+    /**
+     * Hears of blocks. Called on the thread that allocates or frees, under the allocator's lock: it must be quick and allocate
+     * no tensor.
+     */
     public interface Listener {
         /**
          * A block was handed out or taken back.
@@ -80,10 +80,7 @@ public final class AllocatorReports {
     private static final Function GET;
 
     static {
-        Torch.load();
-        String torchLibrary = Loader.load(torch.class);
-        NativeLibrary c10 = NativeLibrary.getInstance(
-                Path.of(torchLibrary).resolveSibling("libc10.so").toString());
+        NativeLibrary c10 = Torch.library("libc10.so");
         String debugInfo = "_ZN3c1020ThreadLocalDebugInfo";
         PUSH = c10.getFunction(debugInfo + "5_pushENS_13DebugInfoKindESt10shared_ptrINS_13DebugInfoBaseEE");
         POP = c10.getFunction(debugInfo + "4_popENS_13DebugInfoKindE");

@@ -6,7 +6,6 @@ import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import org.bytedeco.javacpp.Loader;
 import org.bytedeco.pytorch.ActivityTypeSet;
 import org.bytedeco.pytorch.ExperimentalConfig;
 import org.bytedeco.pytorch.ProfilerConfig;
@@ -28,9 +27,7 @@ public final class Kineto {
     private static final Function FREE;
 
     static {
-        Torch.load();
-        Path besideTorch = Path.of(Loader.load(torch.class)).resolveSibling("libtorch_cpu.so");
-        NativeLibrary library = NativeLibrary.getInstance(besideTorch.toString());
+        NativeLibrary library = Torch.library("libtorch_cpu.so");
         // torch::autograd::profiler::…, torch/csrc/autograd/profiler_kineto.h
         String namespace = "_ZN5torch8autograd8profiler";
         ENABLE = library.getFunction(namespace + "14enableProfilerERKNS_8profiler4impl14ProfilerConfigE"

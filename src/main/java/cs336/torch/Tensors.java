@@ -65,6 +65,11 @@ public final class Tensors {
         return shape;
     }
 
+    /** The shape without its last dimension: [B, T, d] → [B, T]. */
+    public static long[] leadingShape(Tensor tensor) {
+        return Arrays.copyOf(shape(tensor), (int) tensor.dim() - 1);
+    }
+
     private static Tensor copy(Pointer values, DType dtype, long[] shape) {
         return torch.from_blob(values, shape, Device.cpu().options(dtype)).clone();
     }

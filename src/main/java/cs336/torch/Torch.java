@@ -4,6 +4,7 @@ import com.sun.jna.Function;
 import com.sun.jna.NativeLibrary;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Path;
 import org.bytedeco.javacpp.Loader;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch_cuda;
@@ -31,6 +32,12 @@ public final class Torch {
 
     /** Loads the native libraries if that has not happened yet. The first load on a machine unpacks them (seconds). */
     public static void load() {}
+
+    /** One of libtorch's libraries, such as {@code libc10.so}, for functions that the presets leave out. */
+    static NativeLibrary library(String file) {
+        return NativeLibrary.getInstance(
+                Path.of(Loader.load(torch.class)).resolveSibling(file).toString());
+    }
 
     /**
      * JavaCPP asks the system for this process's size at each new native object, to stop before memory runs out. That

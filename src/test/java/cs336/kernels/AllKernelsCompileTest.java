@@ -23,11 +23,11 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Every kernel as it would be used, on a machine without a card. None may spill a byte, none may draw a message that its
- * tensor cores wait. A new family of kernels adds its kinds to {@link #kinds}.
+ * tensor cores wait. A new family of kernels adds its variants to {@link #variants}.
  */
 @Execution(ExecutionMode.CONCURRENT)
 class AllKernelsCompileTest {
-    private static Stream<KernelKind> kinds() {
+    private static Stream<KernelVariant> variants() {
         return Stream.of(
                         rmsNorm(), //
                         others(), //
@@ -39,14 +39,14 @@ class AllKernelsCompileTest {
     }
 
     @ParameterizedTest
-    @MethodSource("kinds")
-    void kernelFitsAMultiprocessorNeitherSpillsNorMakesTensorCoresWait(KernelKind kind) {
-        assertEquals(List.of(), kind.faults(), kind::toString);
+    @MethodSource("variants")
+    void kernelFitsAMultiprocessorNeitherSpillsNorMakesTensorCoresWait(KernelVariant variant) {
+        assertEquals(List.of(), variant.faults(), variant::toString);
     }
 
     @Test
     void noSourceIsLeftOut() throws IOException {
-        Set<String> tried = kinds().map(KernelKind::file).collect(Collectors.toSet());
+        Set<String> tried = variants().map(KernelVariant::file).collect(Collectors.toSet());
         try (Stream<Path> files = Files.list(Project.path("kernels"))) {
             Set<String> sources = files.map(file -> file.getFileName().toString())
                     .filter(name -> name.endsWith(".cu"))
@@ -91,18 +91,18 @@ class AllKernelsCompileTest {
 
     private static void assertFault(String expected, String source) {
         Cubin cubin =
-                KernelCompiler.shared().compile(KernelSource.of("faulty.cu", source), Map.of(), KernelKind.HOPPER);
-        List<String> faults = KernelKind.faults(cubin);
+                KernelCompiler.shared().compile(KernelSource.of("faulty.cu", source), Map.of(), KernelVariant.HOPPER);
+        List<String> faults = KernelVariant.faults(cubin);
         assertTrue(faults.stream().anyMatch(fault -> fault.contains(expected)), faults + " in\n" + cubin.log());
     }
 
-    private static Stream<KernelKind> rmsNorm() {
-        List<KernelKind> kinds = new ArrayList<>();
+    private static Stream<KernelVariant> rmsNorm() {
+        List<KernelVariant> variants = new ArrayList<>();
         int[] widths = {1, 50, 768, 1000, 1024, 1600, 2048, 2560, 4096, 4097, 8192, 16384, 65536};
         for (int width : widths) {
             for (RowLayout layout : layouts(width)) {
                 for (RmsNormTile tile : List.of(RmsNormTiles.forward(layout), RmsNormTiles.backward(layout))) {
-                    kinds.add(new KernelKind(
+                    variants.add(new KernelVariant(
                             "rmsnorm.cu",
                             tile.pass().kernel(),
                             tile.defines(layout),
@@ -111,7 +111,7 @@ class AllKernelsCompileTest {
                 }
             }
         }
-        return kinds.stream();
+        return variants.stream();
     }
 
     /** Types at full access width, and what an address that is not a multiple of 16 makes of the first. */
@@ -136,11 +136,11 @@ class AllKernelsCompileTest {
         return vector;
     }
 
-    private static Stream<KernelKind> hopperForward() {
-        List<KernelKind> kinds = new ArrayList<>();
+    private static Stream<KernelVariant> hopperForward() {
+        List<KernelVariant> variants = new ArrayList<>();
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
             for (HopperForwardTile tile : HopperForwardTiles.all()) {
-                kinds.add(KernelKind.forHopper(
+                variants.add(KernelVariant.forHopper(
                         HopperForwardTile.FILE,
                         HopperForwardTile.KERNEL,
                         tile.defines(type),
@@ -148,14 +148,14 @@ class AllKernelsCompileTest {
                         tile.sharedBytes()));
             }
         }
-        return kinds.stream();
+        return variants.stream();
     }
 
-    private static Stream<KernelKind> hopperBackward() {
-        List<KernelKind> kinds = new ArrayList<>();
+    private static Stream<KernelVariant> hopperBackward() {
+        List<KernelVariant> variants = new ArrayList<>();
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
             HopperBackwardTiles.all().forEach(tile -> {
-                kinds.add(KernelKind.forHopper(
+                variants.add(KernelVariant.forHopper(
                         HopperBackwardTile.FILE,
                         HopperBackwardTile.KERNEL,
                         tile.defines(type),
@@ -164,21 +164,22 @@ class AllKernelsCompileTest {
                 if (tile.split() > 1) return; // the same rows
                 var rows = new FlashRows(type, tile.width(), tile.queries());
                 for (FlashRows.Pass pass : FlashRows.Pass.values()) {
-                    kinds.add(new KernelKind(FlashRows.FILE, pass.kernel(), rows.defines(pass), rows.threads(), 0));
+                    variants.add(
+                            new KernelVariant(FlashRows.FILE, pass.kernel(), rows.defines(pass), rows.threads(), 0));
                 }
             });
         }
-        return kinds.stream();
+        return variants.stream();
     }
 
-    private static Stream<KernelKind> others() {
-        List<KernelKind> kinds = new ArrayList<>();
+    private static Stream<KernelVariant> others() {
+        List<KernelVariant> variants = new ArrayList<>();
         for (DType type : Require.KERNEL_TYPES) {
-            kinds.add(new KernelKind(
+            variants.add(new KernelVariant(
                     "column_sum.cu", "column_sum", Map.of("ELEMENT", RowLayout.cudaName(type)), 1024, 0));
             for (int vector = 1; vector <= 16 / type.bytes(); vector *= 2) {
                 for (String pass : List.of("forward", "backward")) {
-                    kinds.add(new KernelKind(
+                    variants.add(new KernelVariant(
                             "weighted_sum.cu",
                             "weighted_sum_" + pass,
                             WeightedSum.defines(pass, type, vector),
@@ -187,15 +188,15 @@ class AllKernelsCompileTest {
                 }
             }
         }
-        return kinds.stream();
+        return variants.stream();
     }
 
-    private static Stream<KernelKind> firstFlash() {
-        List<KernelKind> kinds = new ArrayList<>();
+    private static Stream<KernelVariant> firstFlash() {
+        List<KernelVariant> variants = new ArrayList<>();
         for (DType type : Require.KERNEL_TYPES) {
             for (int width : new int[] {8, 16, 32, 64, 80, 128}) {
                 for (FirstFlash.Pass pass : FirstFlash.Pass.values()) {
-                    kinds.add(new KernelKind(
+                    variants.add(new KernelVariant(
                             "flash_first.cu",
                             pass.kernel(),
                             pass.defines(type, width),
@@ -204,13 +205,13 @@ class AllKernelsCompileTest {
                 }
             }
         }
-        return kinds.stream();
+        return variants.stream();
     }
 
-    private static Stream<KernelKind> mmaFlash() {
-        return Stream.of(KernelKind.AMPERE, KernelKind.HOPPER)
+    private static Stream<KernelVariant> mmaFlash() {
+        return Stream.of(KernelVariant.AMPERE, KernelVariant.HOPPER)
                 .flatMap(architecture -> MmaTiles.all(architecture)
-                        .map(tile -> new KernelKind(
+                        .map(tile -> new KernelVariant(
                                 tile.pass().file(),
                                 tile.pass().kernel(),
                                 tile.defines(),

@@ -34,12 +34,12 @@ class HopperBackwardTilesTest {
     @ParameterizedTest
     @CsvSource({"1, 16", "16, 16", "24, 32", "40, 64", "64, 64", "96, 128", "128, 128"})
     void rowsTakeTheNextWiderKernel(int d, int width) {
-        assertEquals(width, HopperBackwardTiles.width(d));
+        assertEquals(width, HeadWidths.of(d));
     }
 
     @Test
     void rowsOfMoreThan128AreRefused() {
-        String said = assertThrows(IllegalArgumentException.class, () -> HopperBackwardTiles.width(136))
+        String said = assertThrows(IllegalArgumentException.class, () -> HeadWidths.of(136))
                 .getMessage();
         assertEquals("d must be at most 128, not 136", said);
     }

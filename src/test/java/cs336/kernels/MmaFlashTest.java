@@ -42,7 +42,7 @@ class MmaFlashTest {
 
     @Test
     void fewRowsAreSharedByWarpsAndManyAreNot() {
-        Architecture hopper = KernelKind.HOPPER;
+        Architecture hopper = KernelVariant.HOPPER;
         for (MmaTile.Pass pass : MmaTile.Pass.values()) {
             MmaTile few = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1024, hopper, 132);
             MmaTile many = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1 << 18, hopper, 132);

@@ -67,6 +67,7 @@ class MemoryCommandTest {
                 "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
                 "--batch 0 | --batch must be at least 1, not 0",
                 "--context 8,0 | --context must be at least 1, not 0",
+                "--d-ff 0 | --d-ff must be at least 1, not 0",
                 "--d-model 10 --heads 3 | --heads 3 does not divide --d-model 10",
             })
     void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
@@ -97,7 +98,7 @@ class MemoryCommandTest {
         }
         assertEquals(peak, parts);
         assertEquals(peak, predicted, 0.02 * peak);
-        Path left = folder.resolve("memory/d16-l2-h2-v50-16-fp32-step");
+        Path left = folder.resolve("memory/d16-ff64-l2-h2-v50-16-fp32-step");
         assertEquals(
                 peak,
                 MemorySnapshot.read(left.resolve("memory_snapshot.pickle")).peakBytes());

@@ -14,7 +14,7 @@ import java.util.Map;
  * @param sharedBytes of dynamic shared memory a block
  * @param architectures what it is written for
  */
-record KernelKind(
+record KernelVariant(
         String file,
         String kernel,
         Map<String, Object> defines,
@@ -25,13 +25,14 @@ record KernelKind(
     static final Architecture HOPPER = Architecture.parse("sm_90a");
 
     /** A kernel for every card. */
-    KernelKind(String file, String kernel, Map<String, Object> defines, int threads, int sharedBytes) {
+    KernelVariant(String file, String kernel, Map<String, Object> defines, int threads, int sharedBytes) {
         this(file, kernel, defines, threads, sharedBytes, List.of(AMPERE, HOPPER));
     }
 
     /** A kernel with instructions that Hopper alone has. */
-    static KernelKind forHopper(String file, String kernel, Map<String, Object> defines, int threads, int sharedBytes) {
-        return new KernelKind(file, kernel, defines, threads, sharedBytes, List.of(HOPPER));
+    static KernelVariant forHopper(
+            String file, String kernel, Map<String, Object> defines, int threads, int sharedBytes) {
+        return new KernelVariant(file, kernel, defines, threads, sharedBytes, List.of(HOPPER));
     }
 
     /** Compiles the kernel for each of its architectures: what is wrong with the outcome, nothing if all is well. */
