@@ -36,9 +36,11 @@ final class FreshJvm implements AutoCloseable {
 
     /**
      * The host's part in a step is to call native code, which the quick compiler does as well as the thorough one, and after
-     * five steps of warm-up the thorough one would still be at work.
+     * five steps of warm-up the thorough one would still be at work. Nor shall methods be interpreted 200 times before: that is
+     * as often as a short kernel's benchmark runs them in all, and takes two to three times as long.
      */
-    private static final String COMPILED_SOON = "-XX:TieredStopAtLevel=1";
+    private static final List<String> COMPILED_SOON =
+            List.of("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.1");
 
     private static final int KEPT_LINES = 40;
 
@@ -141,7 +143,7 @@ final class FreshJvm implements AutoCloseable {
     private static Process process(Class<?> main) throws IOException {
         var command = new ArrayList<String>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.add(COMPILED_SOON);
+        command.addAll(COMPILED_SOON);
         command.addAll(flags());
         command.add("-XX:ErrorFile=" + System.getProperty("java.io.tmpdir") + "/cs336-crash-%p.log");
         command.add("-XX:-CreateCoredumpOnCrash");

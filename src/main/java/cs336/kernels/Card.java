@@ -25,9 +25,7 @@ record Card(Device device, Architecture architecture, int multiprocessors, int l
 
     /** The card that a tensor is on. */
     static Card of(Tensor tensor) {
-        try (var device = tensor.device()) {
-            return of((int) device.index());
-        }
+        return of(Driver.card(tensor));
     }
 
     /** The card that a device is. */

@@ -7,10 +7,12 @@ import org.bytedeco.cuda.cudart.CUctx_st;
 import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.PointerPointer;
+import org.bytedeco.pytorch.Tensor;
 
 /** The CUDA driver, with its return codes checked. */
 final class Driver {
     private static final Map<Integer, CUctx_st> CONTEXTS = new ConcurrentHashMap<>();
+    private static final boolean ONE_CARD = Device.cudaCount() == 1;
 
     private Driver() {}
 
@@ -48,6 +50,14 @@ final class Driver {
             action.run();
         } finally {
             cudart.cuCtxPopCurrent(scratch);
+        }
+    }
+
+    /** The number of the card that a CUDA tensor is on. To ask makes a native object for the answer; of one card, nobody asks. */
+    static int card(Tensor tensor) {
+        if (ONE_CARD) return 0;
+        try (var device = tensor.device()) {
+            return device.index();
         }
     }
 

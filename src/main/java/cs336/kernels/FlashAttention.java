@@ -105,7 +105,7 @@ public final class FlashAttention extends Function {
             throw new IllegalArgumentException(
                     "q, k and v must be of one type, not " + dtype + ", " + DType.of(k) + " and " + DType.of(v));
         }
-        if (!k.device().equals(q.device()) || !v.device().equals(q.device())) {
+        if (!Require.oneDevice(q, k) || !Require.oneDevice(q, v)) {
             throw new IllegalArgumentException("q, k and v must be on one device");
         }
     }

@@ -21,7 +21,6 @@ import org.bytedeco.pytorch.global.torch_cuda;
 /** A kernel on a card, ready to be launched. Several threads may launch it. */
 public final class Kernel {
     private static final int WITHOUT_ASKING = 48 * 1024; // bytes of shared memory
-    private static final boolean ONE_CARD = Device.cudaCount() == 1;
     private static final int MAP_BYTES = 128;
     private static final int MAP_ALIGNMENT = 64; // bytes
 
@@ -185,13 +184,10 @@ public final class Kernel {
     }
 
     private void requireHere(int i, Tensor tensor) {
-        boolean cuda = tensor.is_cuda();
-        if (cuda && ONE_CARD) return; // asking for the device takes longer than all else here
+        if (tensor.is_cuda() && Driver.card(tensor) == device.index()) return;
         try (var where = tensor.device()) {
-            if (!cuda || where.index() != device.index()) {
-                throw new IllegalArgumentException("argument " + i + " of " + name + " is on "
-                        + where.str().getString() + ", but the kernel is on " + device);
-            }
+            throw new IllegalArgumentException("argument " + i + " of " + name + " is on "
+                    + where.str().getString() + ", but the kernel is on " + device);
         }
     }
 

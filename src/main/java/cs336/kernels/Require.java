@@ -17,12 +17,14 @@ final class Require {
 
     private Require() {}
 
-    static void type(String name, Tensor tensor, Set<DType> allowed) {
+    /** Returns the type. */
+    static DType type(String name, Tensor tensor, Set<DType> allowed) {
         tensor(name, tensor);
         DType type = DType.of(tensor);
         if (!allowed.contains(type)) {
             throw new IllegalArgumentException(name + " must be one of " + allowed + ", not " + type);
         }
+        return type;
     }
 
     private static void tensor(String name, Tensor tensor) {
@@ -43,16 +45,19 @@ final class Require {
             throw new IllegalArgumentException(name + " must have the shape [" + of.size(-1) + "] for " + ofName + " "
                     + Arrays.toString(Tensors.shape(of)) + ", not " + Arrays.toString(Tensors.shape(vector)));
         }
-        String device = device(vector);
-        if (!device.equals(device(of))) {
-            throw new IllegalArgumentException(name + " is on " + device + ", but " + ofName + " is on " + device(of));
+        if (!oneDevice(vector, of)) {
+            throw new IllegalArgumentException(
+                    name + " is on " + device(vector) + ", but " + ofName + " is on " + device(of));
         }
     }
 
+    /** Whether two tensors are on the same device. */
+    static boolean oneDevice(Tensor a, Tensor b) {
+        if (a.is_cuda() && b.is_cuda()) return Driver.card(a) == Driver.card(b);
+        return !a.is_cuda() && !b.is_cuda() && a.is_cpu() == b.is_cpu();
+    }
+
     private static String device(Tensor tensor) {
-        if (!tensor.is_cuda()) return "cpu";
-        try (var device = tensor.device()) {
-            return "cuda:" + device.index();
-        }
+        return tensor.is_cuda() ? "cuda:" + Driver.card(tensor) : "cpu";
     }
 }

@@ -49,14 +49,9 @@ public final class Autocast implements AutoCloseable {
      * @return the tensor itself, or a copy in the caller's memory scope; gradients flow through
      */
     public static Tensor operand(Tensor tensor) {
-        try (var scope = MemoryScope.open()) {
-            DeviceType type = tensor.device().type();
-            boolean takesPart = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
-            if (!takesPart || !torch.is_autocast_enabled(type)) {
-                return tensor;
-            }
-            return scope.escape(tensor.to(torch.get_autocast_dtype(type)));
-        }
+        DeviceType type = tensor.is_cuda() ? DeviceType.CUDA : DeviceType.CPU;
+        boolean takesPart = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
+        return takesPart && torch.is_autocast_enabled(type) ? tensor.to(torch.get_autocast_dtype(type)) : tensor;
     }
 
     @Override

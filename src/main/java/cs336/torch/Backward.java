@@ -11,6 +11,9 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>{@code loss.backward()} does the same as {@code Backward.of(loss).run()} but for exceptions: what the backward pass of a
  * {@link Function} throws arrives from here as it was thrown, and from there as a {@code RuntimeException} with its text.
+ *
+ * <p>All of it runs on the calling thread, on the streams of the forward pass; {@code loss.backward()} has a thread for each
+ * card, which is slower for small graphs and issues work to several cards at once.
  */
 public final class Backward {
     static {
@@ -67,7 +70,8 @@ public final class Backward {
 
     /** Adds the gradients for all leaves of the graph to their {@code grad()}. */
     public void run() {
-        try (var scope = MemoryScope.open()) {
+        try (var scope = MemoryScope.open();
+                var thread = CallersThread.only()) {
             torch.backward(new TensorVector(outputs), startingFrom(), retain(), createGraph, new TensorVector());
         } catch (RuntimeException e) {
             throw origin(e);
@@ -80,7 +84,8 @@ public final class Backward {
      * @return one for each input, of its shape, in the caller's memory scope; null where no output depends on the input
      */
     public Tensor[] gradients(Tensor... inputs) {
-        try (var scope = MemoryScope.open()) {
+        try (var scope = MemoryScope.open();
+                var thread = CallersThread.only()) {
             boolean allowUnused = true;
             TensorVector found = torch.grad(
                     new TensorVector(outputs),

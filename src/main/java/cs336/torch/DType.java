@@ -19,6 +19,8 @@ public enum DType {
         Torch.load();
     }
 
+    private static final DType[] ALL = values();
+
     private final String shortName;
     private final ScalarType scalarType;
     private final int bytes;
@@ -50,9 +52,10 @@ public enum DType {
      * @throws IllegalArgumentException if it is none of these
      */
     public static DType of(Tensor tensor) {
-        ScalarType scalarType = tensor.scalar_type().intern();
-        for (DType dtype : values()) {
-            if (dtype.scalarType == scalarType) {
+        ScalarType scalarType =
+                tensor.scalar_type(); // made for this call: not one of the constants, but with the number of one
+        for (DType dtype : ALL) {
+            if (dtype.scalarType.value == scalarType.value) {
                 return dtype;
             }
         }

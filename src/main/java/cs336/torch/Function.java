@@ -56,8 +56,8 @@ import org.bytedeco.pytorch.Tensor;
  * function does it. A function that wants narrow inputs gets them from its caller, cast before {@code apply}, where the cast
  * is part of the graph.
  *
- * <p><b>Threads.</b> On CUDA the backward pass runs on a thread of PyTorch's engine, with the device and the stream of the
- * forward pass as current ones.
+ * <p><b>Threads.</b> The backward pass runs with the device and the stream of the forward pass as current ones, on the thread
+ * that called {@link Backward}; from {@code loss.backward()}, on CUDA, on a thread of PyTorch's engine.
  */
 public abstract class Function {
     static {

@@ -3,7 +3,7 @@ package cs336.torch;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -18,6 +18,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.AutogradState;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -919,11 +920,34 @@ class FunctionTest {
         assertTrue(grownBy < 50 * MIB, "grew by " + grownBy / MIB + " MiB over 400 failures");
     }
 
+    @Test
+    void engineThreadsAreOffDuringBackwardAndAsBeforeAfterwards() {
+        AtomicReference<Boolean> during = new AtomicReference<>();
+        Function copy = function((ctx, inputs) -> tensors(inputs[0].clone()), (ctx, dy) -> {
+            during.set(engineThreadsAreOn());
+            return dy;
+        });
+        Tensor x = torch.ones(10).set_requires_grad(true);
+        Backward.of(copy.apply(x)[0].sum()).run();
+        assertFalse(during.get());
+        assertTrue(engineThreadsAreOn());
+        Backward.of(copy.apply(x)[0].sum()).gradients(x);
+        assertFalse(during.get());
+        assertTrue(engineThreadsAreOn());
+        Tensor y = throwing(new IllegalArgumentException("step")).apply(x)[0].sum();
+        assertThrows(IllegalArgumentException.class, () -> Backward.of(y).run());
+        assertTrue(engineThreadsAreOn());
+    }
+
+    private static boolean engineThreadsAreOn() {
+        return AutogradState.get_tls_state().get_multithreading_enabled();
+    }
+
     // On a card
 
     @Test
     @Tag("gpu")
-    void backwardOnTheCardRunsOnAThreadOfTheEngine() {
+    void backwardOnTheCardRunsOnTheCallersThreadOrTheEngines() {
         Device card = Device.cuda(0);
         AtomicReference<Thread> thread = new AtomicReference<>();
         Function square = function(
@@ -936,10 +960,12 @@ class FunctionTest {
                     return tensors(dy[0].mul(ctx.saved(0)).mul(new Scalar(2.0)));
                 });
         Tensor x = torch.ones(new long[] {1000}, card.options(DType.FLOAT32)).set_requires_grad(true);
-        square.apply(x)[0].sum().backward();
+        Backward.of(square.apply(x)[0].sum()).run();
         assertEquals(2000, x.grad().sum().item_double());
-        assertNotNull(thread.get());
-        assertTrue(thread.get() != Thread.currentThread());
+        assertSame(Thread.currentThread(), thread.get());
+        square.apply(x)[0].sum().backward();
+        assertEquals(4000, x.grad().sum().item_double());
+        assertNotSame(Thread.currentThread(), thread.get());
     }
 
     @Test
@@ -964,16 +990,19 @@ class FunctionTest {
             torch_cuda.setCurrentCUDAStream(usual);
         }
         side.synchronize();
-        y.sum().backward();
+        Tensor sum = y.sum();
+        Backward.of(sum).retainGraph().run();
+        assertEquals(side.id(), stream.getAndSet(null));
+        sum.backward();
         assertEquals(side.id(), stream.get());
         card.synchronize();
-        assertEquals(10, x.grad().sum().item_double());
+        assertEquals(20, x.grad().sum().item_double());
     }
 
     @Test
     @Tag("gpu")
     void exceptionOnTheCardReachesTheCaller() {
-        var thrown = new IllegalArgumentException("on the engine's thread");
+        var thrown = new IllegalArgumentException("on the card");
         Tensor x = torch.ones(new long[] {10}, Device.cuda(0).options(DType.FLOAT32))
                 .set_requires_grad(true);
         Tensor y = throwing(thrown).apply(x)[0].sum();
