@@ -63,7 +63,7 @@ public final class MemoryCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "fp32",
             paramLabel = "<dtype>",
-            description = "fp32 (TF32 off) or bf16 (autocast). Default: ${DEFAULT-VALUE}")
+            description = "fp32 (TF32 off), tf32, bf16 or fp16 (autocast). Default: ${DEFAULT-VALUE}")
     private List<String> dtypes;
 
     @Option(
