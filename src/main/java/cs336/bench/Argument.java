@@ -1,5 +1,8 @@
 package cs336.bench;
 
+import java.util.List;
+import java.util.stream.Collectors;
+
 /** Checks of arguments that say what is wrong by the argument's name. */
 public final class Argument {
     private Argument() {}
@@ -18,5 +21,17 @@ public final class Argument {
             throw new IllegalArgumentException(name + " must be at most " + Integer.MAX_VALUE + ", not " + value);
         }
         return (int) value;
+    }
+
+    /**
+     * The one of some values that is written so.
+     *
+     * @param what the argument names, such as {@code pass}
+     * @throws IllegalArgumentException if there is none; the message lists those there are, in their order
+     */
+    public static <T> T oneOf(String what, String label, List<T> values) {
+        for (T value : values) if (value.toString().equals(label)) return value;
+        String known = values.stream().map(T::toString).collect(Collectors.joining(", "));
+        throw new IllegalArgumentException(what + " '" + label + "' is unknown; known: " + known);
     }
 }

@@ -1,8 +1,6 @@
 package cs336.bench;
 
-import java.util.Arrays;
 import java.util.List;
-import java.util.stream.Collectors;
 
 /** How much of a training step is run. */
 public enum Pass {
@@ -41,9 +39,7 @@ public enum Pass {
      * @throws IllegalArgumentException if the text is none of these
      */
     public static Pass parse(String label) {
-        for (Pass pass : values()) if (pass.label.equals(label)) return pass;
-        String known = Arrays.stream(values()).map(Pass::toString).collect(Collectors.joining(", "));
-        throw new IllegalArgumentException("pass '" + label + "' is unknown; known: " + known);
+        return Argument.oneOf("pass", label, List.of(values()));
     }
 
     @Override

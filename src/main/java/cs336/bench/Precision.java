@@ -4,8 +4,7 @@ import cs336.basics.GradScaler;
 import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import java.util.Arrays;
-import java.util.stream.Collectors;
+import java.util.List;
 
 /** In what the model computes. Parameters, gradients and optimizer state are fp32 in all of them. */
 public enum Precision {
@@ -48,9 +47,7 @@ public enum Precision {
      * @throws IllegalArgumentException if the text is none of these
      */
     public static Precision parse(String label) {
-        for (Precision precision : values()) if (precision.label.equals(label)) return precision;
-        String known = Arrays.stream(values()).map(Precision::toString).collect(Collectors.joining(", "));
-        throw new IllegalArgumentException("dtype '" + label + "' is unknown; known: " + known);
+        return Argument.oneOf("dtype", label, List.of(values()));
     }
 
     @Override

@@ -113,12 +113,7 @@ public final class AttentionCommand implements Callable<Integer> {
     /** Every combination, checked; small ones first. */
     private List<Case> cases() {
         attentions.forEach(Attention::named);
-        for (String dtype : dtypes) {
-            if (!DTYPES.contains(dtype)) {
-                throw new IllegalArgumentException(
-                        "dtype '" + dtype + "' is unknown; known: " + String.join(", ", DTYPES));
-            }
-        }
+        dtypes.forEach(dtype -> Argument.oneOf("dtype", dtype, DTYPES));
         Argument.atLeast("--batch", 1, batch);
         Argument.atLeast("--warmup", 0, warmup);
         Argument.atLeast("--steps", 1, steps);

@@ -40,7 +40,7 @@ import picocli.CommandLine.Spec;
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
         })
 public final class FlashCommand implements Callable<Integer> {
-    static final List<String> DTYPES = List.of("bf16", "fp16", "fp32");
+    private static final List<String> DTYPES = List.of("bf16", "fp16", "fp32");
 
     private static final List<Integer> WIDTHS = List.of(64);
     private static final List<Integer> FULL_WIDTHS = List.of(16, 32, 64, 128);
@@ -133,7 +133,7 @@ public final class FlashCommand implements Callable<Integer> {
         if (widths == null) widths = full ? FULL_WIDTHS : WIDTHS;
         if (contexts == null) contexts = full ? FULL_CONTEXTS : CONTEXTS;
         attentions.forEach(Attention::named);
-        dtypes.forEach(FlashCommand::requireType);
+        dtypes.forEach(dtype -> Argument.oneOf("dtype", dtype, DTYPES));
         Argument.atLeast("--batch", 1, batch);
         Argument.atLeast("--heads", 1, heads);
         Argument.atLeast("--warmup", 0, warmup);
@@ -153,11 +153,5 @@ public final class FlashCommand implements Callable<Integer> {
             }
         }
         return cases;
-    }
-
-    static void requireType(String dtype) {
-        if (!DTYPES.contains(dtype)) {
-            throw new IllegalArgumentException("dtype '" + dtype + "' is unknown; known: " + String.join(", ", DTYPES));
-        }
     }
 }

@@ -4,11 +4,11 @@ import cs336.basics.LayerNorm;
 import cs336.basics.Module;
 import cs336.basics.Normalization;
 import cs336.basics.RmsNorm;
+import cs336.bench.Argument;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import java.util.Arrays;
-import java.util.stream.Collectors;
+import java.util.List;
 import org.bytedeco.pytorch.DoubleOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
@@ -78,11 +78,7 @@ public enum NormImplementation {
      * @throws IllegalArgumentException if there is none of it; the message lists those there are
      */
     public static NormImplementation parse(String label) {
-        for (NormImplementation implementation : values()) {
-            if (implementation.label.equals(label)) return implementation;
-        }
-        String known = Arrays.stream(values()).map(NormImplementation::toString).collect(Collectors.joining(", "));
-        throw new IllegalArgumentException("implementation '" + label + "' is unknown; known: " + known);
+        return Argument.oneOf("implementation", label, List.of(values()));
     }
 
     @Override

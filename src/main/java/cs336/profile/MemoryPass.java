@@ -1,7 +1,7 @@
 package cs336.profile;
 
-import java.util.Arrays;
-import java.util.stream.Collectors;
+import cs336.bench.Argument;
+import java.util.List;
 
 /** What is run while memory is recorded. */
 public enum MemoryPass {
@@ -33,13 +33,7 @@ public enum MemoryPass {
      * @throws IllegalArgumentException if the text is none of these
      */
     public static MemoryPass parse(String label) {
-        for (MemoryPass pass : values()) {
-            if (pass.label.equals(label)) {
-                return pass;
-            }
-        }
-        String known = Arrays.stream(values()).map(MemoryPass::toString).collect(Collectors.joining(", "));
-        throw new IllegalArgumentException("pass '" + label + "' is unknown; known: " + known);
+        return Argument.oneOf("pass", label, List.of(values()));
     }
 
     @Override
