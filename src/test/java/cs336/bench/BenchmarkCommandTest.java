@@ -5,59 +5,25 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.Device;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import picocli.CommandLine;
 import tech.tablesaw.api.Table;
 
-class BenchmarkCommandTest {
+class BenchmarkCommandTest extends CommandTest {
     private static final String TINY =
             "--d-model 16 --layers 1 --heads 2 --vocab 20 --batch 2 --context 8 --steps 2 --device cpu --machine here ";
 
-    @TempDir
-    Path folder;
-
-    private final StringWriter out = new StringWriter(), err = new StringWriter();
-
-    private final PrintStream console = System.err;
-    private final ByteArrayOutputStream progress = new ByteArrayOutputStream();
-
-    @BeforeEach
-    void keepProgressToOurselves() {
-        System.setErr(new PrintStream(progress, true, StandardCharsets.UTF_8));
-    }
-
-    @AfterEach
-    void giveTheConsoleBack() {
-        System.setErr(console);
-    }
-
     private int run(String arguments) {
-        var all = new java.util.ArrayList<>(List.of(arguments.strip().split(" +")));
-        all.addAll(List.of("--output", folder.toString()));
-        return new CommandLine(new BenchmarkCommand())
-                .setParameterExceptionHandler((e, args) -> {
-                    err.write(e.getMessage());
-                    return 2;
-                })
-                .setOut(new PrintWriter(out))
-                .execute(all.toArray(String[]::new));
+        return run(new BenchmarkCommand(), arguments);
     }
 
     @ParameterizedTest

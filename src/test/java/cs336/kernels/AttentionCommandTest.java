@@ -3,53 +3,18 @@ package cs336.kernels;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import java.io.IOException;
-import java.io.OutputStream;
-import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.io.StringWriter;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import picocli.CommandLine;
 import tech.tablesaw.api.Table;
 
-class AttentionCommandTest {
-    @TempDir
-    Path folder;
-
-    private final StringWriter out = new StringWriter();
-    private final StringWriter err = new StringWriter();
-
-    private final PrintStream console = System.err;
-
-    @BeforeEach
-    void keepProgressToOurselves() {
-        System.setErr(new PrintStream(OutputStream.nullOutputStream()));
-    }
-
-    @AfterEach
-    void giveTheConsoleBack() {
-        System.setErr(console);
-    }
-
+class AttentionCommandTest extends CommandTest {
     private int run(String arguments) {
-        var all = new ArrayList<>(List.of(arguments.strip().split(" +")));
-        all.addAll(List.of("--output", folder.toString()));
-        return new CommandLine(new AttentionCommand())
-                .setParameterExceptionHandler((e, args) -> {
-                    err.write(e.getMessage());
-                    return 2;
-                })
-                .setOut(new PrintWriter(out))
-                .execute(all.toArray(String[]::new));
+        return run(new AttentionCommand(), arguments);
     }
 
     @ParameterizedTest

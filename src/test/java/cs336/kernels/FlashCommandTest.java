@@ -4,59 +4,18 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.Callable;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import picocli.CommandLine;
 import tech.tablesaw.api.Table;
 
 /** The commands {@code flash} and {@code leaderboard}. */
-class FlashCommandTest {
-    @TempDir
-    Path folder;
-
-    private final StringWriter out = new StringWriter();
-    private final StringWriter err = new StringWriter();
-    private final ByteArrayOutputStream progress = new ByteArrayOutputStream();
-
-    private final PrintStream console = System.err;
-
-    @BeforeEach
-    void keepProgressToOurselves() {
-        System.setErr(new PrintStream(progress, true, StandardCharsets.UTF_8));
-    }
-
-    @AfterEach
-    void giveTheConsoleBack() {
-        System.setErr(console);
-    }
-
-    private int run(Callable<Integer> command, String arguments) {
-        var all = new ArrayList<>(List.of(arguments.strip().split(" +")));
-        all.addAll(List.of("--output", folder.toString()));
-        return new CommandLine(command)
-                .setParameterExceptionHandler((e, args) -> {
-                    err.write(e.getMessage());
-                    return 2;
-                })
-                .setOut(new PrintWriter(out))
-                .execute(all.toArray(String[]::new));
-    }
-
+class FlashCommandTest extends CommandTest {
     private int flash(String arguments) {
         return run(new FlashCommand(), arguments);
     }

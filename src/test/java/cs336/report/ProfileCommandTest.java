@@ -4,63 +4,30 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import cs336.profile.FoldedStacks;
 import cs336.profile.Profile;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.PrintStream;
-import java.io.PrintWriter;
-import java.io.StringWriter;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import picocli.CommandLine;
 import tech.tablesaw.api.Table;
 
-class ProfileCommandTest {
+class ProfileCommandTest extends CommandTest {
     private static final String TINY =
             "--d-model 16 --layers 2 --heads 2 --vocab 20 --batch 2 --context 8 --pass step --steps 2"
                     + " --device cpu --machine here ";
 
-    @TempDir
-    Path folder;
-
-    private final StringWriter out = new StringWriter(), err = new StringWriter();
-    private final PrintStream console = System.err;
-
-    @BeforeEach
-    void keepProgressToOurselves() {
-        System.setErr(new PrintStream(new ByteArrayOutputStream(), true, StandardCharsets.UTF_8));
-    }
-
-    @AfterEach
-    void giveTheConsoleBack() {
-        System.setErr(console);
-    }
-
     private int run(String arguments) {
-        var all = new ArrayList<>(List.of(arguments.strip().split(" +")));
-        all.addAll(List.of(
-                "--output",
-                folder.toString(),
+        return run(
+                new ProfileCommand(),
+                arguments,
                 "--folder",
-                folder.resolve("profiles").toString()));
-        return new CommandLine(new ProfileCommand())
-                .setParameterExceptionHandler((e, args) -> {
-                    err.write(e.getMessage());
-                    return 2;
-                })
-                .setOut(new PrintWriter(out))
-                .execute(all.toArray(String[]::new));
+                folder.resolve("profiles").toString());
     }
 
     @ParameterizedTest
