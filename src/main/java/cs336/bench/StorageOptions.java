@@ -1,6 +1,10 @@
 package cs336.bench;
 
+import java.io.IOException;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.function.Function;
+import java.util.function.UnaryOperator;
 import picocli.CommandLine.Option;
 
 /** The options of every command that measures: on which device, and where the measurements go. */
@@ -64,5 +68,33 @@ public final class StorageOptions {
         if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
             throw new IllegalArgumentException("--problem must be letters, digits, '_' and '-', not '" + problem + "'");
         }
+    }
+
+    /**
+     * What a sweep was about, and where its numbers are.
+     *
+     * @param cases all of them, on the device that was found, each once
+     */
+    public record Swept(List<Case> cases, Provenance provenance, Measurements measurements, int exitCode) {}
+
+    /**
+     * Surveys the machine, says how many cases go where, and runs those that are not stored yet.
+     *
+     * @param cases the cases for what the survey found; it may refuse them by an {@link IllegalArgumentException}
+     * @param set sets what else there is to set of the sweep
+     */
+    public Swept sweep(Function<Survey, List<Case>> cases, UnaryOperator<Sweep> set)
+            throws IOException, InterruptedException {
+        Survey survey = Survey.of(device);
+        List<Case> all = cases.apply(survey).stream()
+                .map(c -> c.setting("device", survey.device()))
+                .distinct()
+                .toList();
+        Provenance provenance = named(survey.provenance());
+        Measurements measurements = measurements(provenance);
+        System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
+        Sweep.Result result =
+                set.apply(new Sweep(measurements, provenance).again(again)).run(all);
+        return new Swept(all, provenance, measurements, result.exitCode());
     }
 }

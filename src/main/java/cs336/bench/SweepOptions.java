@@ -46,27 +46,18 @@ public final class SweepOptions {
             throws IOException, InterruptedException {
         if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
         storage.requireProblem();
-        Survey survey = Survey.of(storage.device());
-        List<Case> all = cases.apply(survey).stream()
-                .map(c -> c.setting("device", survey.device()))
-                .distinct()
-                .toList();
-        Provenance provenance = storage.named(survey.provenance());
-        Measurements measurements = storage.measurements(provenance);
-        System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
-        Sweep.Result result = new Sweep(measurements, provenance)
-                .timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
-                .again(storage.again())
-                .keepSteps(keepSteps)
-                .sharing(sharing)
-                .run(all);
+        StorageOptions.Swept swept = storage.sweep(
+                cases,
+                sweep -> sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
+                        .keepSteps(keepSteps)
+                        .sharing(sharing));
         List<String> tables = new ArrayList<>();
-        for (List<Case> alike : alike(all)) {
-            tables.add(ResultTable.of(measurements, alike));
+        for (List<Case> alike : alike(swept.cases())) {
+            tables.add(ResultTable.of(swept.measurements(), alike));
         }
         spec.commandLine().getOut().println(String.join("\n\n", tables));
         spec.commandLine().getOut().flush();
-        return result.exitCode();
+        return swept.exitCode();
     }
 
     /** Neighbouring cases that have metrics in common, and so make one table. */

@@ -13,8 +13,6 @@ import cs336.bench.Precision;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.bench.StorageOptions;
-import cs336.bench.Survey;
-import cs336.bench.Sweep;
 import cs336.profile.FoldedStacks;
 import cs336.profile.KernelKind;
 import cs336.profile.ProfileWorkload;
@@ -173,22 +171,16 @@ public final class ProfileCommand implements Callable<Integer> {
     }
 
     private int measure(List<ModelCase> modelCases) throws IOException, InterruptedException {
-        Survey survey = Survey.of(storage.device());
-        for (ModelCase c : modelCases) c.model.requireFits(c.pass, c.pass.copiesOfParameters(), survey);
-        List<Case> cases = modelCases.stream()
-                .map(c -> c.toCase().setting("device", survey.device()))
-                .toList();
-        Provenance provenance = storage.named(survey.provenance());
-        Measurements measurements = storage.measurements(provenance);
-        System.err.printf("%s: %d cases into %s%n", provenance.device(), cases.size(), measurements.path());
-        Sweep.Result result = new Sweep(measurements, provenance)
-                .timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
-                .again(storage.again())
-                .run(cases);
-        for (Case c : cases) storeKernels(c, measurements, provenance);
-        spec.commandLine().getOut().println(summary(measurements, cases));
+        StorageOptions.Swept swept = storage.sweep(
+                survey -> {
+                    for (ModelCase c : modelCases) c.model.requireFits(c.pass, c.pass.copiesOfParameters(), survey);
+                    return modelCases.stream().map(ModelCase::toCase).toList();
+                },
+                sweep -> sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit)));
+        for (Case c : swept.cases()) storeKernels(c, swept.measurements(), swept.provenance());
+        spec.commandLine().getOut().println(summary(swept.measurements(), swept.cases()));
         spec.commandLine().getOut().flush();
-        return result.exitCode();
+        return swept.exitCode();
     }
 
     /**
