@@ -7,7 +7,6 @@ import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.bench.Stopwatch;
 import cs336.bench.Timing;
-import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Memory;
@@ -17,7 +16,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /**
  * Times attention without heads on random inputs [B, T, d], and reads how much memory it takes.
@@ -151,18 +149,18 @@ public final class AttentionBenchmark {
         Stopwatch stopwatch = Stopwatch.on(device).warmup(warmup).steps(steps);
         try (var scope = MemoryScope.open()) {
             warmUpLibraries();
-            Step step = new Step(context);
+            AttentionPasses passes = passes(context);
             record.accept(Samples.once(AT_REST, inUse()));
-            stopwatch.time(FORWARD, step::forward).samples().forEach(record);
-            step.readMemory(record);
-            Timing backward = stopwatch.laps(step::run).get(BACKWARD);
+            stopwatch.time(FORWARD, () -> forward(passes)).samples().forEach(record);
+            readMemory(passes, record);
+            Timing backward = stopwatch.laps(lap -> step(passes, lap)).get(BACKWARD);
             backward.samples().forEach(record);
         }
     }
 
     private void warmUpLibraries() {
         try (var scope = MemoryScope.open()) {
-            new Step(FEW_TOKENS).run(phase -> {});
+            step(passes(FEW_TOKENS), phase -> {});
         }
     }
 
@@ -176,58 +174,37 @@ public final class AttentionBenchmark {
         return Memory.peak(device);
     }
 
-    /** Inputs of one length, and the passes over them. */
-    private final class Step {
-        private final Tensor q;
-        private final Tensor k;
-        private final Tensor v;
-        private final Tensor dO;
+    private AttentionPasses passes(int tokens) {
+        return new AttentionPasses(attention, causal, device, dtype, batch, tokens, d);
+    }
 
-        Step(int tokens) {
-            q = randn(tokens).set_requires_grad(true);
-            k = randn(tokens).set_requires_grad(true);
-            v = randn(tokens).set_requires_grad(true);
-            dO = randn(tokens);
+    private static void forward(AttentionPasses passes) {
+        try (var scope = MemoryScope.open()) {
+            passes.forward();
         }
+    }
 
-        private Tensor randn(int tokens) {
-            return torch.randn(new long[] {batch, tokens, d}, device.options(dtype));
+    private static void step(AttentionPasses passes, Stopwatch.Laps lap) {
+        try (var scope = MemoryScope.open()) {
+            Tensor output = passes.forward();
+            lap.end(FORWARD);
+            passes.backwardIntoInputs(output);
         }
+        passes.dropGradients();
+        lap.end(BACKWARD);
+    }
 
-        void forward() {
-            try (var scope = MemoryScope.open()) {
-                attention.apply(q, k, v, causal);
-            }
+    private void readMemory(AttentionPasses passes, Consumer<Samples> record) {
+        try (var scope = MemoryScope.open()) {
+            device.synchronize();
+            Memory.resetPeak(device);
+            Tensor output = passes.forward();
+            record.accept(Samples.once(PEAK_FORWARD, peak()));
+            record.accept(Samples.once(BEFORE_BACKWARD, inUse()));
+            Memory.resetPeak(device);
+            passes.backwardIntoInputs(output);
+            record.accept(Samples.once(PEAK_BACKWARD, peak()));
         }
-
-        void run(Stopwatch.Laps lap) {
-            try (var scope = MemoryScope.open()) {
-                Tensor output = attention.apply(q, k, v, causal);
-                lap.end(FORWARD);
-                Backward.of(output).with(dO).run();
-            }
-            dropGradients();
-            lap.end(BACKWARD);
-        }
-
-        void readMemory(Consumer<Samples> record) {
-            try (var scope = MemoryScope.open()) {
-                device.synchronize();
-                Memory.resetPeak(device);
-                Tensor output = attention.apply(q, k, v, causal);
-                record.accept(Samples.once(PEAK_FORWARD, peak()));
-                record.accept(Samples.once(BEFORE_BACKWARD, inUse()));
-                Memory.resetPeak(device);
-                Backward.of(output).with(dO).run();
-                record.accept(Samples.once(PEAK_BACKWARD, peak()));
-            }
-            dropGradients();
-        }
-
-        private void dropGradients() {
-            for (Tensor input : List.of(q, k, v)) {
-                input.mutable_grad().reset();
-            }
-        }
+        passes.dropGradients();
     }
 }

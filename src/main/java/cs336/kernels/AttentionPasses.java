@@ -47,9 +47,19 @@ final class AttentionPasses {
 
     /** The same, from the sum of the output and into gradients of the inputs, of which there are none before. */
     void forwardSumBackward() {
+        dropGradients();
+        Backward.of(forward().sum()).run();
+    }
+
+    /** A backward pass from an output into gradients of the inputs; its graph goes. */
+    void backwardIntoInputs(Tensor output) {
+        Backward.of(output).with(dO).run();
+    }
+
+    /** Frees the gradients of the inputs. */
+    void dropGradients() {
         for (Tensor input : List.of(q, k, v)) {
             input.mutable_grad().reset();
         }
-        Backward.of(forward().sum()).run();
     }
 }

@@ -1,6 +1,9 @@
 package cs336.kernels;
 
 import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * Which tile Hopper's forward kernel gets. Of those that fit the registers and shared memory of a multiprocessor, the one
@@ -31,43 +34,34 @@ final class HopperForwardTiles {
         }
     }
 
-    private HopperForwardTiles() {}
+    /** All choices, by columns of the kernel. */
+    private static final Map<Integer, List<Choice>> CHOICES = Stream.of(
+                    own(16, 3, 4, 2.5, 0.98),
+                    own(16, 2, 4, 2.0, 0.83),
+                    split(16, 3, 1, 3, 1.8, 0.185),
+                    split(16, 3, 2, 3, 2.8, 0.092),
+                    split(16, 3, 4, 3, 3.4, 0.045),
+                    split(16, 3, 8, 3, 4.6, 0.027),
+                    own(32, 3, 4, 2.7, 1.06),
+                    own(32, 2, 4, 2.3, 0.89),
+                    split(32, 3, 1, 3, 1.9, 0.197),
+                    split(32, 3, 2, 3, 3.0, 0.100),
+                    split(32, 3, 4, 3, 3.7, 0.052),
+                    split(32, 3, 8, 3, 5.4, 0.028),
+                    own(64, 3, 4, 2.5, 1.25),
+                    own(64, 2, 4, 2.3, 0.99),
+                    split(64, 3, 1, 3, 1.9, 0.224),
+                    split(64, 3, 2, 3, 3.1, 0.117),
+                    split(64, 3, 4, 3, 4.6, 0.066),
+                    split(64, 3, 8, 3, 7.1, 0.034),
+                    own(128, 2, 2, 3.0, 1.21),
+                    split(128, 2, 1, 2, 2.4, 0.341),
+                    split(128, 2, 2, 2, 3.9, 0.174),
+                    split(128, 2, 4, 2, 6.0, 0.090),
+                    split(128, 2, 8, 2, 10.3, 0.049))
+            .collect(Collectors.groupingBy(choice -> choice.tile.dimension()));
 
-    private static List<Choice> choices(int dimension) {
-        return switch (dimension) {
-            case 16 ->
-                List.of(
-                        own(16, 3, 4, 2.5, 0.98),
-                        own(16, 2, 4, 2.0, 0.83),
-                        split(16, 3, 1, 3, 1.8, 0.185),
-                        split(16, 3, 2, 3, 2.8, 0.092),
-                        split(16, 3, 4, 3, 3.4, 0.045),
-                        split(16, 3, 8, 3, 4.6, 0.027));
-            case 32 ->
-                List.of(
-                        own(32, 3, 4, 2.7, 1.06),
-                        own(32, 2, 4, 2.3, 0.89),
-                        split(32, 3, 1, 3, 1.9, 0.197),
-                        split(32, 3, 2, 3, 3.0, 0.100),
-                        split(32, 3, 4, 3, 3.7, 0.052),
-                        split(32, 3, 8, 3, 5.4, 0.028));
-            case 64 ->
-                List.of(
-                        own(64, 3, 4, 2.5, 1.25),
-                        own(64, 2, 4, 2.3, 0.99),
-                        split(64, 3, 1, 3, 1.9, 0.224),
-                        split(64, 3, 2, 3, 3.1, 0.117),
-                        split(64, 3, 4, 3, 4.6, 0.066),
-                        split(64, 3, 8, 3, 7.1, 0.034));
-            default ->
-                List.of(
-                        own(128, 2, 2, 3.0, 1.21),
-                        split(128, 2, 1, 2, 2.4, 0.341),
-                        split(128, 2, 2, 2, 3.9, 0.174),
-                        split(128, 2, 4, 2, 6.0, 0.090),
-                        split(128, 2, 8, 2, 10.3, 0.049));
-        };
-    }
+    private HopperForwardTiles() {}
 
     /** Each consumer has queries of its own: 128 keys a block. */
     private static Choice own(int dimension, int consumers, int stages, double start, double step) {
@@ -89,7 +83,7 @@ final class HopperForwardTiles {
     static HopperForwardTile of(int d, int heads, int queries, int keys, boolean causal, int multiprocessors) {
         Choice best = null;
         double least = Double.POSITIVE_INFINITY;
-        for (Choice choice : choices(HeadWidths.of(d))) {
+        for (Choice choice : CHOICES.get(HeadWidths.of(d))) {
             double time = choice.time(heads, queries, keys, causal, multiprocessors);
             if (time < least) {
                 best = choice;
@@ -102,7 +96,7 @@ final class HopperForwardTiles {
     /** All tiles that {@link #of} may return. */
     static List<HopperForwardTile> all() {
         return HeadWidths.ALL.stream()
-                .flatMap(dimension -> choices(dimension).stream())
+                .flatMap(dimension -> CHOICES.get(dimension).stream())
                 .map(Choice::tile)
                 .toList();
     }
