@@ -57,15 +57,14 @@ final class HopperFlashBackward {
     static FlashForm.Gradients run(
             Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal, boolean deterministic) {
         int n = (int) q.dim();
-        Card card = Card.of(q);
         var tile = HopperBackwardTiles.tile(
                 q.size(n - 1),
                 q.size(0) * (n > 3 ? q.size(1) : 1),
                 q.size(n - 2),
                 k.size(n - 2),
                 causal,
-                card.multiprocessors());
-        return run(card, tile, q, k, v, o, l, dO, causal, deterministic);
+                Card.of(q).multiprocessors());
+        return run(tile, q, k, v, o, l, dO, causal, deterministic);
     }
 
     /** The same with a tile of the caller's choice. */
@@ -79,20 +78,7 @@ final class HopperFlashBackward {
             Tensor dO,
             boolean causal,
             boolean deterministic) {
-        return run(Card.of(q), tile, q, k, v, o, l, dO, causal, deterministic);
-    }
-
-    private static FlashForm.Gradients run(
-            Card card,
-            HopperBackwardTile tile,
-            Tensor q,
-            Tensor k,
-            Tensor v,
-            Tensor o,
-            Tensor l,
-            Tensor dO,
-            boolean causal,
-            boolean deterministic) {
+        Card card = Card.of(q);
         Tensor dQ = emptyFor(q);
         Tensor dK = emptyFor(k);
         Tensor dV = emptyFor(v);
