@@ -11,6 +11,7 @@ import cs336.precision.PrecisionCommand;
 import cs336.report.MemoryCommand;
 import cs336.report.ProfileCommand;
 import cs336.report.WriteupCommand;
+import cs336.scaling.IsoFlopsCommand;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.util.Locale;
@@ -40,6 +41,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             PrecisionCommand.class,
             MemoryCommand.class,
             ProfileCommand.class,
+            IsoFlopsCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

@@ -3,6 +3,8 @@ package cs336.report;
 import cs336.bench.Measurements;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.math.BigDecimal;
+import java.math.MathContext;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -15,6 +17,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.NumericColumn;
 import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
@@ -231,7 +234,18 @@ public final class Numbers {
     }
 
     static String cell(Table table, int row, String column) {
-        return table.containsColumn(column) ? table.column(column).getUnformattedString(row) : "";
+        if (!table.containsColumn(column)) return "";
+        Column<?> cells = table.column(column);
+        boolean decimal = cells instanceof DoubleColumn && !cells.isMissing(row);
+        return decimal ? written(((DoubleColumn) cells).getDouble(row)) : cells.getUnformattedString(row);
+    }
+
+    /** As a person writes it: 25, 0.5, 1e23, where Java has 25.0 and 9.999999999999999E22. */
+    private static String written(double value) {
+        BigDecimal digits = new BigDecimal(value).round(new MathContext(15)).stripTrailingZeros();
+        return Math.abs(value) < 1e15
+                ? digits.toPlainString()
+                : digits.toString().replace("E+", "e");
     }
 
     /** The measurements looked up so far: the used rows of each file. */

@@ -285,7 +285,7 @@ public final class Plot {
         Legend legend = by == null ? Legend.NONE : new Legend(legendTitle, shown, (figureWidth - 80.0) * Look.UNITS);
         Frame frame = frame(panelNames, index, legend);
         var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, levels);
-        dress(chart, range, index);
+        dress(chart, range, index == 0 ? yTitle : "");
         chart.getStyler().setAvailableSpaceFill(seriesNames.size() == 1 ? 0.6 : 0.8);
         for (int s = 0; s < seriesNames.size(); s++) {
             Map<String, Point> at = series.getOrDefault(seriesNames.get(s), Map.of());
@@ -315,7 +315,7 @@ public final class Plot {
                 points.getOrDefault(panelNames.get(last), Map.of()).size() == seriesNames.size();
         boolean labelled = by != null && (!lastShowsAll || index == last);
         var chart = new LinePanel(frame(panelNames, index, Legend.NONE), scale, range, levels, labelled);
-        dress(chart, range, index);
+        dress(chart, range, index == 0 ? yTitle : "");
         chart.getStyler().setXAxisMin(scale.ends()[0]);
         chart.getStyler().setXAxisMax(scale.ends()[1]);
         for (int s = 0; s < seriesNames.size(); s++) {
@@ -339,7 +339,8 @@ public final class Plot {
         return new Frame(above, !above.isEmpty(), legend, index == 0, xTitle);
     }
 
-    private void dress(AxesChart<? extends AxesChartStyler, ?> chart, Range range, int index) {
+    /** How a chart looks whose horizontal ticks its {@link Frame} paints. */
+    static void dress(AxesChart<? extends AxesChartStyler, ?> chart, Range range, String yTitle) {
         AxesChartStyler styler = chart.getStyler();
         Look.apply(styler);
         styler.setXAxisTicksVisible(false);
@@ -350,7 +351,7 @@ public final class Plot {
         styler.setYAxisTickLabelsFormattingFunction(range.labels());
         styler.setYAxisTickMarkSpacingHint(44 * Look.UNITS);
         styler.setPlotContentSize(1);
-        chart.setYAxisTitle(index == 0 ? yTitle : "");
+        chart.setYAxisTitle(yTitle);
     }
 
     private HorizontalScale horizontalScale(Collection<Map<String, Map<String, Point>>> panels) {

@@ -12,7 +12,7 @@ import java.io.IOException;
 import java.io.Reader;
 
 /** JSON as RFC 8259 has it, one document to a stream. Gson by itself lets a name occur twice, and the last one win. */
-final class StrictJson {
+public final class StrictJson {
     private StrictJson() {}
 
     /**
@@ -21,7 +21,7 @@ final class StrictJson {
      * @param source what error messages call it
      * @throws IllegalArgumentException if it is not JSON, has a name twice in one object, or is followed by something else
      */
-    static JsonElement parse(Reader reader, String source) {
+    public static JsonElement parse(Reader reader, String source) {
         JsonReader json = new JsonReader(reader);
         json.setStrictness(Strictness.STRICT);
         try {

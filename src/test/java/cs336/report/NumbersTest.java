@@ -6,10 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Table;
 
 class NumbersTest {
     @TempDir
@@ -85,6 +89,17 @@ class NumbersTest {
         assertEquals(
                 "ambiguous: 2 rows match timing[size=xl, context=256]; they differ in implementation (plain, peer)",
                 failure("timing[size=xl, context=256] : %.1f"));
+    }
+
+    @Test
+    void decimalParametersAreWrittenAsPeopleWriteThem() {
+        double[] values = {1e23, 25, 0.5, -1.25e-5, 3e8, 0, 0.1};
+        Table table = Table.create(DoubleColumn.create("x", values).appendMissing());
+        List<String> written = IntStream.range(0, table.rowCount())
+                .mapToObj(row -> Numbers.cell(table, row, "x"))
+                .toList();
+        assertEquals(List.of("1e23", "25", "0.5", "-0.0000125", "300000000", "0", "0.1", ""), written);
+        for (int i = 0; i < values.length; i++) assertEquals(values[i], Double.parseDouble(written.get(i)));
     }
 
     @Test
