@@ -8,11 +8,12 @@
 //   O += P V         P as operand from registers, on the tensor cores
 //
 // While the tensor cores do O += P V of one block, the warpgroup does the exponentials of the next one. Any r gives the same
-// quotient of O and Σ P as long as nothing overflows or vanishes. So where no score is masked, P is computed against the r
-// there is and only its sums are looked at; only if one is too large, or there was no r yet, are the scores computed again,
-// the row's maximum looked for, r raised and O scaled. Of few keys, r is always the largest score so far: the P of that key is
-// then 1, which rounding leaves alone, and it may be a good part of the sum. What is summed where and in which order never depends on timing:
-// results repeat bit for bit.
+// quotient of O and Σ P as long as nothing overflows or vanishes. With the row's largest score so far as r, the P of that key
+// is 1, which rounding leaves alone: a few percent of the error of O, most where few keys are seen. So it is without a mask, and
+// with one for the first queries. For the others of causal attention, nearly all of its time, P is computed against the r there
+// is and only its sums are looked at; only if one is too large, or there was no r yet, are the scores computed again, the row's
+// maximum looked for, r raised and O scaled. What is summed where and in which order never depends on timing: results repeat bit
+// for bit.
 //
 // The blocks of a launch, at most one a multiprocessor, share out the tiles from the longest to the shortest, back and forth:
 // nobody counts, so launches that run at once do not meet.
@@ -45,6 +46,9 @@ static_assert(SPLIT_KEYS || CLUSTER == 1, "blocks of a cluster share the keys");
 constexpr int LOADER_REGISTERS = CONSUMERS == 3 ? 32 : 24;
 constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : 240;
 
+// Whether beside S, P and O there is room for the loop of the careful step without a mask to be compiled apart.
+constexpr bool ROOM = KEYS / 2 + KEYS / 4 + DIMENSION / 2 + 40 <= CONSUMER_REGISTERS;
+
 // A matrix wider than 64 is kept in panels of 64 columns, in rows of 128 bytes; a narrower one in one panel, zeros beside it.
 constexpr int PANEL = 64;
 constexpr int PANELS = (D + PANEL - 1) / PANEL;
@@ -75,7 +79,7 @@ constexpr int TURN = 1, STORE = TURN + CONSUMERS, MERGE = STORE + CONSUMERS;
 constexpr float INFINITE = __builtin_bit_cast(float, 0x7f800000);
 constexpr float LN_2 = 0.693147180559945f;
 constexpr float MOST = 32768; // sum of a thread's P of one block; fp16 ends at 65,504
-constexpr int FEW = 1024;     // keys of which one may be a good part of the sum
+constexpr int FEW = SPLIT_KEYS ? 1024 : 4096; // keys of which one may matter; each share of them has a largest of its own
 
 // Of this block in its cluster.
 __device__ __forceinline__ int blockRank() { return CLUSTER > 1 ? blockIdx.x % CLUSTER : 0; }
@@ -222,8 +226,8 @@ struct Softmax {
 
     __device__ __forceinline__ Softmax() : reference{-INFINITE, -INFINITE}, sum{0, 0} {}
 
-    // Makes P of scores, and raises references where they are too low. Returns whether O must be multiplied by factor, for
-    // some row of the warp.
+    // Makes P of scores, and raises references to the largest. Returns whether O must be multiplied by factor, for some row of
+    // the warp.
     __device__ __forceinline__ bool raise(Scores &s, float scale, float (&factor)[2]) {
         float largest[4] = {s[0], s[1], s[2], s[3]};
 #pragma unroll
@@ -241,8 +245,7 @@ struct Softmax {
         float sums[4] = {0, 0, 0, 0};
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++) {
-            // Rounded twice on purpose: the largest score gives exactly 1, whatever its size.
-            s[i] = powerOf2(__fmul_rn(s[i], scale) - shift[i / 2 % 2]);
+            s[i] = powerOf2(fmaf(s[i], scale, -shift[i / 2 % 2]));
             sums[i % 4] += s[i];
         }
         sum[0] = sum[0] * factor[0] + (sums[0] + sums[1]);
@@ -382,9 +385,9 @@ struct Consumer {
         pack(p, s);
     }
 
-    // P V of the block before, and scores and exponentials of this one: with mask and maximum, or with neither if it can be.
+    // P V of the block before, and scores and exponentials of this one: with the maximum, or without if it can be.
     template <bool CAREFUL>
-    __device__ __forceinline__ void step(unsigned q, Stage before, Stage stage, int firstKey, int row) {
+    __device__ __forceinline__ void step(unsigned q, Stage before, Stage stage, int firstKey, int row, bool masked) {
         Scores s;
         float factor[2];
         unsigned k = shared.k(stage.place);
@@ -401,7 +404,7 @@ struct Consumer {
 
         bool raised;
         if (CAREFUL) {
-            mask(s, firstKey, row);
+            if (masked) mask(s, firstKey, row);
             raised = softmax.raise(s, scale, factor);
         } else if (softmax.keep(s, scale)) {
             raised = false;
@@ -439,17 +442,22 @@ struct Consumer {
         pin(o);
         int row = firstRow + warp * 16 + lane / 4;
         int unmasked = shape.causal ? min(shape.keys, firstRow + 1) : shape.keys;
-        int easyBlocks = shape.keys > FEW ? unmasked / KEYS : 0; // the first ones
+        int seenByAll = unmasked / KEYS; // blocks, the first ones
+        bool few = !shape.causal || firstRow + WARPGROUP_ROWS <= FEW || shape.keys <= FEW;
+        int easyBlocks = few ? 0 : seenByAll;
         int share = SHARES > 1 ? number : 0, n = tile.last - share * CLUSTER, place = share * STAGES;
         if (SHARES > 1 && n < 0) return; // unsplit, there is always one
         constexpr int STEP = SHARES * CLUSTER;
         begin(q, Stage(block, place), n * KEYS, row);
 #pragma unroll 1
-        for (n -= STEP; n >= easyBlocks && n >= 0; n -= STEP, block++)
-            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row);
+        for (n -= STEP; n >= (ROOM ? seenByAll : easyBlocks) && n >= 0; n -= STEP, block++)
+            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row, ROOM || n >= seenByAll);
+#pragma unroll 1
+        for (; ROOM && n >= easyBlocks && n >= 0; n -= STEP, block++)
+            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row, false);
 #pragma unroll 1
         for (; n >= 0; n -= STEP, block++)
-            step<false>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row);
+            step<false>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row, false);
         end(Stage(block++, place));
     }
 

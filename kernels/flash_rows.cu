@@ -1,6 +1,7 @@
 // What the backward pass of attention does row by row, before and after its products (flash_hopper_backward.cu):
 //
-//   before:  D = rowsum(dO ∘ O), L in units of log₂, and zeros where dQ will be summed
+//   before:  D = rowsum(dO ∘ O), L in units of log₂, and zeros where dQ will be summed; and a dense copy of a dO that the copy
+//            engine cannot reach, such as the gradient of a sum, whose strides are 0
 //   after:   the sum of dQ, times the scale of the scores, in the type and strides of the queries
 //
 // Both are as fast as memory: every access has 16 bytes, and each thread has several of them under way.
@@ -38,18 +39,33 @@ __device__ __forceinline__ long offset(Strides s, long batchAndHead, int heads, 
 constexpr int ROW_STEP = THREADS / LANES; // from one row of a thread to its next
 constexpr float LOG2_E = 1.4426950408889634f;
 
+// Eight elements so far apart.
+__device__ __forceinline__ Eight gather(const T *at, long stride) {
+    Eight e;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        unsigned low = Elements<T, 1>::load(at + 2 * i * stride).word[0];
+        e.word[i] = low | Elements<T, 1>::load(at + (2 * i + 1) * stride).word[0] << 16;
+    }
+    return e;
+}
+
 // A block for each block of queries, those of a head one after the other.
 // l [batch, heads, rows]; terms [batch, heads, blocks, 2, QUERIES]; dQ [batch, heads, blocks · QUERIES, WIDTH] in the order of
 // registers;
 // turns [batch, heads, blocks, 2], or null: whose turn it is to add to a chunk; begins at 0.
+// copy: where dO goes as well, or null if its columns are neighbours and rows begin at multiples of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS)
     flash_rows_before(const T *o, const T *dO, const float *l, float *terms, float *dQ, int *turns, int heads, int rows, int d,
-                      long oBatch, long oHead, long oRow, long dOBatch, long dOHead, long dORow) {
+                      long oBatch, long oHead, long oRow, long dOBatch, long dOHead, long dORow, long dOColumn, T *copy,
+                      long copyBatch, long copyHead, long copyRow) {
     int blocks = (rows + QUERIES - 1) / QUERIES;
     long head = blockIdx.x / blocks;
     int first = blockIdx.x % blocks * QUERIES, lane = threadIdx.x % LANES, mine = threadIdx.x / LANES;
+    bool copies = copy != nullptr;
     o += offset({oBatch, oHead, oRow}, head, heads, first) + lane * 8;
-    dO += offset({dOBatch, dOHead, dORow}, head, heads, first) + lane * 8;
+    dO += offset({dOBatch, dOHead, dORow}, head, heads, first) + lane * 8 * dOColumn;
+    copy += offset({copyBatch, copyHead, copyRow}, head, heads, first) + lane * 8;
 
     Eight out[ROWS_OF_THREAD], gradient[ROWS_OF_THREAD];
 #pragma unroll
@@ -57,7 +73,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         int row = mine + i * ROW_STEP;
         bool inside = first + row < rows && lane * 8 < d;
         out[i] = inside ? Eight::load(o + row * oRow) : Eight::zero();
-        gradient[i] = inside ? Eight::load(dO + row * dORow) : Eight::zero();
+        gradient[i] = !inside ? Eight::zero() : copies ? gather(dO + row * dORow, dOColumn) : Eight::load(dO + row * dORow);
+        if (inside && copies) gradient[i].store(copy + row * copyRow);
     }
 
     float4 *clear = (float4 *)(dQ + (long)blockIdx.x * (QUERIES * WIDTH)) + threadIdx.x;

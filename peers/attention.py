@@ -6,7 +6,9 @@ usage: python3 peers/attention.py flash CSV [--full] [--d 64] [--context 128,256
            [--round 1] [--attention NAME,...]
 
 CSV is the file that the command of the same name wrote; rows are added to it under the implementations `pytorch-plain` (all
-scores stored), `sdpa-flash`, `sdpa-cudnn` and `sdpa-efficient` (scaled_dot_product_attention with one backend allowed).
+scores stored), `sdpa-flash`, `sdpa-cudnn` and `sdpa-efficient` (scaled_dot_product_attention with one backend allowed). The
+latter also as `sdpa-…-one-thread`: backward passes run on the calling thread, as they do from Java, where otherwise each waits
+for a change of threads.
 Protocol: triton.testing.do_bench, as in cs336.bench.DoBench; what is timed is what cs336.kernels.FlashBenchmark and
 LeaderboardWorkload say. TF32 is off. Rows of a case that is already there are replaced.
 """
@@ -22,7 +24,9 @@ from measurements import provenance, row, store
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BACKENDS = {"sdpa-flash": "FLASH_ATTENTION", "sdpa-cudnn": "CUDNN_ATTENTION", "sdpa-efficient": "EFFICIENT_ATTENTION"}
-IMPLEMENTATIONS = ["pytorch-plain", *BACKENDS]
+DEFAULT = ["pytorch-plain", *BACKENDS]
+ONE_THREAD = "-one-thread"
+IMPLEMENTATIONS = [*DEFAULT, *(name + ONE_THREAD for name in BACKENDS)]
 UNITS = {"peak-memory": "bytes"}  # all others are times
 FEW_TOKENS = 16
 
@@ -42,7 +46,7 @@ def attention(name):
 
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    backend = getattr(SDPBackend, BACKENDS[name])
+    backend = getattr(SDPBackend, BACKENDS[name.removesuffix(ONE_THREAD)])
 
     def attend(q, k, v, causal):
         with sdpa_kernel(backend):
@@ -112,7 +116,9 @@ def measure(what, case, time):
     """What was measured of a case, name to values, and how it ended."""
     values = {}
     try:
-        what(attention(case["implementation"]), case, time, values.__setitem__)
+        name = case["implementation"]
+        with torch.autograd.set_multithreading_enabled(not name.endswith(ONE_THREAD)):
+            what(attention(name), case, time, values.__setitem__)
         return values, "ok"
     except torch.OutOfMemoryError:
         return values, "oom"
@@ -182,7 +188,7 @@ def flash_cases(args):
             "implementation": name,
         }
         for dtype in args.dtype
-        for name in args.attention or IMPLEMENTATIONS
+        for name in args.attention or DEFAULT
         for d in widths
         for context in contexts
     ]

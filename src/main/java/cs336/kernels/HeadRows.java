@@ -1,7 +1,7 @@
 package cs336.kernels;
 
-import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -9,11 +9,10 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * A tensor of heads as kernels that move 16 bytes at a time can take it: its rows are dense, and begin at multiples of 16 bytes.
  *
- * @param tensor [batch, heads, rows, width]
+ * @param tensor [batch, heads, rows, width], or [heads, rows, width] of a batch of one
  */
 record HeadRows(Tensor tensor) {
     private static final int ACCESS = 16; // bytes
-    private static final int LAST = 3;
     private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
 
     /**
@@ -23,67 +22,70 @@ record HeadRows(Tensor tensor) {
      * @param width at least d; what is wider is zero
      */
     static HeadRows of(Tensor x, int width) {
-        Tensor heads = withHeads(x);
-        if (fits(heads, width)) return new HeadRows(heads);
-        Tensor copy = dense(heads, width);
-        long d = heads.size(LAST);
-        copy.narrow(LAST, 0, d).copy_(heads);
-        if (d < width) copy.narrow(LAST, d, width - d).zero_();
+        if (fits(x, width)) return new HeadRows(x);
+        Tensor copy = dense(x, width);
+        long d = x.size(-1);
+        if (d < width) {
+            copy.narrow(-1, 0, d).copy_(x);
+            copy.narrow(-1, d, width - d).zero_();
+        } else {
+            copy.copy_(x);
+        }
         return new HeadRows(copy);
     }
 
     /** A place for a result like x: x itself where it fits. */
     static HeadRows forResult(Tensor x, int width) {
-        Tensor heads = withHeads(x);
-        return new HeadRows(fits(heads, width) ? heads : dense(heads, width));
+        return new HeadRows(fits(x, width) ? x : dense(x, width));
     }
 
     /** Puts the result where it is wanted, unless this is that place. */
     void copyTo(Tensor x) {
-        Tensor heads = withHeads(x);
-        if (heads.data_ptr().address() != tensor.data_ptr().address()) {
-            heads.copy_(tensor.narrow(LAST, 0, heads.size(LAST)));
+        if (x.data_ptr().address() != tensor.data_ptr().address()) {
+            x.copy_(tensor.narrow(-1, 0, x.size(-1)));
         }
     }
 
     int width() {
-        return (int) tensor.size(LAST);
+        return (int) tensor.size(-1);
     }
 
     long rows() {
-        return tensor.size(2);
+        return tensor.size(-2);
     }
 
     /** Heads of all sequences. */
     long heads() {
-        return tensor.size(0) * tensor.size(1);
+        return batch() * tensor.size(-3);
     }
 
     /** [heads, batch, blocks of rows]: a block of a kernel then finds its head without a division. */
     Grid grid(int blocks) {
-        return new Grid(Math.toIntExact(tensor.size(1)), Math.toIntExact(tensor.size(0)), blocks);
+        return new Grid(Math.toIntExact(tensor.size(-3)), Math.toIntExact(batch()), blocks);
+    }
+
+    private long batch() {
+        return tensor.dim() > 3 ? tensor.size(0) : 1;
     }
 
     /** From batch to batch and from head to head as {@code Long}, from row to row as {@code Integer}, in elements. */
     Object[] strides() {
-        return new Object[] {tensor.stride(0), tensor.stride(1), (int) tensor.stride(2)};
+        return new Object[] {batch() > 1 ? tensor.stride(0) : 0L, tensor.stride(-3), (int) tensor.stride(-2)};
     }
 
-    private static Tensor withHeads(Tensor x) {
-        return x.dim() == 3 ? x.unsqueeze(0) : x;
+    private static Tensor dense(Tensor x, int width) {
+        long[] shape = Tensors.shape(x);
+        shape[shape.length - 1] = width;
+        return torch.empty(shape, x.options(), DENSE);
     }
 
-    private static Tensor dense(Tensor heads, int width) {
-        return torch.empty(new long[] {heads.size(0), heads.size(1), heads.size(2), width}, heads.options(), DENSE);
-    }
-
-    private static boolean fits(Tensor heads, int width) {
-        if (heads.size(LAST) != width || heads.stride(LAST) != 1) return false;
-        if (heads.data_ptr().address() % ACCESS != 0) return false;
-        int bytes = DType.of(heads).bytes();
-        for (int axis = 0; axis < LAST; axis++) {
-            if (heads.size(axis) > 1 && heads.stride(axis) * bytes % ACCESS != 0) return false;
+    private static boolean fits(Tensor x, int width) {
+        if (x.size(-1) != width || x.stride(-1) != 1) return false;
+        if (x.data_ptr().address() % ACCESS != 0) return false;
+        long bytes = x.element_size();
+        for (int axis = (int) x.dim() - 2; axis >= 0; axis--) {
+            if (x.size(axis) > 1 && x.stride(axis) * bytes % ACCESS != 0) return false;
         }
-        return heads.stride(2) <= Integer.MAX_VALUE;
+        return x.stride(-2) <= Integer.MAX_VALUE;
     }
 }

@@ -69,16 +69,13 @@ public record HopperFlash(boolean deterministic) implements FlashForm {
         return Card.of(q).architecture().major() == GENERATION;
     }
 
-    /** [B, T, d] → [B, 1, T, d]. */
-    static Tensor withHeads(Tensor x) {
-        return x.dim() == 3 ? x.unsqueeze(1) : x;
+    /** The same values where the copy engine can reach them. */
+    static Tensor reachable(Tensor x) {
+        return TensorMap.fits(x) ? x : x.clone(CONTIGUOUS);
     }
 
-    /**
-     * With heads, and copied if the copy engine cannot reach it where it is; the gradient of a sum, for one, has strides of 0.
-     */
-    static Tensor reachable(Tensor x) {
-        Tensor heads = withHeads(x);
-        return TensorMap.fits(heads) ? heads : heads.clone(CONTIGUOUS);
+    /** From one sequence to the next, in elements; of [heads, rows, d] there is one. */
+    static long batchStride(Tensor x) {
+        return x.dim() > 3 ? x.stride(0) : 0;
     }
 }

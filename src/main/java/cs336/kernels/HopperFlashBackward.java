@@ -82,28 +82,31 @@ final class HopperFlashBackward {
         Tensor dQ = emptyFor(q);
         Tensor dK = emptyFor(k);
         Tensor dV = emptyFor(v);
-        try (var scope = MemoryScope.open()) {
-            KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashBackward::new)
-                    .launch(
-                            card,
-                            HopperFlash.reachable(q),
-                            HopperFlash.reachable(k),
-                            HopperFlash.reachable(v),
-                            HopperFlash.reachable(o),
-                            l.is_contiguous() ? l : l.contiguous(),
-                            HopperFlash.reachable(dO),
-                            HopperFlash.withHeads(dQ),
-                            HopperFlash.withHeads(dK),
-                            HopperFlash.withHeads(dV),
-                            causal,
-                            deterministic);
+        var kernels = KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashBackward::new);
+        try (var scope = MemoryScope.open();
+                var stream = LaunchStream.of(card.device())) {
+            kernels.launch(
+                    card,
+                    stream,
+                    HopperFlash.reachable(q),
+                    HopperFlash.reachable(k),
+                    HopperFlash.reachable(v),
+                    HopperFlash.reachable(o),
+                    l.is_contiguous() ? l : l.contiguous(),
+                    dO,
+                    dQ,
+                    dK,
+                    dV,
+                    causal,
+                    deterministic);
         }
         return new FlashForm.Gradients(dQ, dK, dV);
     }
 
-    /** Of [batch, heads, rows, d] each, but for l. */
+    /** Of [batch, heads, rows, d] or [heads, rows, d] each, but for l. */
     private void launch(
             Card card,
+            LaunchStream stream,
             Tensor q,
             Tensor k,
             Tensor v,
@@ -115,11 +118,11 @@ final class HopperFlashBackward {
             Tensor dV,
             boolean causal,
             boolean deterministic) {
-        int heads = Math.toIntExact(q.size(1));
-        int batchedHeads = Math.toIntExact(q.size(0) * heads);
-        int rows = Math.toIntExact(q.size(2));
-        int keys = Math.toIntExact(k.size(2));
-        int d = (int) q.size(3);
+        int heads = Math.toIntExact(q.size(-3));
+        int batchedHeads = Math.toIntExact(q.dim() > 3 ? q.size(0) * heads : heads);
+        int rows = Math.toIntExact(q.size(-2));
+        int keys = Math.toIntExact(k.size(-2));
+        int d = (int) q.size(-1);
         int queriesOfBlock = tile.queries();
         long blocks = (long) batchedHeads * ceilDiv(rows, queriesOfBlock);
 
@@ -132,9 +135,12 @@ final class HopperFlashBackward {
         long sumAt = termsAt + terms * Float.BYTES;
         long turnsAt = deterministic ? sumAt + sum * Float.BYTES : 0;
 
+        boolean isReachable = TensorMap.fits(dO); // the gradient of a sum, for one, is not
+        Tensor reachableDO = isReachable ? dO : torch.empty_like(o);
         var rowGrid = new Grid(Math.toIntExact(blocks));
         double scale = 1 / Math.sqrt(d);
         before.launch(
+                stream,
                 rowGrid,
                 rowBlock,
                 0,
@@ -147,20 +153,26 @@ final class HopperFlashBackward {
                 heads,
                 rows,
                 d,
-                o.stride(0),
-                o.stride(1),
-                o.stride(2),
-                dO.stride(0),
-                dO.stride(1),
-                dO.stride(2));
+                HopperFlash.batchStride(o),
+                o.stride(-3),
+                o.stride(-2),
+                HopperFlash.batchStride(dO),
+                dO.stride(-3),
+                dO.stride(-2),
+                dO.stride(-1),
+                isReachable ? (Object) 0L : reachableDO,
+                HopperFlash.batchStride(reachableDO),
+                reachableDO.stride(-3),
+                reachableDO.stride(-2));
         products.launch(
+                stream,
                 new Grid(Math.toIntExact((long) batchedHeads * ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
                 new Block(HopperBackwardTile.THREADS),
                 tile.sharedBytes(),
                 boxes(q, queriesOfBlock),
                 boxes(k, HopperBackwardTile.KEYS),
                 boxes(v, HopperBackwardTile.KEYS),
-                boxes(dO, queriesOfBlock),
+                boxes(reachableDO, queriesOfBlock),
                 boxes(dK, HopperBackwardTile.BOX),
                 boxes(dV, HopperBackwardTile.BOX),
                 termsAt,
@@ -175,6 +187,7 @@ final class HopperFlashBackward {
                 (float) scale,
                 (float) (scale / Math.log(2)));
         after.launch(
+                stream,
                 rowGrid,
                 rowBlock,
                 0,
@@ -184,9 +197,9 @@ final class HopperFlashBackward {
                 heads,
                 rows,
                 d,
-                dQ.stride(0),
-                dQ.stride(1),
-                dQ.stride(2));
+                HopperFlash.batchStride(dQ),
+                dQ.stride(-3),
+                dQ.stride(-2));
     }
 
     private static TensorMap boxes(Tensor tensor, int rows) {

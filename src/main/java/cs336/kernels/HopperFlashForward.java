@@ -48,16 +48,15 @@ final class HopperFlashForward {
             Tensor o = torch.empty_like(queries);
             Tensor l = card.empty(Tensors.leadingShape(q));
             launch(card, tile, queries, HopperFlash.reachable(k), HopperFlash.reachable(v), o, l, causal);
-            Tensor output = q.dim() == 3 ? o.squeeze(1) : o;
-            return new FlashForm.Attended(scope.escape(output), scope.escape(l));
+            return new FlashForm.Attended(scope.escape(o), scope.escape(l));
         }
     }
 
-    /** Of [B, H, rows, d] each, but for l. */
+    /** Of [B, H, rows, d] or [H, rows, d] each, but for l. */
     private static void launch(
             Card card, HopperForwardTile tile, Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, boolean causal) {
-        int batch = Math.toIntExact(q.size(0)), heads = Math.toIntExact(q.size(1));
-        int queries = Math.toIntExact(q.size(2)), keys = Math.toIntExact(k.size(2));
+        int batch = q.dim() > 3 ? Math.toIntExact(q.size(0)) : 1, heads = Math.toIntExact(q.size(-3));
+        int queries = Math.toIntExact(q.size(-2)), keys = Math.toIntExact(k.size(-2));
         int clusters = Math.min(tile.tiles(batch * heads, queries), tile.clusters(card.multiprocessors()));
         KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashForward::load)
                 .launch(
@@ -74,7 +73,7 @@ final class HopperFlashForward {
                         heads,
                         batch,
                         causal ? 1 : 0,
-                        (float) (LOG2_E / Math.sqrt(q.size(3))));
+                        (float) (LOG2_E / Math.sqrt(q.size(-1))));
     }
 
     private static Kernel load(Key key) {

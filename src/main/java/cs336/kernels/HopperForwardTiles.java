@@ -19,14 +19,33 @@ final class HopperForwardTiles {
      * @param step microseconds a block of keys, which the warpgroups and blocks that share it work on together
      */
     private record Choice(HopperForwardTile tile, double start, double step) {
+        /** Until the last cluster is done. Which tiles each has is said in the kernel. */
         double time(int heads, int queries, int keys, boolean causal, int multiprocessors) {
-            long tiles = tile.tiles(heads, queries), atOnce = tile.clusters(multiprocessors);
-            double longest = start + step * blocks(causal ? Math.min(keys, queries) : keys);
-            if (!causal) return longest * ((tiles + atOnce - 1) / atOnce);
-            // Half as many keys on average, until they end; and tiles from the longest to the shortest.
-            double seen = queries <= keys ? queries / 2.0 : keys * (1 - keys / 2.0 / queries);
-            double average = start + step * blocks(seen + tile.queries() / 2.0);
-            return Math.max(longest, average * tiles / atOnce);
+            int tiles = tile.tiles(heads, queries), atOnce = tile.clusters(multiprocessors);
+            int rounds = (tiles + atOnce - 1) / atOnce;
+            if (!causal) return rounds * (start + step * blocks(keys));
+            if (rounds == 1) return load(0, 1, tiles, atOnce, heads, queries, keys);
+            if (rounds > MANY) { // hardly any cluster has more to do than others
+                double seen = queries <= keys ? queries / 2.0 : keys * (1 - keys / 2.0 / queries);
+                return (start + step * blocks(seen + tile.queries() / 2.0)) * tiles / atOnce;
+            }
+            int left =
+                    tiles - (rounds - 1) * atOnce; // in the last round, which goes on from where the one before ended
+            int lastOfThem = rounds % 2 == 1 ? left - 1 : atOnce - left;
+            double first = load(0, rounds, tiles, atOnce, heads, queries, keys);
+            double last = load(atOnce - 1, rounds, tiles, atOnce, heads, queries, keys);
+            return Math.max(Math.max(first, last), load(lastOfThem, rounds, tiles, atOnce, heads, queries, keys));
+        }
+
+        /** Of one cluster: its tiles, with a mask. */
+        private double load(int cluster, int rounds, int tiles, int atOnce, int heads, int queries, int keys) {
+            double sum = 0;
+            for (int round = 0; round < rounds; round++) {
+                int number = round * atOnce + (round % 2 == 0 ? cluster : atOnce - 1 - cluster);
+                int end = (tiles - 1 - number) / heads * tile.queries() + tile.queries(); // of its queries
+                if (number < tiles) sum += start + step * blocks(Math.min(keys, end));
+            }
+            return sum;
         }
 
         private double blocks(double keys) {
@@ -34,27 +53,30 @@ final class HopperForwardTiles {
         }
     }
 
+    private static final int MANY = 8;
+
     /** All choices, by columns of the kernel. */
     private static final Map<Integer, List<Choice>> CHOICES = Stream.of(
-                    own(16, 3, 4, 2.5, 0.98),
-                    own(16, 2, 4, 2.0, 0.83),
+                    own(16, 3, 128, 4, 2.5, 0.98),
+                    own(16, 2, 128, 4, 2.0, 0.83),
                     split(16, 3, 1, 3, 1.8, 0.185),
                     split(16, 3, 2, 3, 2.8, 0.092),
                     split(16, 3, 4, 3, 3.4, 0.045),
                     split(16, 3, 8, 3, 4.6, 0.027),
-                    own(32, 3, 4, 2.7, 1.06),
-                    own(32, 2, 4, 2.3, 0.89),
+                    own(32, 3, 128, 4, 2.7, 1.06),
+                    own(32, 2, 128, 4, 2.3, 0.89),
                     split(32, 3, 1, 3, 1.9, 0.197),
                     split(32, 3, 2, 3, 3.0, 0.100),
                     split(32, 3, 4, 3, 3.7, 0.052),
                     split(32, 3, 8, 3, 5.4, 0.028),
-                    own(64, 3, 4, 2.5, 1.25),
-                    own(64, 2, 4, 2.3, 0.99),
+                    own(64, 3, 128, 4, 2.5, 1.25),
+                    own(64, 2, 128, 4, 2.3, 0.99),
                     split(64, 3, 1, 3, 1.9, 0.224),
                     split(64, 3, 2, 3, 3.1, 0.117),
                     split(64, 3, 4, 3, 4.6, 0.066),
                     split(64, 3, 8, 3, 7.1, 0.034),
-                    own(128, 2, 2, 3.0, 1.21),
+                    own(128, 3, 64, 4, 3.3, 0.875),
+                    own(128, 2, 128, 2, 3.0, 1.21),
                     split(128, 2, 1, 2, 2.4, 0.341),
                     split(128, 2, 2, 2, 3.9, 0.174),
                     split(128, 2, 4, 2, 6.0, 0.090),
@@ -63,9 +85,9 @@ final class HopperForwardTiles {
 
     private HopperForwardTiles() {}
 
-    /** Each consumer has queries of its own: 128 keys a block. */
-    private static Choice own(int dimension, int consumers, int stages, double start, double step) {
-        return new Choice(new HopperForwardTile(dimension, consumers, false, 1, 128, stages), start, step);
+    /** Each consumer has queries of its own. */
+    private static Choice own(int dimension, int consumers, int keys, int stages, double start, double step) {
+        return new Choice(new HopperForwardTile(dimension, consumers, false, 1, keys, stages), start, step);
     }
 
     /** The consumers of a cluster share the keys: 64 a block. */

@@ -6,23 +6,16 @@ import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.cuda.cudart.CUctx_st;
 import org.bytedeco.cuda.cudart.CUfunc_st;
-import org.bytedeco.cuda.cudart.CUstream_st;
-import org.bytedeco.cuda.cudart.CUtensorMap;
 import org.bytedeco.cuda.global.cudart;
-import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.LongPointer;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.javacpp.PointerPointer;
 import org.bytedeco.javacpp.SizeTPointer;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.cuda.CUDAStream;
-import org.bytedeco.pytorch.global.torch_cuda;
 
 /** A kernel on a card, ready to be launched. Several threads may launch it. */
 public final class Kernel {
     private static final int WITHOUT_ASKING = 48 * 1024; // bytes of shared memory
-    private static final int MAP_BYTES = 128;
-    private static final int MAP_ALIGNMENT = 64; // bytes
 
     private final String name;
     private final CUfunc_st function;
@@ -34,7 +27,7 @@ public final class Kernel {
     // One launch's arguments. The driver copies them before a launch returns, so the next one may use the same place.
     private final LongPointer values;
     private final PointerPointer<Pointer> places;
-    private final CUtensorMap[] maps; // null where the parameter is no tensor map
+    private final TensorMap.Place[] maps; // null where the parameter is no tensor map
     private final CUctx_st scratch = MemoryScope.keep(new CUctx_st());
     private int allowedSharedBytes; // dynamic ones
 
@@ -50,22 +43,15 @@ public final class Kernel {
         parameterBytes = sizes.stream().mapToInt(Integer::intValue).toArray();
         values = MemoryScope.keep(new LongPointer(Math.max(1, parameterBytes.length)));
         places = MemoryScope.keep(new PointerPointer<>(Math.max(1, parameterBytes.length)));
-        maps = new CUtensorMap[parameterBytes.length];
+        maps = new TensorMap.Place[parameterBytes.length];
         for (int i = 0; i < parameterBytes.length; i++) {
-            if (parameterBytes[i] == MAP_BYTES) {
-                maps[i] = newMap();
-                places.put(i, maps[i]);
+            if (parameterBytes[i] == TensorMap.Place.BYTES) {
+                maps[i] = new TensorMap.Place();
+                places.put(i, maps[i].map());
             } else {
                 places.put(i, values.getPointer(i));
             }
         }
-    }
-
-    private static CUtensorMap newMap() {
-        BytePointer room = MemoryScope.keep(new BytePointer(MAP_BYTES + MAP_ALIGNMENT));
-        long beyond = room.address() % MAP_ALIGNMENT;
-        Pointer aligned = MemoryScope.keep(room.getPointer(beyond == 0 ? 0 : MAP_ALIGNMENT - beyond));
-        return MemoryScope.keep(new CUtensorMap(aligned));
     }
 
     /** As in the source. */
@@ -105,37 +91,35 @@ public final class Kernel {
      * @throws IllegalStateException if the driver refuses; the message has CUDA's name of the error
      */
     public void launch(Grid grid, Block block, int sharedBytes, Object... arguments) {
+        try (var stream = LaunchStream.of(device)) {
+            launch(stream, grid, block, sharedBytes, arguments);
+        }
+    }
+
+    /** The same on the stream of several launches, which is one of this card. */
+    void launch(LaunchStream on, Grid grid, Block block, int sharedBytes, Object... arguments) {
         if (arguments.length != parameterBytes.length) {
             throw new IllegalArgumentException(
                     name + " takes " + parameterBytes.length + " arguments, not " + arguments.length);
         }
-        try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
-            CUstream_st stream = current.stream();
-            synchronized (this) {
-                Driver.check(cudart.cuCtxPushCurrent(context), "cuCtxPushCurrent");
-                try {
-                    for (int i = 0; i < arguments.length; i++) {
-                        put(i, arguments[i]); // a tensor map can only be made while the context is there
-                    }
-                    allowShared(sharedBytes);
-                    int result = cudart.cuLaunchKernel(
-                            function,
-                            grid.x(),
-                            grid.y(),
-                            grid.z(),
-                            block.x(),
-                            block.y(),
-                            block.z(),
-                            sharedBytes,
-                            stream,
-                            places,
-                            (PointerPointer<?>) null);
-                    if (result != cudart.CUDA_SUCCESS)
-                        Driver.check(result, "launch of " + shape(grid, block, sharedBytes));
-                } finally {
-                    cudart.cuCtxPopCurrent(scratch);
-                }
+        synchronized (this) {
+            for (int i = 0; i < arguments.length; i++) {
+                put(i, arguments[i]);
             }
+            allowShared(sharedBytes);
+            int result = cudart.cuLaunchKernel(
+                    function,
+                    grid.x(),
+                    grid.y(),
+                    grid.z(),
+                    block.x(),
+                    block.y(),
+                    block.z(),
+                    sharedBytes,
+                    on.stream(),
+                    places,
+                    (PointerPointer<?>) null);
+            if (result != cudart.CUDA_SUCCESS) Driver.check(result, "launch of " + shape(grid, block, sharedBytes));
         }
         if (KernelLog.isOpen()) {
             KernelLog.note(
@@ -166,10 +150,10 @@ public final class Kernel {
             bits = Integer.toUnsignedLong(Float.floatToRawIntBits(number));
         } else if (argument instanceof TensorMap map && maps[i] != null) {
             requireHere(i, map.tensor());
-            map.encode(maps[i]);
+            maps[i].write(map);
             return;
         } else if (argument instanceof TensorMap) {
-            bytes = MAP_BYTES;
+            bytes = TensorMap.Place.BYTES;
             bits = 0;
         } else {
             throw new IllegalArgumentException("argument " + i + " of " + name

@@ -98,7 +98,17 @@ public record MmaFlash(Products products) implements FlashForm {
             HeadRows outputs = HeadRows.forResult(o, width);
             Tensor l = Card.of(q).empty(Tensors.leadingShape(q));
             double inPowersOfTwo = scale(q) / Math.log(2);
-            launch(Pass.FORWARD, sizes(queries, keys, causal, inPowersOfTwo), queries, keys, values, outputs, l);
+            try (var stream = LaunchStream.of(Card.of(q).device())) {
+                launch(
+                        stream,
+                        Pass.FORWARD,
+                        sizes(queries, keys, causal, inPowersOfTwo),
+                        queries,
+                        keys,
+                        values,
+                        outputs,
+                        l);
+            }
             outputs.copyTo(o);
             return new Attended(scope.escape(o), scope.escape(l));
         }
@@ -123,8 +133,10 @@ public record MmaFlash(Products products) implements FlashForm {
             // L · log₂ e and D of each query: the first kernel writes them, the second one reads them.
             Tensor statistics = Card.of(q).empty(2, l.numel());
             Object[] sizes = sizes(queries, keys, causal, scale(q));
-            launch(Pass.QUERIES, sizes, queries, keys, values, outputs, dOut, l, statistics, ofQueries);
-            launch(Pass.KEYS, sizes, queries, keys, values, dOut, statistics, ofKeys, ofValues);
+            try (var stream = LaunchStream.of(Card.of(q).device())) {
+                launch(stream, Pass.QUERIES, sizes, queries, keys, values, outputs, dOut, l, statistics, ofQueries);
+                launch(stream, Pass.KEYS, sizes, queries, keys, values, dOut, statistics, ofKeys, ofValues);
+            }
             ofQueries.copyTo(dQ);
             ofKeys.copyTo(dK);
             ofValues.copyTo(dV);
@@ -154,7 +166,7 @@ public record MmaFlash(Products products) implements FlashForm {
      *
      * @param tensors queries and keys come first
      */
-    private void launch(Pass pass, Object[] sizes, Object... tensors) {
+    private void launch(LaunchStream stream, Pass pass, Object[] sizes, Object... tensors) {
         HeadRows owned = (HeadRows) tensors[pass == Pass.KEYS ? 1 : 0];
         Work work = new Work(
                 pass,
@@ -172,7 +184,8 @@ public record MmaFlash(Products products) implements FlashForm {
         }
         MmaTile tile = ready.tile;
         int blocks = Math.toIntExact((owned.rows() + tile.rows() - 1) / tile.rows());
-        ready.kernel.launch(owned.grid(blocks), new Block(tile.threads()), tile.sharedBytes(), arguments.toArray());
+        ready.kernel.launch(
+                stream, owned.grid(blocks), new Block(tile.threads()), tile.sharedBytes(), arguments.toArray());
     }
 
     private static Object[] sizes(HeadRows queries, HeadRows keys, boolean causal, double scale) {

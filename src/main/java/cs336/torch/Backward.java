@@ -20,6 +20,10 @@ public final class Backward {
         Torch.load();
     }
 
+    private static final TensorVector NONE = MemoryScope.keep(new TensorVector());
+    private static final BoolOptional YES = MemoryScope.keep(new BoolOptional(true));
+    private static final BoolOptional NO = MemoryScope.keep(new BoolOptional(false));
+
     private final Tensor[] outputs;
     private Tensor[] gradOutputs = {};
     private boolean retainGraph;
@@ -72,7 +76,7 @@ public final class Backward {
     public void run() {
         try (var scope = MemoryScope.open();
                 var thread = CallersThread.only()) {
-            torch.backward(new TensorVector(outputs), startingFrom(), retain(), createGraph, new TensorVector());
+            torch.backward(new TensorVector(outputs), startingFrom(), retain(), createGraph, NONE);
         } catch (RuntimeException e) {
             throw origin(e);
         }
@@ -106,11 +110,11 @@ public final class Backward {
     }
 
     private TensorVector startingFrom() {
-        return new TensorVector(gradOutputs);
+        return gradOutputs.length == 0 ? NONE : new TensorVector(gradOutputs);
     }
 
     private BoolOptional retain() {
-        return new BoolOptional(retainGraph || createGraph);
+        return retainGraph || createGraph ? YES : NO;
     }
 
     /** The exception of a function's backward pass as it was thrown, with the place of this call noted in it. */

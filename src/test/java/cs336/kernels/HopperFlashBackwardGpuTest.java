@@ -179,9 +179,14 @@ class HopperFlashBackwardGpuTest {
         Tensor v = random(type, 2 * 3 * 200 * 64 + 1)
                 .narrow(0, 1, 2 * 3 * 200 * 64)
                 .view(2, 3, 200, 64); // odd address
-        Tensor dO = random(type, 1, 1, 1, 64).expand(2, 3, 300, 64); // strides of 0
-        Inputs inputs = Inputs.of(q, k, v, dO, true);
-        assertClose(inputs.exact(), inputs.run(false), bound(type));
+        List<Tensor> gradients = List.of(
+                random(type, 1, 1, 1, 64).expand(2, 3, 300, 64), // strides of 0,
+                random(type, 1, 1, 1, 1).expand(2, 3, 300, 64), // all of them, as of a sum
+                random(type, 2, 3, 64, 300).transpose(2, 3));
+        for (Tensor dO : gradients) {
+            Inputs inputs = Inputs.of(q, k, v, dO, true);
+            assertClose(inputs.exact(), inputs.run(false), bound(type));
+        }
     }
 
     @Test

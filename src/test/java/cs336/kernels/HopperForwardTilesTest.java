@@ -27,6 +27,12 @@ class HopperForwardTilesTest {
     }
 
     @Test
+    void wideHeadsReadKeysForMoreQueriesWhereTilesAreManyEnough() {
+        assertEquals(192, tile(128, 16, 16384, 16384, true).queries());
+        assertEquals(128, tile(128, 16, 4096, 4096, true).queries()); // 8/3 rounds of the larger ones, 4 of these
+    }
+
+    @Test
     void oneQueryWithManyKeysIsSharedByACluster() {
         assertTrue(tile(64, 1, 1, 65536, false).cluster() > 2);
         assertTrue(tile(128, 1, 1, 65536, false).cluster() > 2);

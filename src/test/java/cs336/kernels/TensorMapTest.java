@@ -75,6 +75,10 @@ class TensorMapTest {
                 System.arraycopy(rows, r * 40, expected, r * 64, 40);
             }
             assertArrayEquals(expected, Tensors.toDoubles(box));
+            box.fill_(new Scalar(Double.NaN));
+            TensorMap ofOneSequence = TensorMap.of(x.select(0, 1), 1, 1, 16, 64); // [H, T, d]
+            kernel.launch(new Grid(1), new Block(128), 0, 0f, ofOneSequence, box, 8, 2, 0);
+            assertArrayEquals(expected, Tensors.toDoubles(box));
         }
     }
 
@@ -98,6 +102,8 @@ class TensorMapTest {
         try (var scope = MemoryScope.open()) {
             Tensor x = zeros(2, 3, 10, 64);
             assertRefused("box must have as many dimensions as the tensor", x, 16, 64);
+            assertRefused("box must have as many dimensions as the tensor", x, 1, 1, 1, 1, 16, 64);
+            assertRefused("box must have as many dimensions as the tensor", zeros(64), 16, 64);
             assertRefused("box must have 1 to 256 elements a dimension", x, 1, 1, 257, 64);
             assertRefused("box must have 1 to 256 elements a dimension", x, 1, 0, 16, 64);
             assertRefused("box must have 64 elements in its last dimension for bf16, not 32", x, 1, 1, 16, 32);
