@@ -9,6 +9,7 @@ import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.precision.PrecisionCommand;
 import cs336.report.MemoryCommand;
+import cs336.report.OverlapCommand;
 import cs336.report.ProfileCommand;
 import cs336.report.WriteupCommand;
 import cs336.scaling.IsoFlopsCommand;
@@ -42,6 +43,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             MemoryCommand.class,
             ProfileCommand.class,
             IsoFlopsCommand.class,
+            OverlapCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

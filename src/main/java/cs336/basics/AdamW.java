@@ -279,9 +279,8 @@ public final class AdamW implements Optimizer {
     }
 
     @Override
-    public void loadState(Map<String, Tensor> saved) {
+    public void requireLoadable(Map<String, Tensor> saved) {
         Set<String> unknown = new HashSet<>(saved.keySet());
-        Map<State, String> present = new LinkedHashMap<>();
         states.forEach((name, state) -> {
             boolean step = unknown.remove(name + ".step");
             boolean m = unknown.remove(name + ".m");
@@ -297,25 +296,29 @@ public final class AdamW implements Optimizer {
                 if (DType.of(count) != DType.INT64 || count.numel() != 1 || count.item_long() < 1) {
                     throw new IllegalArgumentException("state " + name + ".step must be one int64 of at least 1");
                 }
-                present.put(state, name);
             }
         });
         if (!unknown.isEmpty()) {
             throw new IllegalArgumentException("state has " + unknown + ", which no parameter here has");
         }
+    }
+
+    @Override
+    public void loadState(Map<String, Tensor> saved) {
+        requireLoadable(saved);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            for (State state : states.values()) {
-                String name = present.get(state);
-                if (name == null) {
+            states.forEach((name, state) -> {
+                Tensor step = saved.get(name + ".step");
+                if (step == null) {
                     state.forget();
                 } else {
                     state.begin();
-                    state.step = saved.get(name + ".step").item_long();
+                    state.step = step.item_long();
                     state.m.copy_(saved.get(name + ".m"));
                     state.v.copy_(saved.get(name + ".v"));
                 }
-            }
+            });
         }
         groups.forEach(Group::forgetCohorts);
     }

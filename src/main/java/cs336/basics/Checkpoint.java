@@ -44,15 +44,32 @@ public final class Checkpoint {
     public static void save(
             Path file, Map<String, Tensor> parameters, Optimizer optimizer, Map<String, String> metadata)
             throws IOException {
+        try (var scope = MemoryScope.open()) {
+            save(file, parameters, optimizer.kind(), optimizer.state(), metadata);
+        }
+    }
+
+    /**
+     * Saves parameters and the state that an optimizer had, or several that had a part of it each.
+     *
+     * @param kind whose state it is, see {@link Optimizer#kind}
+     * @param metadata texts to keep with them; {@code optimizer} is taken
+     * @throws IOException if the file cannot be written; then what was there before still is
+     */
+    public static void save(
+            Path file,
+            Map<String, Tensor> parameters,
+            String kind,
+            Map<String, Tensor> state,
+            Map<String, String> metadata)
+            throws IOException {
         Map<String, String> texts = new LinkedHashMap<>(metadata);
-        if (texts.put(OPTIMIZER, kind(optimizer)) != null) {
+        if (texts.put(OPTIMIZER, kind) != null) {
             throw new IllegalArgumentException("metadata cannot have the name '" + OPTIMIZER + "'");
         }
-        try (var scope = MemoryScope.open()) {
-            Map<String, Tensor> tensors = new LinkedHashMap<>(parameters);
-            optimizer.state().forEach((name, tensor) -> tensors.put(PREFIX + name, tensor));
-            Safetensors.write(file, tensors, texts);
-        }
+        Map<String, Tensor> tensors = new LinkedHashMap<>(parameters);
+        state.forEach((name, tensor) -> tensors.put(PREFIX + name, tensor));
+        Safetensors.write(file, tensors, texts);
     }
 
     /**
@@ -96,10 +113,10 @@ public final class Checkpoint {
 
     private static void loadState(Path file, Safetensors saved, Optimizer optimizer) throws IOException {
         String found = saved.metadata().get(OPTIMIZER);
-        if (!kind(optimizer).equals(found)) {
+        if (!optimizer.kind().equals(found)) {
             throw new IllegalArgumentException(
                     file + " has the state of " + (found == null ? "no optimizer" : "the optimizer " + found)
-                            + "; asked for was " + kind(optimizer));
+                            + "; asked for was " + optimizer.kind());
         }
         try (var scope = MemoryScope.open()) {
             Map<String, Tensor> state = new LinkedHashMap<>();
@@ -131,9 +148,5 @@ public final class Checkpoint {
                         file + " has a parameter " + name + ", which is not among those here");
             }
         }
-    }
-
-    private static String kind(Optimizer optimizer) {
-        return optimizer.getClass().getSimpleName();
     }
 }

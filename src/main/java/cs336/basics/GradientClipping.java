@@ -31,30 +31,74 @@ public final class GradientClipping {
      * @throws IllegalArgumentException if {@code maxNorm} is not above 0
      */
     public static Tensor clipByGlobalNorm(Iterable<Tensor> parameters, double maxNorm) {
-        if (!(maxNorm > 0)) {
-            throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
+        requireLength(maxNorm);
+        try (var scope = MemoryScope.open()) {
+            Tensor norm = norm(parameters);
+            clip(parameters, norm, maxNorm);
+            return scope.escape(norm);
         }
+    }
+
+    /**
+     * The Euclidean length of all gradients together.
+     *
+     * @param parameters on one device; those without a gradient are passed over
+     * @return a tensor without dimensions in the caller's memory scope; where there is no gradient, a zero on the CPU
+     */
+    public static Tensor norm(Iterable<Tensor> parameters) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            List<Tensor> gradients = new ArrayList<>();
-            for (Tensor parameter : parameters) {
-                Tensor gradient = parameter.grad();
-                if (gradient.defined()) {
-                    gradients.add(gradient);
-                }
-            }
+            List<Tensor> gradients = gradients(parameters);
             if (gradients.isEmpty()) {
                 return scope.escape(torch.zeros());
             }
             try (var list = TensorList.of(gradients)) {
                 List<Tensor> norms = FOREACH_NORM.call(list, 2.0, null);
-                Tensor norm = torch.stack(new TensorVector(norms.toArray(new Tensor[0])))
-                        .norm();
+                return scope.escape(torch.stack(new TensorVector(norms.toArray(new Tensor[0])))
+                        .norm());
+            }
+        }
+    }
+
+    /**
+     * Multiplies gradients by {@code maxNorm} / (norm + 10⁻⁶) where a norm, which may be that of more gradients than these,
+     * exceeds {@code maxNorm}. In place, in a few kernels, and without waiting for the device.
+     *
+     * @param parameters on one device; those without a gradient are passed over
+     * @param norm without dimensions, on the same device
+     * @param maxNorm above 0
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     */
+    public static void clip(Iterable<Tensor> parameters, Tensor norm, double maxNorm) {
+        requireLength(maxNorm);
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            List<Tensor> gradients = gradients(parameters);
+            if (gradients.isEmpty()) {
+                return;
+            }
+            try (var list = TensorList.of(gradients)) {
                 Tensor shrunk = torch.ones_like(norm).mul_(new Scalar(maxNorm)).div_(norm.add(new Scalar(EPS)));
                 Tensor scale = torch.where(norm.gt(new Scalar(maxNorm)), shrunk, torch.ones_like(norm));
                 FOREACH_MUL.call(list, scale);
-                return scope.escape(norm);
             }
+        }
+    }
+
+    private static List<Tensor> gradients(Iterable<Tensor> parameters) {
+        List<Tensor> gradients = new ArrayList<>();
+        for (Tensor parameter : parameters) {
+            Tensor gradient = parameter.grad();
+            if (gradient.defined()) {
+                gradients.add(gradient);
+            }
+        }
+        return gradients;
+    }
+
+    private static void requireLength(double maxNorm) {
+        if (!(maxNorm > 0)) {
+            throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
         }
     }
 }

@@ -17,7 +17,9 @@ import org.bytedeco.pytorch.Tensor;
  */
 public abstract class Module implements AutoCloseable {
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
+    private final Map<String, Tensor> buffers = new LinkedHashMap<>();
     private final Map<String, Module> children = new LinkedHashMap<>();
+    private Runnable beforeForward = () -> {};
     private String name = getClass().getSimpleName(); // of a layer inside another one: what that one calls it
 
     /**
@@ -29,8 +31,30 @@ public abstract class Module implements AutoCloseable {
     public final Tensor forward(Tensor input) {
         try (var range = Range.of(name);
                 var scope = MemoryScope.open()) {
+            beforeForward.run();
             return scope.escape(compute(input));
         }
+    }
+
+    /**
+     * Has something done at the beginning of each forward pass of this layer, in place of what was set before: to wait until its
+     * parameters have come from another device, say.
+     */
+    public final void beforeForward(Runnable action) {
+        beforeForward = action;
+    }
+
+    /** This layer and all inside it, each before those inside it. */
+    public final List<Module> layers() {
+        List<Module> layers = new ArrayList<>();
+        layers.add(this);
+        children.values().forEach(child -> layers.addAll(child.layers()));
+        return layers;
+    }
+
+    /** The parameters that this layer computes with, without those of layers inside it; shared ones are among them. */
+    public final List<Tensor> ownParameters() {
+        return List.copyOf(parameters.values());
     }
 
     /** The layer's formula: a new tensor from the input. */
@@ -46,6 +70,12 @@ public abstract class Module implements AutoCloseable {
     protected final Tensor share(String name, Tensor parameter) {
         parameters.put(name, parameter);
         return parameter;
+    }
+
+    /** Adds a tensor that belongs to the layer but does not learn, such as a running mean. It lives until {@link #close}. */
+    protected final Tensor buffer(String name, Tensor value) {
+        buffers.put(name, MemoryScope.keep(value));
+        return value;
     }
 
     /** Adds a layer inside this one under this name, which may contain dots. */
@@ -76,6 +106,18 @@ public abstract class Module implements AutoCloseable {
         children.forEach((name, child) -> child.collect(prefix + name + ".", named, seen));
     }
 
+    /** All buffers by name, in the order in which they were added. */
+    public final Map<String, Tensor> namedBuffers() {
+        Map<String, Tensor> named = new LinkedHashMap<>();
+        collectBuffers("", named);
+        return Collections.unmodifiableMap(named);
+    }
+
+    private void collectBuffers(String prefix, Map<String, Tensor> named) {
+        buffers.forEach((name, buffer) -> named.put(prefix + name, buffer));
+        children.forEach((name, child) -> child.collectBuffers(prefix + name + ".", named));
+    }
+
     /** All parameters, each once. */
     public final List<Tensor> parameters() {
         return new ArrayList<>(namedParameters().values());
@@ -86,9 +128,10 @@ public abstract class Module implements AutoCloseable {
         return parameters().stream().mapToLong(Tensor::numel).sum();
     }
 
-    /** Frees the parameters; the layer cannot be used afterwards. */
+    /** Frees parameters and buffers; the layer cannot be used afterwards. */
     @Override
     public void close() {
         parameters().forEach(Tensor::close);
+        namedBuffers().values().forEach(Tensor::close);
     }
 }

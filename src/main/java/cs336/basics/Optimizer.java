@@ -37,6 +37,18 @@ public interface Optimizer extends AutoCloseable {
      */
     Map<String, Tensor> state();
 
+    /** Whose state this is, as a checkpoint names it: the optimizer's class. */
+    default String kind() {
+        return getClass().getSimpleName();
+    }
+
+    /**
+     * Checks that {@link #loadState} would take this state; nothing changes.
+     *
+     * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs
+     */
+    void requireLoadable(Map<String, Tensor> state);
+
     /**
      * Takes over a state that {@link #state} gave, by copying; what it does not name is as before the first step.
      *

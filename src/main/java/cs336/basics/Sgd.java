@@ -103,7 +103,11 @@ public final class Sgd implements Optimizer {
     }
 
     @Override
-    public void loadState(Map<String, Tensor> saved) {
+    public void requireLoadable(Map<String, Tensor> saved) {
+        found(saved);
+    }
+
+    private Map<String, Tensor> found(Map<String, Tensor> saved) {
         Map<String, Tensor> found = new LinkedHashMap<>();
         saved.forEach((key, tensor) -> {
             String name = key.endsWith(".velocity") ? key.substring(0, key.length() - ".velocity".length()) : key;
@@ -113,6 +117,12 @@ public final class Sgd implements Optimizer {
             TrainedParameters.requireLike(key, tensor, parameters.get(name));
             found.put(name, tensor);
         });
+        return found;
+    }
+
+    @Override
+    public void loadState(Map<String, Tensor> saved) {
+        Map<String, Tensor> found = found(saved);
         velocities.clear();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

@@ -40,7 +40,7 @@ public final class AlignedText {
     }
 
     /** 1234567, 12.35, 0.001235. */
-    static String number(double number) {
+    public static String number(double number) {
         if (number == 0 || Math.abs(number) >= 1000) return String.format(Locale.ROOT, "%.0f", number);
         int decimals = 3 - (int) Math.floor(Math.log10(Math.abs(number)));
         return String.format(Locale.ROOT, "%." + decimals + "f", number);

@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -9,7 +10,7 @@ import java.util.stream.Collectors;
 
 /**
  * One point of a sweep: which workload, with which parameters. Parameters and implementation are its identity; a case
- * travels to its own process as JSON.
+ * travels to its own process as JSON, or to ranks as an object.
  *
  * <pre>{@code
  * Case.of(AttentionWorkload.class, "plain").with("d", 64).with("context", 1024).yields(Metric.ms("forward"));
@@ -27,7 +28,8 @@ public record Case(
         String implementation,
         Map<String, String> parameters,
         Map<String, String> settings,
-        List<Metric> metrics) {
+        List<Metric> metrics)
+        implements Serializable {
     public Case {
         parameters = Collections.unmodifiableMap(new LinkedHashMap<>(parameters));
         settings = Collections.unmodifiableMap(new LinkedHashMap<>(settings));

@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.torch.ProcessEnd;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
@@ -8,6 +9,7 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
+import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -15,6 +17,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -30,7 +33,7 @@ import java.util.stream.Collectors;
  * Neither outlives the other: when this JVM ends, in whatever way, the child's input ends, and {@link Child} takes that as
  * the sign to stop.
  */
-final class FreshJvm implements AutoCloseable {
+public final class FreshJvm implements AutoCloseable {
     /** What tells an answer from other output. */
     private static final String MARK = "\u0001cs336 ";
 
@@ -50,10 +53,13 @@ final class FreshJvm implements AutoCloseable {
     private final BlockingQueue<Optional<String>> answers = new LinkedBlockingQueue<>(); // the last one is empty
     private final Thread out;
     private final Thread err;
+    private final Consumer<String> listener;
     private boolean timedOut;
+    private volatile boolean closed;
 
-    private FreshJvm(Process process) {
+    private FreshJvm(Process process, Consumer<String> listener) {
         this.process = process;
+        this.listener = listener;
         killer = new Thread(process::destroyForcibly);
         addShutdownHook(killer);
         out = reading(
@@ -73,15 +79,31 @@ final class FreshJvm implements AutoCloseable {
      * @param timedOut whether it was stopped because an answer did not come in time
      * @param said the last lines it printed beside its answers
      */
-    record Ending(int exitCode, boolean timedOut, List<String> said) {}
+    public record Ending(int exitCode, boolean timedOut, List<String> said) {}
 
     /** Starts the class. */
     static FreshJvm start(Class<?> main) throws IOException {
-        return new FreshJvm(process(main));
+        return start(main, Map.of(), line -> {});
+    }
+
+    /**
+     * Starts the class.
+     *
+     * @param environment variables set above those of this process
+     * @param output takes each line that the child prints beside its answers, as it comes, on threads of its own
+     */
+    public static FreshJvm start(Class<?> main, Map<String, String> environment, Consumer<String> output)
+            throws IOException {
+        return new FreshJvm(process(main, environment), output);
+    }
+
+    /** The child's number among the system's processes. */
+    public long pid() {
+        return process.pid();
     }
 
     /** Hands the child a line. */
-    void tell(String line) {
+    public void tell(String line) {
         try {
             OutputStream stdin = process.getOutputStream();
             stdin.write((line + "\n").getBytes(StandardCharsets.UTF_8));
@@ -97,7 +119,7 @@ final class FreshJvm implements AutoCloseable {
      * @param limit after which the child is killed; null for none
      * @return null where none comes any more: the child has ended, or was killed just now
      */
-    String answer(Duration limit) throws InterruptedException {
+    public String answer(Duration limit) throws InterruptedException {
         Optional<String> next = limit == null ? answers.take() : answers.poll(limit.toNanos(), TimeUnit.NANOSECONDS);
         if (next == null) {
             timedOut = true;
@@ -108,7 +130,7 @@ final class FreshJvm implements AutoCloseable {
     }
 
     /** Ends the child's input, with which it ends if it has not yet, and waits for that. */
-    Ending end() throws InterruptedException {
+    public Ending end() throws InterruptedException {
         try {
             process.getOutputStream().close();
         } catch (IOException e) {
@@ -125,6 +147,7 @@ final class FreshJvm implements AutoCloseable {
     /** Kills the child if it still runs. */
     @Override
     public void close() {
+        closed = true;
         try {
             process.destroyForcibly().waitFor();
         } catch (InterruptedException e) {
@@ -134,13 +157,14 @@ final class FreshJvm implements AutoCloseable {
     }
 
     private void keep(String line) {
+        listener.accept(line);
         synchronized (said) {
             said.add(line);
             if (said.size() > KEPT_LINES) said.remove();
         }
     }
 
-    private static Process process(Class<?> main) throws IOException {
+    private static Process process(Class<?> main, Map<String, String> environment) throws IOException {
         var command = new ArrayList<String>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.addAll(COMPILED_SOON);
@@ -149,6 +173,7 @@ final class FreshJvm implements AutoCloseable {
         command.add("-XX:-CreateCoredumpOnCrash");
         command.add(main.getName());
         var builder = new ProcessBuilder(command);
+        builder.environment().putAll(environment);
         builder.environment().put("CLASSPATH", classPath());
         return builder.start();
     }
@@ -160,19 +185,36 @@ final class FreshJvm implements AutoCloseable {
                 .toList();
     }
 
+    /** This JVM's, and where this class came from: a notebook's kernel may have been given that later. */
     private static String classPath() {
-        String separator = File.pathSeparator;
-        return List.of(System.getProperty("java.class.path").split(separator)).stream()
-                .map(entry -> Path.of(entry).toAbsolutePath().toString())
-                .collect(Collectors.joining(separator));
+        var entries = new ArrayList<Path>();
+        for (String entry : System.getProperty("java.class.path").split(File.pathSeparator))
+            entries.add(Path.of(entry));
+        entries.add(origin());
+        return entries.stream()
+                .map(entry -> entry.toAbsolutePath().toString())
+                .distinct()
+                .collect(Collectors.joining(File.pathSeparator));
     }
 
-    private static Thread reading(InputStream from, Consumer<String> lines, Runnable atEnd) {
+    private static Path origin() {
+        try {
+            return Path.of(FreshJvm.class
+                    .getProtectionDomain()
+                    .getCodeSource()
+                    .getLocation()
+                    .toURI());
+        } catch (URISyntaxException e) {
+            throw new IllegalStateException("this class came from nowhere", e);
+        }
+    }
+
+    private Thread reading(InputStream from, Consumer<String> lines, Runnable atEnd) {
         var thread = new Thread(() -> {
             try (var reader = new BufferedReader(new InputStreamReader(from, StandardCharsets.UTF_8))) {
                 for (String line; (line = reader.readLine()) != null; ) lines.accept(line);
             } catch (IOException e) {
-                lines.accept("its output broke off: " + e.getMessage());
+                if (!closed) lines.accept("its output broke off: " + e.getMessage());
             } finally {
                 atEnd.run();
             }
@@ -199,12 +241,12 @@ final class FreshJvm implements AutoCloseable {
     }
 
     /** The child's side: lines in, answers out, and an end when the parent ends or has no more to say. */
-    static final class Child {
+    public static final class Child {
         private final PrintStream answers = System.out;
         private final BlockingQueue<String> input = new LinkedBlockingQueue<>();
 
         /** Takes over standard input and output; call it first. */
-        Child() {
+        public Child() {
             System.setOut(System.err);
             var watch = new Thread(() -> {
                 try (var stdin = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
@@ -212,26 +254,30 @@ final class FreshJvm implements AutoCloseable {
                 } catch (IOException e) {
                     // A broken pipe says the same as a closed one.
                 }
-                Runtime.getRuntime().halt(1);
+                try {
+                    ProcessEnd.now(1); // also in the middle of a collective, for which halt() waits
+                } finally {
+                    Runtime.getRuntime().halt(1);
+                }
             });
             watch.setDaemon(true);
             watch.start();
         }
 
         /** The next line from the parent; waits for it. */
-        String next() throws InterruptedException {
+        public String next() throws InterruptedException {
             return input.take();
         }
 
         /** Sends one line, on a line of its own whatever native code has printed before. */
-        void answer(String line) {
+        public void answer(String line) {
             byte[] bytes = ("\n" + MARK + line + "\n").getBytes(StandardCharsets.UTF_8);
             answers.write(bytes, 0, bytes.length);
             answers.flush();
         }
 
         /** Ends at once: destructors of native libraries have nothing to do that the end of the process does not. */
-        void end(int exitCode) {
+        public void end(int exitCode) {
             System.err.flush();
             Runtime.getRuntime().halt(exitCode);
         }

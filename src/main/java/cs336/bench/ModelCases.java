@@ -11,14 +11,22 @@ public final class ModelCases {
     /** The case of a model, by its size, year, batch, context, dtype and pass; {@code device} is still to be set. */
     public static Case of(
             Class<? extends Workload> workload, ModelOptions.Model model, Precision precision, Object pass) {
+        return described(Case.of(workload, model.implementation()), model, precision)
+                .with("pass", pass);
+    }
+
+    /** The same without a pass, to be stored by its measurer without a sweep. */
+    public static Case measuredHere(ModelOptions.Model model, Precision precision) {
+        return described(Case.measuredHere(model.implementation()), model, precision);
+    }
+
+    private static Case described(Case c, ModelOptions.Model model, Precision precision) {
         TransformerConfig config = model.config();
-        return Case.of(workload, model.implementation())
-                .with("size", model.label())
+        return c.with("size", model.label())
                 .with("year", config.form().year())
                 .with("batch", model.batch())
                 .with("context", config.contextLength())
                 .with("dtype", precision)
-                .with("pass", pass)
                 .setting("d_model", config.dModel())
                 .setting("d_ff", config.dFf())
                 .setting("layers", config.numLayers())

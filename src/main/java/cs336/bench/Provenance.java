@@ -20,6 +20,10 @@ import java.util.concurrent.TimeUnit;
  */
 public record Provenance(String machine, String device, String versions, String commit, String date) {
     public Provenance {
+        requireName(machine);
+    }
+
+    static void requireName(String machine) {
         if (!machine.matches("[A-Za-z0-9][A-Za-z0-9._-]*")) {
             throw new IllegalArgumentException(
                     "machine is '" + machine + "': a folder name of letters, digits, '.', '_' and '-' is needed");

@@ -16,12 +16,13 @@ import tech.tablesaw.api.Table;
  * Stored cases for the eye: a row a case, a column a metric with mean ± std, or how it ended. Which implementation it is
  * stands there where there are several.
  */
-final class ResultTable {
+public final class ResultTable {
     private static final double GIB = 1L << 30;
 
     private ResultTable() {}
 
-    static String of(Measurements measurements, List<Case> cases) throws IOException {
+    /** The table of these cases, aligned. At least one case; what is not stored yet is left blank. */
+    public static String of(Measurements measurements, List<Case> cases) throws IOException {
         Map<List<String>, Map<String, String>> rows = new LinkedHashMap<>();
         cases.forEach(c -> rows.put(key(c), new LinkedHashMap<>()));
         List<String> columns = new ArrayList<>(cases.get(0).parameters().keySet());
@@ -29,8 +30,7 @@ final class ResultTable {
         Set<String> times = new LinkedHashSet<>();
         Set<String> memories = new LinkedHashSet<>();
         for (Row row : measurements.table()) {
-            List<String> key =
-                    columns.stream().map(c -> String.valueOf(row.getObject(c))).toList();
+            List<String> key = columns.stream().map(c -> text(row.getObject(c))).toList();
             if (!rows.containsKey(key)) continue;
             String metric = row.getString("metric");
             if (metric.endsWith("-events")) continue;
@@ -55,6 +55,13 @@ final class ResultTable {
                                 .map(row -> row.getOrDefault(heading, ""))
                                 .toList())));
         return AlignedText.of(table);
+    }
+
+    /** As cases write it: a whole number in a column of decimal ones is read as one of these. */
+    private static String text(Object parameter) {
+        return parameter instanceof Double d && d == Math.rint(d)
+                ? String.valueOf(d.longValue())
+                : String.valueOf(parameter);
     }
 
     /** Parameters, then the implementation. */

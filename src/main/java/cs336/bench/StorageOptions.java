@@ -48,6 +48,21 @@ public final class StorageOptions {
         return device;
     }
 
+    /** The folder of all machines' measurements. */
+    public Path folder() {
+        return output;
+    }
+
+    /** The machine's folder in it; null where the user named none. */
+    public String machine() {
+        return machine;
+    }
+
+    /** The file of these measurements, without ending. */
+    public String problem() {
+        return problem;
+    }
+
     /** Whether to measure stored cases again. */
     public boolean again() {
         return again;
@@ -63,8 +78,9 @@ public final class StorageOptions {
         return Measurements.of(output, provenance.machine(), problem);
     }
 
-    /** @throws IllegalArgumentException if the problem is no name of a file */
-    public void requireProblem() {
+    /** @throws IllegalArgumentException if the machine is no name of a folder, or the problem none of a file */
+    public void requireNames() {
+        if (machine != null) Provenance.requireName(machine);
         if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
             throw new IllegalArgumentException("--problem must be letters, digits, '_' and '-', not '" + problem + "'");
         }

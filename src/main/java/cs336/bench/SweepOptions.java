@@ -45,7 +45,7 @@ public final class SweepOptions {
     public int run(CommandSpec spec, Function<Survey, List<Case>> cases, Function<Case, ?> sharing)
             throws IOException, InterruptedException {
         if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
-        storage.requireProblem();
+        storage.requireNames();
         StorageOptions.Swept swept = storage.sweep(
                 cases,
                 sweep -> sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))

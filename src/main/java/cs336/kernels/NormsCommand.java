@@ -119,7 +119,7 @@ public final class NormsCommand implements Callable<Integer> {
             Argument.atLeast("--rows", 1, rows);
             Argument.atLeast("--passes", NormBenchmark.GROUPS, passes);
             widths.forEach(width -> Argument.atLeast("--hidden", 1, width));
-            storage.requireProblem();
+            storage.requireNames();
             List<DType> types = dtypes.stream().map(DType::parse).toList();
             for (DType type : types) {
                 if (!Require.KERNEL_TYPES.contains(type)) {

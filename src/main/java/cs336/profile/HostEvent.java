@@ -14,6 +14,8 @@ public final class HostEvent {
     public enum Kind {
         /** A named range, as {@link cs336.torch.Range} or Python's {@code record_function} makes it. */
         RANGE,
+        /** A collective of Gloo, on the thread of Gloo's that carries it out. */
+        COLLECTIVE,
         /** A function of a Python program, in traces from there. */
         PYTHON,
         /** An operator of PyTorch, or a node of its backward pass. */
@@ -25,6 +27,8 @@ public final class HostEvent {
     static final long NONE = -1;
 
     private static final String STEP = "ProfilerStep#";
+    private static final String GLOO = "gloo:";
+    private static final String STARTS_COLLECTIVE = "c10d::";
     private static final String ENGINE = "autograd::engine::evaluate_function";
 
     private final Kind kind;
@@ -120,6 +124,16 @@ public final class HostEvent {
 
     boolean isStep() {
         return kind == Kind.RANGE && name.startsWith(STEP);
+    }
+
+    /** Whether a name of the profiler's, as in {@code gloo:all_reduce}, is that of a collective that threads carry out. */
+    static boolean isCollective(String name) {
+        return name.startsWith(GLOO);
+    }
+
+    /** Whether it is an operator that computes; see {@link Activity}. */
+    boolean isComputation() {
+        return kind == Kind.OP && !isEngine() && !name.startsWith(STARTS_COLLECTIVE);
     }
 
     boolean isEngine() {

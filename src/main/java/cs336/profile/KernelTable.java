@@ -73,14 +73,7 @@ public final class KernelTable {
                 group(work, event -> event.stream().device());
         long busy = 0;
         for (List<DeviceEvent> card : cards.values()) {
-            card.sort(Comparator.comparingLong(DeviceEvent::start));
-            long until = Long.MIN_VALUE;
-            for (DeviceEvent event : card) {
-                if (event.end() > until) {
-                    busy += event.end() - Math.max(until, event.start());
-                    until = event.end();
-                }
-            }
+            busy += Intervals.of(card, DeviceEvent::start, DeviceEvent::end).total();
         }
         return busy;
     }

@@ -1,13 +1,16 @@
 package cs336.profile;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 
 /**
- * Ties nodes of a backward pass to the operators of the forward pass that made them, and PyTorch's engine threads to
- * the threads that wait for them.
+ * Ties nodes of a backward pass to the operators of the forward pass that made them, PyTorch's engine threads to the threads
+ * that wait for them, and what other threads do to the steps in which they do it.
  *
  * <p>An operator that may make a node carries the sequence number that the node would get, and so do operators before
  * it that made none: the last to begin is the one. Numbers count by thread. A node of the backward pass names its
@@ -32,6 +35,7 @@ final class Links {
         Links links = new Links(events);
         links.tieNodes(arrows);
         links.tieEngineThreads();
+        links.tieOtherThreads();
     }
 
     private void tieNodes(List<Arrow> arrows) {
@@ -114,6 +118,22 @@ final class Links {
             asker = askers.getOrDefault(event, asker); // nodes that only add to gradients have no forward operator
             if (asker != null && !asker.equals(engine)) {
                 event.waiting = around(event, ranges.getOrDefault(asker, List.of()));
+            }
+        }
+    }
+
+    /** A thread without steps of its own, as one of Gloo's or one that sends gradients, works for the step in which it begins something. */
+    private void tieOtherThreads() {
+        List<HostEvent> steps = events.stream()
+                .filter(HostEvent::isStep)
+                .sorted(Comparator.comparingLong(HostEvent::start))
+                .toList();
+        Set<HostThread> stepping = steps.stream().map(HostEvent::thread).collect(Collectors.toSet());
+        for (HostEvent event : events) {
+            boolean collective = event.kind() == HostEvent.Kind.COLLECTIVE;
+            boolean other = !event.isEngine() && !stepping.contains(event.thread());
+            if (event.parent == null && (collective || other)) {
+                event.waiting = Moments.innermost(steps, event.start());
             }
         }
     }

@@ -165,6 +165,11 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         };
     }
 
+    /** What is alive between two passes, gradients and the optimizer's state aside: after a backward pass, two threads have called cuBLAS. */
+    public List<Copy> idle() {
+        return always(2);
+    }
+
     /** What the graph keeps of one block for its backward pass. */
     public List<Copy> keptByBlock() {
         return joined(keptByAttention(), keptByFeedForward());

@@ -50,11 +50,7 @@ public record Profile(Trace trace) {
 
     /** How many steps were marked; their numbers begin at 0. */
     public int steps() {
-        return (int) trace.host().stream()
-                .filter(HostEvent::isStep)
-                .map(HostEvent::name)
-                .distinct()
-                .count();
+        return trace.steps().length;
     }
 
     /** The tables as text. */

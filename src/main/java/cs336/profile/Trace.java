@@ -3,10 +3,13 @@ package cs336.profile;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * What a program did, event by event: operators, named ranges and CUDA calls on its threads, kernels and copies on the
@@ -185,6 +188,34 @@ public final class Trace {
                         .filter(change -> change.time() >= from && change.time() <= to)
                         .toList(),
                 threadNames);
+    }
+
+    /**
+     * The same without operators and allocations: steps, ranges, what ran on cards and the calls that started it. Small enough to be kept,
+     * and all that a picture and {@link Overlap} of cards need.
+     */
+    public Trace withoutOperators() {
+        Set<HostEvent> launches = Collections.newSetFromMap(new IdentityHashMap<>());
+        device.forEach(event -> launches.add(event.launch()));
+        return new Trace(
+                baseTime,
+                host.stream()
+                        .filter(event -> event.kind() == HostEvent.Kind.RANGE || launches.contains(event))
+                        .toList(),
+                device,
+                List.of(),
+                threadNames);
+    }
+
+    /** The numbers of the steps that were marked, in order. */
+    public int[] steps() {
+        return host.stream()
+                .filter(HostEvent::isStep)
+                .mapToInt(HostEvent::step)
+                .filter(number -> number >= 0)
+                .sorted()
+                .distinct()
+                .toArray();
     }
 
     /** Whether there is nothing but steps and the profiler's own wait for the card. */

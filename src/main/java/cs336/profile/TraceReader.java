@@ -221,8 +221,8 @@ final class TraceReader {
 
         private void keepComplete() {
             switch (category) {
-                case "cpu_op", "Operator" -> keepHost(HostEvent.Kind.OP);
-                case "user_annotation" -> keepHost(HostEvent.Kind.RANGE);
+                case "cpu_op", "Operator" -> keepHost(orCollective(HostEvent.Kind.OP));
+                case "user_annotation" -> keepHost(orCollective(HostEvent.Kind.RANGE));
                 case "python_function" -> keepHost(HostEvent.Kind.PYTHON);
                 case "cuda_runtime", "cuda_driver", "Runtime" -> keepHost(HostEvent.Kind.CALL);
                 case "kernel", "Kernel" -> keepDevice(DeviceEvent.Kind.KERNEL);
@@ -231,6 +231,10 @@ final class TraceReader {
                 case "gpu_user_annotation" -> keepDevice(DeviceEvent.Kind.RANGE);
                 default -> {} // the profiler's own work, and sorts of other tools
             }
+        }
+
+        private HostEvent.Kind orCollective(HostEvent.Kind kind) {
+            return name != null && HostEvent.isCollective(name) ? HostEvent.Kind.COLLECTIVE : kind;
         }
 
         private void keepHost(HostEvent.Kind kind) {

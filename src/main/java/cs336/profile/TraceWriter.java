@@ -83,7 +83,7 @@ final class TraceWriter {
 
     private static String category(HostEvent event) {
         return switch (event.kind()) {
-            case RANGE -> "user_annotation";
+            case RANGE, COLLECTIVE -> "user_annotation";
             case PYTHON -> "python_function";
             case OP -> "cpu_op";
             case CALL -> event.name().startsWith("cuda") ? "cuda_runtime" : "cuda_driver";

@@ -233,6 +233,7 @@ public final class Numbers {
         return List.of("", "ok").contains(cell(table, row, "status"));
     }
 
+    /** What the file says there; whole numbers among decimal ones without decimals. */
     static String cell(Table table, int row, String column) {
         if (!table.containsColumn(column)) return "";
         Column<?> cells = table.column(column);

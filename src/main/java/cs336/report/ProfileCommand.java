@@ -138,7 +138,7 @@ public final class ProfileCommand implements Callable<Integer> {
             Argument.atLeast("--warmup", 0, warmup);
             Argument.atLeast("--steps", 1, steps);
             if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
-            storage.requireProblem();
+            storage.requireNames();
             List<ModelCase> cases = cases();
             int exitCode = drawOnly ? 0 : measure(cases);
             if (!noPictures) {

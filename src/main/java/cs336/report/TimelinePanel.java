@@ -1,6 +1,5 @@
 package cs336.report;
 
-import cs336.profile.KernelKind;
 import java.awt.Color;
 import java.awt.Graphics2D;
 import java.awt.geom.Rectangle2D;
@@ -20,12 +19,12 @@ final class TimelinePanel extends XYChart {
     private static final double AFTER_LABEL = 8 * Look.UNITS;
 
     private final List<Timeline.Lane> lanes;
-    private final List<KernelKind> kinds;
+    private final List<String> kinds;
     private final HorizontalScale scale;
     private final double labelWidth;
     private final Frame frame;
 
-    TimelinePanel(List<Timeline.Lane> lanes, List<KernelKind> kinds, double milliseconds, int width) {
+    TimelinePanel(List<Timeline.Lane> lanes, List<String> kinds, double milliseconds, int width) {
         super(width * Look.UNITS, Look.HEIGHT);
         this.lanes = lanes;
         this.kinds = kinds;
@@ -35,8 +34,7 @@ final class TimelinePanel extends XYChart {
                         .max()
                         .orElse(0)
                 + AFTER_LABEL;
-        List<String> names = kinds.stream().map(KernelKind::toString).toList();
-        var legend = names.isEmpty() ? Legend.NONE : new Legend("", names, width * Look.UNITS - labelWidth - ROW);
+        var legend = kinds.isEmpty() ? Legend.NONE : new Legend("", kinds, width * Look.UNITS - labelWidth - ROW);
         frame = new Frame("", false, legend, true, "time (ms)");
         Look.apply(getStyler());
         getStyler().setXAxisTicksVisible(false);

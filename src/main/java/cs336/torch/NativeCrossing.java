@@ -9,7 +9,7 @@ import java.util.regex.Pattern;
  * Java exceptions on their way through native code, from a callback to whoever called the native code. JavaCPP carries only
  * their text across; a number in it finds the exception again.
  */
-final class NativeCrossing {
+public final class NativeCrossing {
     /** More than can be under way at once; who never asks for one must not keep it for ever. */
     private static final int KEPT = 64;
 
@@ -31,7 +31,7 @@ final class NativeCrossing {
     }
 
     /** The exception that a callback threw, if that is why native code threw this one; otherwise this one. */
-    static Throwable origin(Throwable arrived) {
+    public static Throwable origin(Throwable arrived) {
         Matcher number = NUMBER.matcher(String.valueOf(arrived.getMessage()));
         if (!number.find()) {
             return arrived;

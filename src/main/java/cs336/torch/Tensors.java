@@ -56,6 +56,17 @@ public final class Tensors {
         }
     }
 
+    /** All values of an int64 tensor on any device. */
+    public static long[] toLongs(Tensor tensor) {
+        try (var scope = MemoryScope.open()) {
+            long[] values = new long[Math.toIntExact(tensor.numel())];
+            Tensor onCpu =
+                    tensor.to(Device.cpu().toTorch(), DType.INT64.scalarType()).contiguous();
+            new LongPointer(onCpu.data_ptr()).get(values);
+            return values;
+        }
+    }
+
     /** The sizes of a tensor's dimensions. */
     public static long[] shape(Tensor tensor) {
         long[] shape = new long[(int) tensor.dim()];

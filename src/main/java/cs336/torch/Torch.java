@@ -1,6 +1,5 @@
 package cs336.torch;
 
-import com.sun.jna.Function;
 import com.sun.jna.NativeLibrary;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -22,9 +21,9 @@ public final class Torch {
         weighNoAllocations();
         GpuBuild.choose();
         letIdleThreadsSleep();
-        Loader.load(torch.class);
+        NativeCache.load(torch.class);
         if (torch.hasCUDA()) {
-            Loader.load(torch_cuda.class);
+            NativeCache.load(torch_cuda.class);
         }
     }
 
@@ -51,13 +50,10 @@ public final class Torch {
 
     /**
      * OpenBLAS and OpenMP each keep a pool of threads, and OpenMP's spin while OpenBLAS computes: on two cores a small
-     * training step takes ten times as long. OpenMP reads its wait policy when it is loaded, from the C environment, which
-     * Java cannot write by itself.
+     * training step takes ten times as long. OpenMP reads its wait policy when it is loaded.
      */
     private static void letIdleThreadsSleep() {
-        Function setenv = NativeLibrary.getProcess().getFunction("setenv");
-        int keepTheUsersChoice = 0;
-        setenv.invokeInt(new Object[] {"OMP_WAIT_POLICY", "passive", keepTheUsersChoice});
+        NativeEnvironment.setDefault("OMP_WAIT_POLICY", "passive");
     }
 
     /** Seeds every random generator of libtorch, on the CPU and on all CUDA devices. */

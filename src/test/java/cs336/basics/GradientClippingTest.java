@@ -41,6 +41,21 @@ class GradientClippingTest {
         return parameters;
     }
 
+    @Test
+    void aPartIsClippedByTheNormOfTheWhole() {
+        Map<String, Tensor> parameters = parametersWithGradients(DType.FLOAT64);
+        double maxNorm = reference.get("max_norm").number();
+        Tensor norm = GradientClipping.norm(parameters.values());
+        var part = parameters.entrySet().iterator().next();
+        Map<String, Tensor> before = AdamWTest.leaves(reference.get("gradients").tensors(), DType.FLOAT64);
+        GradientClipping.clip(List.of(part.getValue()), norm, maxNorm);
+        parameters.forEach((name, parameter) -> assertClose(
+                FLOAT64,
+                name,
+                (name.equals(part.getKey()) ? reference.get("clipped").tensors() : before).get(name),
+                parameter.grad()));
+    }
+
     @ParameterizedTest
     @EnumSource(names = {"FLOAT64", "FLOAT32"})
     void normAndClippedGradientsAreTheReferences(DType dtype) {

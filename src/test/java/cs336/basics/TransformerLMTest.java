@@ -11,8 +11,10 @@ import cs336.torch.Device;
 import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -60,6 +62,23 @@ class TransformerLMTest {
                             "layers.0.ffn.w3.weight"),
                     names.subList(0, 10));
             assertEquals(List.of("ln_final.weight", "lm_head.weight"), names.subList(names.size() - 2, names.size()));
+        }
+    }
+
+    @Test
+    void eachLayerDoesWhatItIsToldBeforeItsForwardPass() {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+            List<Module> came = new ArrayList<>();
+            model.layers().forEach(layer -> layer.beforeForward(() -> came.add(layer)));
+            model.forward(randomIds(1, 3));
+            assertEquals(model.layers().size(), came.size());
+            assertEquals(Set.copyOf(model.layers()), Set.copyOf(came));
+            long own = model.layers().stream()
+                    .flatMap(layer -> layer.ownParameters().stream())
+                    .mapToLong(Tensor::numel)
+                    .sum();
+            assertEquals(model.parameterCount(), own);
         }
     }
 

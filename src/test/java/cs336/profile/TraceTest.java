@@ -163,6 +163,26 @@ class TraceTest {
     }
 
     @Test
+    void withoutOperatorsAKernelStaysInItsRangeAndStep() throws IOException {
+        Path file = folder.resolve("small.json.gz");
+        new TraceText()
+                .range(MAIN, "ProfilerStep#3", 0, 1000)
+                .range(MAIN, "attn", 10, 600)
+                .op(MAIN, "aten::softmax", 20, 500)
+                .launch(MAIN, 30, 40, 7)
+                .launch(MAIN, 50, 60, 8) // of nothing that was recorded
+                .kernel(7, "late", 5000, 5100, 7)
+                .read()
+                .withoutOperators()
+                .write(file);
+        Trace trace = Trace.read(file);
+        assertEquals(3, trace.host().size());
+        assertEquals(List.of("attn"), device(trace, "late").range());
+        assertEquals(3, device(trace, "late").step());
+        assertEquals(100, trace.deviceTime());
+    }
+
+    @Test
     void withoutItsCallAKernelBelongsToTheOperatorItNamesOrToNone() {
         Trace trace = new TraceText()
                 .range(MAIN, "forward", 0, 100)
@@ -221,6 +241,40 @@ class TraceTest {
         assertEquals(List.of("backward"), host(trace, engine + "Unknown").range());
         assertEquals(List.of("backward"), host(trace, engine + "MmBackward0").range());
         assertEquals(List.of(), host(trace, engine + "Late").range(), "nobody waited to its end");
+    }
+
+    /** As of a thread that sends gradients while another one runs the backward pass. */
+    @Test
+    void whatAThreadWithoutStepsStartsBelongsToTheStepInWhichItDid() throws IOException {
+        String sending = "\"pid\": 1, \"tid\": 30";
+        Trace trace = new TraceText()
+                .range(MAIN, "ProfilerStep#0", 0, 1000)
+                .range(MAIN, "ProfilerStep#1", 1000, 2000)
+                .op(sending, "record_param_comms", 100, 200)
+                .launch(sending, 110, 120, 1)
+                .op(sending, "record_param_comms", 990, 1100) // over in the next step
+                .launch(sending, 1050, 1060, 2)
+                .op(sending, "record_param_comms", 1200, 1300)
+                .launch(sending, 1210, 1220, 3)
+                .op(sending, "record_param_comms", 2100, 2200) // after all steps
+                .launch(sending, 2110, 2120, 4)
+                .kernel(19, "first", 130, 150, 1)
+                .kernel(19, "second", 1100, 1150, 2)
+                .kernel(19, "third", 1230, 1250, 3)
+                .kernel(19, "fourth", 2130, 2150, 4)
+                .read();
+        assertEquals(
+                List.of("first", "second"),
+                trace.step(0).work().stream().map(DeviceEvent::name).toList());
+        assertEquals(
+                List.of("third"),
+                trace.step(1).work().stream().map(DeviceEvent::name).toList());
+        assertEquals(-1, device(trace, "fourth").step());
+        Path file = folder.resolve("kept.json.gz");
+        trace.step(1).withoutOperators().write(file);
+        assertEquals(
+                List.of("third"),
+                Trace.read(file).step(1).work().stream().map(DeviceEvent::name).toList());
     }
 
     @Test

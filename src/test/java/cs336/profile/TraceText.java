@@ -40,6 +40,10 @@ final class TraceText {
         return device("kernel", stream, name, start, end, "\"correlation\": " + correlation);
     }
 
+    TraceText device(String category, int stream, String name, long start, long end) {
+        return device(category, stream, name, start, end, "\"correlation\": -1");
+    }
+
     TraceText device(String category, int stream, String name, long start, long end, String arguments) {
         String place = "\"pid\": 0, \"tid\": " + stream;
         return event(category, place, name, start, end, "\"device\": 0, \"stream\": " + stream + ", " + arguments);

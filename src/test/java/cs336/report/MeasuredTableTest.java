@@ -53,6 +53,28 @@ class MeasuredTableTest {
     }
 
     @Test
+    void wholeNumbersAmongDecimalOnesStandWithoutDecimals() throws IOException {
+        Files.writeString(folder.resolve("data/measurements/pretend/sizes.csv"), """
+                megabytes,implementation,metric,unit,n,mean,std,median,min,max,status
+                0.512,java,time,ms,3,1,0,1,1,1,ok
+                1,java,time,ms,3,2,0,2,2,2,ok
+                1000,java,time,ms,3,4,0,4,4,4,ok
+                """);
+        var table = table("""
+                from: sizes[metric=time]
+                rows: megabytes
+                cells: median
+                format: %.0f ms
+                """);
+        assertEquals("""
+                megabytes  median
+                0.512           1
+                1               2
+                1000            4
+                """, table.cells().text());
+    }
+
+    @Test
     void withoutColumnsEachStatisticIsAColumn() {
         var table = table("""
                 from: timing[implementation=plain, metric=forward, context=128]

@@ -4,13 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.profile.KernelKind;
 import cs336.profile.Trace;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
@@ -50,9 +51,21 @@ class TimelineTest {
     }
 
     private Timeline timeline() throws IOException {
+        return Timeline.of(trace(0));
+    }
+
+    private Trace trace(long baseTime) throws IOException {
         Path file = folder.resolve("trace.json");
-        Files.writeString(file, "{\"schemaVersion\": 1, \"traceEvents\": [" + String.join(",\n", events) + "]}");
-        return Timeline.of(Trace.read(file));
+        Files.writeString(
+                file,
+                "{\"baseTimeNanoseconds\": " + baseTime + ", \"traceEvents\": [" + String.join(",\n", events) + "]}");
+        return Trace.read(file);
+    }
+
+    private static Map<String, Trace> ranks(Trace... traces) {
+        var ranks = new LinkedHashMap<String, Trace>();
+        for (Trace trace : traces) ranks.put("rank " + ranks.size(), trace);
+        return ranks;
     }
 
     private static List<String> names(Timeline.Lane lane) {
@@ -67,8 +80,8 @@ class TimelineTest {
                 lanes.stream().map(Timeline.Lane::label).toList());
         assertEquals(List.of("forward", "forward", "backward"), names(lanes.get(0)));
         assertEquals(List.of("layers.0"), names(lanes.get(1)));
-        assertEquals(KernelKind.MATMUL, lanes.get(2).bars().get(0).kind());
-        assertEquals(KernelKind.COMMUNICATION, lanes.get(3).bars().get(0).kind());
+        assertEquals("matmul", lanes.get(2).bars().get(0).kind());
+        assertEquals("communication", lanes.get(3).bars().get(0).kind());
     }
 
     @Test
@@ -89,6 +102,55 @@ class TimelineTest {
         assertThrows(IllegalArgumentException.class, () -> timeline().during("layers.0", 1));
         assertThrows(IllegalArgumentException.class, () -> timeline().during("layers.9", 0));
         assertThrows(IllegalArgumentException.class, () -> timeline().between(5, 5));
+    }
+
+    @Test
+    void ranksLieOverEachOtherByTheClockOfTheirMachine() throws IOException {
+        Trace first = trace(1_000_000_000);
+        Trace later = trace(1_002_000_000); // the same, 2 ms later
+        List<Timeline.Lane> lanes =
+                Timeline.ofRanks(ranks(first, later)).lastStep().levels(1).lanes();
+        assertEquals(
+                List.of(
+                        "rank 0, ranges",
+                        "rank 0, stream 7: compute",
+                        "rank 0, stream 20: communication",
+                        "rank 1, ranges",
+                        "rank 1, stream 7: compute",
+                        "rank 1, stream 20: communication"),
+                lanes.stream().map(Timeline.Lane::label).toList());
+        assertEquals(5, lanes.get(2).bars().get(0).start(), 1e-9, "16 ms, in a picture from 11 ms");
+        assertEquals(7, lanes.get(5).bars().get(0).start(), 1e-9, "2 ms later");
+        assertEquals(13, lanes.get(5).bars().get(0).end(), 1e-9, "and shown to its end");
+    }
+
+    @Test
+    void ranksWithoutAClockInCommonBeginAtTheLeftEdge() throws IOException {
+        Timeline timeline = Timeline.ofRanks(ranks(trace(0), trace(1_000_000_000_000L)));
+        List<Timeline.Lane> lanes = timeline.levels(1).lanes();
+        assertEquals(lanes.get(2).bars(), lanes.get(5).bars());
+        assertEquals(16, lanes.get(5).bars().get(0).start(), 1e-9);
+        assertThrows(IllegalArgumentException.class, () -> Timeline.ofRanks(Map.of()));
+    }
+
+    @Test
+    void threadsHaveRowsForComputationAndCommunicationWhereGlooCommunicates() throws IOException {
+        events.clear();
+        host("user_annotation", "backward", 0, 10, 0);
+        host("cpu_op", "aten::mm", 1, 4, 0);
+        host("cpu_op", "aten::t", 2, 3, 0);
+        events.add("""
+                {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": 3000, "dur": 5000}""");
+        assertEquals(
+                List.of(
+                        new Timeline.Lane("ranges", List.of(new Timeline.Bar("backward", null, 0, 0, 10))),
+                        new Timeline.Lane(
+                                "threads: computation",
+                                List.of(new Timeline.Bar("computation", "computation", 0, 1, 4))),
+                        new Timeline.Lane(
+                                "Gloo: communication",
+                                List.of(new Timeline.Bar("gloo:all_reduce", "communication", 0, 3, 8)))),
+                timeline().lanes());
     }
 
     @Test
