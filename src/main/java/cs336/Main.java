@@ -8,6 +8,7 @@ import cs336.kernels.LeaderboardCommand;
 import cs336.kernels.NormsCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.precision.PrecisionCommand;
+import cs336.report.AccountingCommand;
 import cs336.report.MemoryCommand;
 import cs336.report.OverlapCommand;
 import cs336.report.ProfileCommand;
@@ -44,6 +45,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             ProfileCommand.class,
             IsoFlopsCommand.class,
             OverlapCommand.class,
+            AccountingCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

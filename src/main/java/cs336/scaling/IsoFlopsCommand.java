@@ -17,6 +17,7 @@ import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
@@ -140,12 +141,21 @@ public final class IsoFlopsCommand implements Callable<Integer> {
     }
 
     private void generate(PrintWriter out) throws IOException {
+        if (sets != null) throw new IllegalArgumentException("--generate cannot go with --coverage");
         SyntheticRuns synthetic = SyntheticRuns.SHIPPED.seeded(seed);
+        LossSurface surface = synthetic.surface();
         IsoFlops drawn = synthetic.draw();
         Files.writeString(generated, drawn.json());
         out.printf(
-                "%d runs with noise of %.1f %% on L = E + A / N^alpha + B / D^beta: %s%n",
-                drawn.runs().size(), 100 * synthetic.noise(), synthetic.surface());
+                Locale.ROOT,
+                "%d runs with noise of %.1f %% on L = E + A / N^alpha + B / D^beta: E %s, A %s, alpha %s, B %s, beta %s%n",
+                drawn.runs().size(),
+                100 * synthetic.noise(),
+                surface.irreducible(),
+                surface.a(),
+                surface.alpha(),
+                surface.b(),
+                surface.beta());
     }
 
     private void cover(PrintWriter out) throws IOException {

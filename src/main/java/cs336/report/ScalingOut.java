@@ -1,0 +1,412 @@
+package cs336.report;
+
+import cs336.basics.Form;
+import cs336.basics.ModelSize;
+import cs336.scaling.Accelerator;
+import cs336.scaling.Bytes;
+import cs336.scaling.Calibration;
+import cs336.scaling.Cluster;
+import cs336.scaling.Collective;
+import cs336.scaling.DeviceMemory;
+import cs336.scaling.Mesh;
+import cs336.scaling.ModelShape;
+import cs336.scaling.Overheads;
+import cs336.scaling.RingAllReduce;
+import cs336.scaling.Seconds;
+import cs336.scaling.SimulatedStep;
+import cs336.scaling.StepModel;
+import cs336.scaling.Synchronization;
+import cs336.scaling.Tokens;
+import cs336.scaling.TrainingState;
+import cs336.scaling.ZeroStage;
+import cs336.torch.DType;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.IntColumn;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+/**
+ * Training steps on many devices, simulated. First those of four cards, foretold from two and held against what was measured; then those
+ * of 8 to 16,384, from what one card computes and how two and four communicate.
+ *
+ * @param numbers measurements of a machine with four cards: all-reduces, and data-parallel steps on two and four
+ */
+public record ScalingOut(Numbers numbers) {
+    /** Sequences of each device, and their length. */
+    private static final int BATCH = 2;
+
+    private static final int CONTEXT = 128;
+    private static final DType DTYPE = DType.FLOAT32;
+    private static final double MB = 1e6;
+
+    /** Of the buckets that were measured, the one nearest to PyTorch's own size is what the slowdown is fitted to. */
+    private static final double FITTED_BUCKET_MB = 25;
+
+    /** Of one card that trains xl by itself, as it was benchmarked. */
+    private static final int ALONE_BATCH = 4;
+
+    private static final String ALONE =
+            "benchmarking_script@h200[size=xl, year=2025, batch=4, context=128, dtype=fp32, pass=step,"
+                    + " implementation=plain, metric=%s].median";
+
+    private static final Synchronization BUCKETS = Synchronization.buckets(new Bytes(25_000_000));
+
+    /** More devices want fewer collectives. */
+    private static final List<Synchronization> LARGER_BUCKETS = Stream.of(100_000_000L, 400_000_000L, 1_600_000_000L)
+            .map(bytes -> Synchronization.buckets(new Bytes(bytes)))
+            .toList();
+
+    private static final int LARGEST = 16_384;
+
+    /** Tokens of each device that trains the large model. */
+    private static final Tokens LARGE_TOKENS = new Tokens(4096);
+
+    private static final double LARGE_UTILIZATION = 0.5;
+
+    /** What a step takes on one way of splitting it. */
+    private record Way(String name, Mesh mesh, Synchronization synchronization) {}
+
+    // ---- held against measurements ----
+
+    /** A cluster and overheads fitted to the steps of one size on two cards. */
+    public Calibration calibration(String size) {
+        Map<String, Map<String, Double>> steps = steps(size, 2);
+        Map<String, Double> alone = steps.get("none 0");
+        if (alone == null) {
+            throw new IllegalArgumentException("no step of " + size + " without communication was measured on 2 cards");
+        }
+        Map<Synchronization, Seconds> under = new LinkedHashMap<>();
+        steps.forEach((way, ms) -> {
+            if (!way.startsWith("none")) under.put(synchronization(way), Seconds.ms(ms.get("total")));
+        });
+        var measured = new Calibration.Steps(
+                ModelSize.parse(size).config(Form.SPRING_2025, CONTEXT),
+                DTYPE,
+                2,
+                Seconds.ms(alone.get("forward")),
+                Seconds.ms(alone.get("backward")),
+                Seconds.ms(alone.get("optimizer")),
+                Seconds.ms(alone.get("total")),
+                under);
+        return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured, fittedTo(steps));
+    }
+
+    private static Synchronization fittedTo(Map<String, Map<String, Double>> steps) {
+        return steps.keySet().stream()
+                .filter(way -> way.startsWith("bucketed"))
+                .min(Comparator.comparing(way -> Math.abs(Math.log(megabytes(way) / FITTED_BUCKET_MB))))
+                .map(ScalingOut::synchronization)
+                .orElseThrow(() -> new IllegalArgumentException("no step with buckets was measured on 2 cards"));
+    }
+
+    private List<RingAllReduce.Measured> measuredAllReduces(int processes) {
+        List<RingAllReduce.Measured> measured = new ArrayList<>();
+        for (Row row : numbers.select(
+                "distributed_communication_single_node[implementation=java, backend=nccl, nodes=1, processes="
+                        + processes + ", metric=queued, status=ok]")) {
+            double bytes = Double.parseDouble(String.valueOf(row.getObject("megabytes"))) * MB;
+            measured.add(new RingAllReduce.Measured(processes, bytes, row.getDouble("median") / 1e3));
+        }
+        return measured;
+    }
+
+    /**
+     * Measured and simulated steps of two and four cards, a row for each way of summing gradients: {@code size}, {@code processes}, {@code mode},
+     * {@code bucket_mb}, {@code measured} and {@code predicted} in ms, {@code off} in percent of what was measured, {@code fitted} whether the
+     * measurement was used for the fit.
+     */
+    public Table predictions() {
+        Table table = Table.create(
+                "predictions",
+                StringColumn.create("size"),
+                IntColumn.create("processes"),
+                StringColumn.create("mode"),
+                DoubleColumn.create("bucket_mb"),
+                DoubleColumn.create("measured"),
+                DoubleColumn.create("predicted"),
+                DoubleColumn.create("off"),
+                StringColumn.create("fitted"));
+        for (String size : sizes()) {
+            Calibration calibration = calibration(size);
+            Synchronization fittedTo = fittedTo(steps(size, 2));
+            for (int processes : new int[] {2, 4}) {
+                measuredSteps(size, processes).forEach((way, ms) -> {
+                    if (way.startsWith("none")) return;
+                    Synchronization how = synchronization(way);
+                    double predicted =
+                            calibration.dataParallel(how, processes).time().ms();
+                    Row row = table.appendRow();
+                    row.setString("size", size);
+                    row.setInt("processes", processes);
+                    row.setString("mode", way.split(" ")[0]);
+                    row.setDouble("bucket_mb", megabytes(way));
+                    row.setDouble("measured", rounded(ms.get("total")));
+                    row.setDouble("predicted", rounded(predicted));
+                    row.setDouble("off", rounded(100 * (predicted / ms.get("total") - 1)));
+                    boolean used = how.equals(fittedTo)
+                            || how.equals(Synchronization.each())
+                            || how.equals(Synchronization.flat());
+                    row.setString("fitted", processes == 2 && used ? "yes" : "no");
+                });
+            }
+        }
+        return table;
+    }
+
+    /** The sizes whose steps were measured on two cards in all ways that the fit needs, and on four. */
+    public List<String> sizes() {
+        return Stream.of(ModelSize.values())
+                .map(ModelSize::label)
+                .filter(size -> modes(size, 2).containsAll(List.of("none", "naive", "flat", "bucketed")))
+                .filter(size -> modes(size, 4).size() > 1)
+                .toList();
+    }
+
+    private Set<String> modes(String size, int processes) {
+        return measuredSteps(size, processes).keySet().stream()
+                .map(way -> way.split(" ")[0])
+                .collect(Collectors.toSet());
+    }
+
+    /**
+     * Measured all-reduces of two and four cards beside what the fit to those of two says: {@code processes}, {@code megabytes}, {@code
+     * measured} and {@code predicted} in ms, {@code off} in percent.
+     */
+    public Table allReduces() {
+        Table table = Table.create(
+                "all-reduces",
+                IntColumn.create("processes"),
+                DoubleColumn.create("megabytes"),
+                DoubleColumn.create("measured"),
+                DoubleColumn.create("predicted"),
+                DoubleColumn.create("off"));
+        Cluster fitted = Calibration.network(Cluster.H200, measuredAllReduces(2));
+        for (int processes : new int[] {2, 4}) {
+            for (RingAllReduce.Measured measured : measuredAllReduces(processes)) {
+                Bytes payload = new Bytes(Math.round(measured.bytes()));
+                double predicted = fitted.time(
+                                Collective.ALL_REDUCE, payload, fitted.group(processes, 1), Cluster.Algorithm.RING)
+                        .ms();
+                Row row = table.appendRow();
+                row.setInt("processes", processes);
+                row.setDouble("megabytes", measured.bytes() / MB);
+                row.setDouble("measured", 1e3 * measured.seconds());
+                row.setDouble("predicted", predicted);
+                row.setDouble("off", rounded(100 * (predicted / (1e3 * measured.seconds()) - 1)));
+            }
+        }
+        return table;
+    }
+
+    /**
+     * What was fitted, a row a fit: {@code from} what, {@code bandwidth} of the link in GB/s, {@code launch} of a collective in µs; and for
+     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} in GB/s, {@code slowdown} in percent.
+     */
+    public Table fits() {
+        Table table = Table.create(
+                "fits",
+                StringColumn.create("from"),
+                DoubleColumn.create("bandwidth"),
+                DoubleColumn.create("launch"),
+                DoubleColumn.create("each"),
+                DoubleColumn.create("copy"),
+                DoubleColumn.create("slowdown"));
+        append(table, "all-reduces", network());
+        for (String size : sizes()) {
+            Calibration fit = calibration(size);
+            Row row = append(table, size, fit.cluster());
+            row.setDouble("each", 1e6 * fit.overheads().eachCollective().value());
+            row.setDouble("copy", fit.overheads().copy().bytesPerSecond() / 1e9);
+            row.setDouble("slowdown", 100 * fit.overheads().slowdown());
+        }
+        return table;
+    }
+
+    private static Row append(Table table, String from, Cluster cluster) {
+        Row row = table.appendRow();
+        row.setString("from", from);
+        row.setDouble("bandwidth", cluster.within().bandwidth().bytesPerSecond() / 1e9);
+        row.setDouble("launch", 1e6 * cluster.launch().value());
+        return row;
+    }
+
+    /** Fitted to all-reduces of two and of four cards. */
+    private Cluster network() {
+        List<RingAllReduce.Measured> all = new ArrayList<>(measuredAllReduces(2));
+        all.addAll(measuredAllReduces(4));
+        return Calibration.network(Cluster.H200, all);
+    }
+
+    private Map<String, Map<String, Double>> measuredSteps(String size, int processes) {
+        try {
+            return steps(size, processes);
+        } catch (IllegalArgumentException noneOfThese) {
+            return Map.of();
+        }
+    }
+
+    /** Medians in ms by metric, of each mode and size of buckets; rounds are averaged. */
+    private Map<String, Map<String, Double>> steps(String size, int processes) {
+        Map<String, Map<String, List<Double>>> all = new TreeMap<>();
+        Table rows = numbers.select(
+                ("ddp_benchmarking[size=%s, year=2025, batch=%d, context=%d, dtype=%s, backend=nccl, nodes=1, processes=%d,"
+                                + " implementation=plain, status=ok]")
+                        .formatted(size, BATCH, CONTEXT, DTYPE, processes));
+        for (Row row : rows) {
+            String way = row.getString("mode") + " " + row.getObject("bucket_mb");
+            all.computeIfAbsent(way, w -> new TreeMap<>())
+                    .computeIfAbsent(row.getString("metric"), m -> new ArrayList<>())
+                    .add(row.getDouble("median"));
+        }
+        Map<String, Map<String, Double>> means = new TreeMap<>(
+                Comparator.comparing((String way) -> List.of("none", "naive", "flat", "overlapped", "bucketed")
+                                .indexOf(way.split(" ")[0]))
+                        .thenComparing(ScalingOut::megabytes));
+        all.forEach((way, metrics) -> {
+            Map<String, Double> mean = new TreeMap<>();
+            metrics.forEach((metric, values) -> mean.put(
+                    metric, values.stream().mapToDouble(v -> v).average().orElseThrow()));
+            means.put(way, mean);
+        });
+        return means;
+    }
+
+    /** To a thousandth: what is below tells nothing. */
+    private static double rounded(double value) {
+        return Math.rint(1e3 * value) / 1e3;
+    }
+
+    private static Synchronization synchronization(String way) {
+        return switch (way.split(" ")[0]) {
+            case "naive" -> Synchronization.each();
+            case "flat" -> Synchronization.flat();
+            case "overlapped" -> Synchronization.overlapped();
+            default -> Synchronization.buckets(new Bytes(Math.round(megabytes(way) * MB)));
+        };
+    }
+
+    private static double megabytes(String way) {
+        return Double.parseDouble(way.split(" ")[1]);
+    }
+
+    // ---- beyond measurements ----
+
+    /**
+     * Steps of 8 to 16,384 cards whose work a card stays the same: {@code model}, {@code strategy}, {@code devices}, {@code step} in ms,
+     * {@code useful}, the percentage of it that forward and backward pass take by themselves. Two models: xl as it was benchmarked on one card, and {@link ModelShape#XXL} in bf16 with {@value
+     * #LARGE_UTILIZATION} of the peak and 4,096 tokens a card, only where a card's memory holds its share. Buckets have 25, 100, 400 or
+     * 1,600 MB, whichever takes least.
+     */
+    public Table curves() {
+        Table table = Table.create(
+                "curves",
+                StringColumn.create("model"),
+                StringColumn.create("strategy"),
+                IntColumn.create("devices"),
+                DoubleColumn.create("step"),
+                DoubleColumn.create("useful"));
+        Calibration xl = oneCard();
+        Tokens tokens = Tokens.of(ALONE_BATCH, CONTEXT);
+        for (int n = 8; n <= LARGEST; n *= 2) {
+            for (Way way : ways(n)) {
+                Tokens ofGroup = tokens.times(way.mesh.tensor());
+                append(table, "xl", way, best(xl, way, ofGroup));
+            }
+        }
+        Calibration large = large(xl);
+        for (int n = 8; n <= LARGEST; n *= 2) {
+            for (Way way : largeWays(n)) {
+                Tokens ofGroup = LARGE_TOKENS.times(way.mesh.tensor());
+                var memory = new DeviceMemory(ModelShape.XXL, TrainingState.MIXED, way.mesh, ofGroup);
+                if (memory.total().compareTo(Accelerator.H200.memory()) <= 0) {
+                    append(table, "XXL", way, best(large, way, ofGroup));
+                }
+            }
+        }
+        return table;
+    }
+
+    private static SimulatedStep best(Calibration calibration, Way way, Tokens tokens) {
+        SimulatedStep step = calibration.step(way.mesh, way.synchronization, tokens);
+        boolean inBuckets = way.synchronization.equals(BUCKETS)
+                && !(way.mesh.shards() > 1 && way.mesh.stage() == ZeroStage.PARAMETERS);
+        if (!inBuckets) return step;
+        return Stream.concat(
+                        Stream.of(step),
+                        LARGER_BUCKETS.stream().map(buckets -> calibration.step(way.mesh, buckets, tokens)))
+                .min(Comparator.comparing(SimulatedStep::time))
+                .orElseThrow();
+    }
+
+    /** xl as one card computes it, on the network that two and four cards showed, and nothing lost beside it. */
+    private Calibration oneCard() {
+        var config = ModelSize.XL.config(Form.SPRING_2025, CONTEXT);
+        var model = StepModel.of(config, alone("forward"), alone("backward"), alone("optimizer"));
+        return new Calibration(model, network(), Overheads.NONE, DTYPE.bytes());
+    }
+
+    private Seconds alone(String metric) {
+        return Seconds.ms(numbers.quantity(ALONE.formatted(metric)).value());
+    }
+
+    /** The large model on the same cluster: the optimizer takes as long for each parameter as was measured. */
+    private static Calibration large(Calibration xl) {
+        double perParameter = xl.model().optimizer().value() / xl.model().parameters();
+        var model = StepModel.feedForward(
+                ModelShape.XXL,
+                LARGE_TOKENS,
+                Accelerator.H200,
+                LARGE_UTILIZATION,
+                new Seconds(perParameter * ModelShape.XXL.parameters()));
+        return new Calibration(
+                model, xl.cluster(), xl.overheads(), TrainingState.MIXED.sent().bytes());
+    }
+
+    private static List<Way> ways(int n) {
+        Mesh one = Mesh.single();
+        List<Way> ways = new ArrayList<>();
+        ways.add(new Way("ddp-flat", one.withData(n), Synchronization.flat()));
+        ways.add(new Way("ddp", one.withData(n), BUCKETS));
+        ways.add(new Way("zero-1", one.withShards(n, ZeroStage.OPTIMIZER_STATE), BUCKETS));
+        ways.add(new Way("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
+        ways.add(new Way("hsdp", one.withData(n / 8).withShards(8, ZeroStage.PARAMETERS), BUCKETS));
+        ways.add(new Way("tp-ddp", one.withData(n / 8).withTensor(8), BUCKETS));
+        return ways;
+    }
+
+    private static List<Way> largeWays(int n) {
+        Mesh one = Mesh.single();
+        List<Way> ways = new ArrayList<>();
+        ways.add(new Way("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
+        if (n >= 128) {
+            ways.add(new Way("hsdp", one.withData(n / 64).withShards(64, ZeroStage.PARAMETERS), BUCKETS));
+            ways.add(new Way(
+                    "fsdp-tp", one.withShards(n / 8, ZeroStage.PARAMETERS).withTensor(8), BUCKETS));
+            ways.add(new Way(
+                    "hsdp-tp",
+                    one.withData(n / 128).withShards(16, ZeroStage.PARAMETERS).withTensor(8),
+                    BUCKETS));
+        }
+        return ways;
+    }
+
+    private static void append(Table table, String model, Way way, SimulatedStep step) {
+        double ms = step.time().ms();
+        Row row = table.appendRow();
+        row.setString("model", model);
+        row.setString("strategy", way.name);
+        row.setInt("devices", (int) way.mesh.devices());
+        row.setDouble("step", ms);
+        row.setDouble("useful", 100 * step.model().passes().ms() / ms);
+    }
+}

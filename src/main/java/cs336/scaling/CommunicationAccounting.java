@@ -1,0 +1,142 @@
+package cs336.scaling;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The numbers that the problem {@code communication_accounting} asks for, for the model {@link ModelShape#XXL} and for batches that
+ * the problem leaves open.
+ *
+ * @param batches tokens whose activations are counted
+ */
+public record CommunicationAccounting(List<Tokens> batches) {
+    /** One token, half a sequence of 4,096, a sequence, two. */
+    public static final CommunicationAccounting STANDARD =
+            new CommunicationAccounting(List.of(new Tokens(1), new Tokens(2048), new Tokens(4096), new Tokens(8192)));
+
+    private static final ModelShape MODEL = ModelShape.XXL;
+    private static final TrainingState STATE = TrainingState.MIXED;
+    private static final int D_MODEL = 16_384;
+    private static final int D_FF = 53_248;
+    private static final int FSDP = 16;
+    private static final int FSDP_AXES = 2;
+    private static final int TENSOR = 4;
+    private static final int TENSOR_AXES = 1;
+
+    /**
+     * One number.
+     *
+     * @param part of the problem: {@code a} to {@code d}
+     * @param tokens of the batch; 0 where it does not matter, or is what is asked for
+     * @param fsdp X; 0 where there is no mesh
+     * @param tensor Y; likewise
+     * @param name of the number
+     * @param value in its unit
+     * @param unit {@code bytes}, {@code tokens} …; empty for a pure number
+     */
+    public record Answer(String part, long tokens, int fsdp, int tensor, String name, double value, String unit) {}
+
+    public CommunicationAccounting {
+        batches = List.copyOf(batches);
+    }
+
+    /** The mesh of (c): X = 16 on two axes of the torus, Y = 4 on the third. */
+    public static ComputeBound mesh() {
+        return mesh(FSDP, TENSOR);
+    }
+
+    private static ComputeBound mesh(int fsdp, int tensor) {
+        return new ComputeBound(D_MODEL, D_FF, Accelerator.TPU_V5P, fsdp, FSDP_AXES, tensor, TENSOR_AXES);
+    }
+
+    /** The memory of (b): half of the activations split. */
+    public static FsdpMemory memory(Tokens tokens) {
+        return new FsdpMemory(MODEL, STATE, tokens, 0.5);
+    }
+
+    /** All numbers. */
+    public List<Answer> answers() {
+        List<Answer> answers = new ArrayList<>();
+        memoryOfOneDevice(answers);
+        devices(answers);
+        batch(answers);
+        smallerBatch(answers);
+        return answers;
+    }
+
+    private void memoryOfOneDevice(List<Answer> answers) {
+        long parameters = MODEL.parameters();
+        long gpu = Accelerator.H100.memory().count();
+        answers.add(answer("a", 0, "parameters", parameters, ""));
+        for (var copy : STATE.copies(parameters))
+            answers.add(answer("a", 0, copy.name().replaceAll("[ :]+", "-"), copy.bytes(), "bytes"));
+        Bytes state = STATE.bytes(parameters);
+        answers.add(answer("a", 0, "state", state.count(), "bytes"));
+        answers.add(answer("a", 0, "gpus", Math.ceil((double) state.count() / gpu), ""));
+        answers.add(answer(
+                "a", 0, "bf16-weights", Bytes.of(parameters, STATE.sent()).count(), "bytes"));
+        for (Tokens tokens : batches) {
+            Bytes kept = MODEL.kept(tokens);
+            answers.add(answer("a", tokens.count(), "kept-for-backward", kept.count(), "bytes"));
+            double all = state.plus(kept).count();
+            answers.add(answer("a", tokens.count(), "gpus", Math.ceil(all / gpu), ""));
+        }
+    }
+
+    private void devices(List<Answer> answers) {
+        Bytes tpu = Accelerator.TPU_V5P.memory();
+        answers.add(answer(
+                "b", 0, "largest-batch", memory(batches.get(0)).limit(tpu).count(), "tokens"));
+        for (Tokens tokens : batches) {
+            FsdpMemory memory = memory(tokens);
+            long n = memory.devicesToFit(tpu);
+            answers.add(answer("b", tokens.count(), "devices", n, ""));
+            answers.add(
+                    answer("b", tokens.count(), "memory", memory.perDevice(n).count(), "bytes"));
+            answers.add(
+                    answer("b", tokens.count(), "whole-on-each", memory.whole().count(), "bytes"));
+            long all = new FsdpMemory(MODEL, STATE, tokens, 1).devicesToFit(tpu);
+            answers.add(answer("b", tokens.count(), "devices-all-split", all, ""));
+        }
+    }
+
+    private static void batch(List<Answer> answers) {
+        ComputeBound mesh = mesh();
+        answers.add(answer("c", mesh, "intensity", mesh.intensity(), ""));
+        answers.add(answer("c", mesh, "widest-tensor", mesh.widestTensor(), ""));
+        batches(answers, "c", mesh, "side-by-side", mesh.batchSideBySide());
+        batches(answers, "c", mesh, "in-turn", mesh.batchInTurn());
+        batches(answers, "c", mesh, "best-mesh-side-by-side", mesh.batchOfBestMeshSideBySide());
+        batches(answers, "c", mesh, "best-mesh-in-turn", mesh.batchOfBestMeshInTurn());
+        answers.add(answer("c", mesh, "best-x", mesh.bestFsdp(mesh.batchOfBestMeshSideBySide()), ""));
+        Tokens batch = mesh.batchSideBySide();
+        answers.add(answer("c", mesh, "computing", mesh.computing(batch).ms(), "ms"));
+        answers.add(
+                answer("c", mesh, "gathering-weights", mesh.gatheringWeights().ms(), "ms"));
+        answers.add(answer(
+                "c", mesh, "moving-activations", mesh.movingActivations(batch).ms(), "ms"));
+    }
+
+    private static void batches(List<Answer> answers, String part, ComputeBound mesh, String how, Tokens batch) {
+        answers.add(answer(part, mesh, "batch-" + how, batch.count(), "tokens"));
+        answers.add(answer(part, mesh, "batch-a-chip-" + how, (double) batch.count() / mesh.chips(), "tokens"));
+        answers.add(answer(part, mesh, "batch-a-shard-" + how, (double) batch.count() / mesh.fsdp(), "tokens"));
+    }
+
+    /** The same chips, more of them along Y. */
+    private static void smallerBatch(List<Answer> answers) {
+        for (int tensor = 1; tensor <= mesh().widestTensor(); tensor *= 2) {
+            ComputeBound mesh = mesh((int) (mesh().chips() / tensor), tensor);
+            batches(answers, "d", mesh, "side-by-side", mesh.batchSideBySide());
+            batches(answers, "d", mesh, "in-turn", mesh.batchInTurn());
+        }
+    }
+
+    private static Answer answer(String part, long tokens, String name, double value, String unit) {
+        return new Answer(part, tokens, 0, 0, name, value, unit);
+    }
+
+    private static Answer answer(String part, ComputeBound mesh, String name, double value, String unit) {
+        return new Answer(part, 0, mesh.fsdp(), mesh.tensor(), name, value, unit);
+    }
+}

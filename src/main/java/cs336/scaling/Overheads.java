@@ -1,0 +1,19 @@
+package cs336.scaling;
+
+/**
+ * What a step loses beside the time of its collectives.
+ *
+ * @param eachCollective added to each collective in a row of them, beside {@link Cluster#time}
+ * @param copy how fast gradients are copied into one buffer, and out again
+ * @param slowdown share of its speed that computing loses while something is sent
+ */
+public record Overheads(Seconds eachCollective, Bandwidth copy, double slowdown) {
+    /** Nothing is lost. */
+    public static final Overheads NONE = new Overheads(Seconds.ZERO, new Bandwidth(Double.POSITIVE_INFINITY), 0);
+
+    public Overheads {
+        if (!(slowdown >= 0 && slowdown < 1)) {
+            throw new IllegalArgumentException("slowdown must be at least 0 and below 1, not " + slowdown);
+        }
+    }
+}

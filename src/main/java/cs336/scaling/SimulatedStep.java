@@ -1,0 +1,247 @@
+package cs336.scaling;
+
+import cs336.bench.Argument;
+import cs336.scaling.Cluster.Algorithm;
+import cs336.scaling.Cluster.Group;
+import cs336.scaling.Simulation.Resource;
+import cs336.scaling.Simulation.Task;
+import cs336.scaling.StepModel.Layer;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+
+/**
+ * One training step on a mesh, simulated. All devices do the same at the same time, so one stands for all: it has a stream for
+ * computing, one for the collectives of data parallelism and one for those of tensor parallelism. What the mesh says decides what is sent:
+ *
+ * <ul>
+ *   <li>replicas (data): gradients are all-reduced as {@link Synchronization} says;
+ *   <li>shards of the optimizer's state (ZeRO-1 and 2): gradients are reduce-scattered in the same buckets, each device updates its share, and
+ *       the weights are gathered after it;
+ *   <li>shards of everything (FSDP): the weights of a block are gathered before its forward and again before its backward pass, as far ahead as
+ *       {@code prefetch} says, and its gradients are reduce-scattered after it;
+ *   <li>both: the reduced shares are all-reduced among the replicas;
+ *   <li>tensor shares: each device does its share of every layer, and the activations are gathered and scattered around each pair of matrices,
+ *       which nothing hides.
+ * </ul>
+ *
+ * <p>Not in it: devices that are slower than others, links that several jobs share, time that the host loses, and that narrower matrices
+ * are multiplied less efficiently.
+ *
+ * @param model work of a device
+ * @param cluster where it runs; tensor shares are neighbours, then shards, then replicas
+ * @param mesh how the work is split; pipelines are not simulated
+ * @param sent bytes of a number that is sent
+ * @param tokens of each group that takes sequences of its own, for tensor parallelism
+ * @param synchronization of gradients
+ * @param prefetch blocks whose weights are gathered ahead of the one that computes; 0 gathers only when it is needed
+ * @param overheads beside collectives
+ */
+public record SimulatedStep(
+        StepModel model,
+        Cluster cluster,
+        Mesh mesh,
+        int sent,
+        Tokens tokens,
+        Synchronization synchronization,
+        int prefetch,
+        Overheads overheads) {
+    /** Names of the streams in the schedule. */
+    public static final String COMPUTE = "compute";
+
+    public static final String COMMUNICATION = "communication";
+    public static final String TENSOR = "tensor";
+
+    /** @throws IllegalArgumentException if the mesh has a pipeline, or a number is too small */
+    public SimulatedStep {
+        if (mesh.pipeline() != 1) {
+            throw new IllegalArgumentException("pipeline must be 1, not " + mesh.pipeline() + ": it is not simulated");
+        }
+        Argument.atLeast("sent", 1, sent);
+        Argument.atLeast("prefetch", 0, prefetch);
+    }
+
+    /** When everything ran. */
+    public Schedule run() {
+        return new Run().schedule();
+    }
+
+    /** How long the step takes. */
+    public Seconds time() {
+        return run().finish();
+    }
+
+    /** The share of the step that its forward and backward pass would take by themselves. */
+    public double useful() {
+        return model.passes().value() / time().value();
+    }
+
+    /** The step while it is being put together. */
+    private final class Run {
+        private final Simulation simulation = new Simulation();
+        private final Resource communication = simulation.stream(COMMUNICATION);
+        private final Resource tensor = simulation.stream(TENSOR);
+        private final Resource compute = simulation.stream(COMPUTE).slowedBy(communication, overheads.slowdown());
+        private final Group shards = cluster.group(mesh.shards(), mesh.tensor());
+        private final Group replicas = cluster.group(mesh.data(), mesh.tensor() * mesh.shards());
+        private final Group tensorShares = cluster.group(mesh.tensor(), 1);
+        private final boolean gathers = mesh.shards() > 1 && mesh.stage().splitsWeights();
+
+        Schedule schedule() {
+            List<Task> reduced = gathers ? blockByBlock() : replicated();
+            Seconds share = model.optimizer().times(1.0 / ((long) mesh.shards() * mesh.tensor()));
+            Task update = simulation.task("optimizer", compute, share, reduced.toArray(Task[]::new));
+            if (mesh.shards() > 1 && !gathers) {
+                collective("weights", Collective.ALL_GATHER, bytes(model.parameters()), shards, List.of(update));
+            }
+            return simulation.run();
+        }
+
+        // ---- weights on every device ----
+
+        private List<Task> replicated() {
+            for (List<Layer> block : blocks()) {
+                tensorBefore(block, "forward", 1);
+                for (Layer layer : block) {
+                    simulation.task("forward " + layer.name(), compute, layer.forward());
+                }
+                tensorAfter(block, "forward");
+            }
+            List<Layer> backwards = new ArrayList<>();
+            List<Task> ready = new ArrayList<>();
+            List<List<Layer>> blocks = blocks();
+            for (int b = blocks.size() - 1; b >= 0; b--) {
+                List<Layer> block = blocks.get(b);
+                tensorBefore(block, "backward", 2);
+                for (int i = block.size() - 1; i >= 0; i--) {
+                    Layer layer = block.get(i);
+                    backwards.add(layer);
+                    ready.add(simulation.task("backward " + layer.name(), compute, layer.backward()));
+                }
+                tensorAfter(block, "backward");
+            }
+            Task last = ready.get(ready.size() - 1);
+            if (mesh.batchShards() == 1) return List.of(last);
+            if (synchronization instanceof Synchronization.EachAfterBackward) {
+                return backwards.stream()
+                        .map(layer -> reduce(layer.name(), layer.parameters(), List.of(last)))
+                        .toList();
+            }
+            if (synchronization instanceof Synchronization.FlatAfterBackward) {
+                Seconds copy = bytes(model.parameters()).over(overheads.copy());
+                Task filled = simulation.task("copy into one", compute, copy, last);
+                Task sum = reduce("all gradients", model.parameters(), List.of(filled));
+                return List.of(simulation.task("copy back", compute, copy, sum));
+            }
+            return inBuckets(backwards, ready, ((Synchronization.Buckets) synchronization).most());
+        }
+
+        private List<Task> inBuckets(List<Layer> layers, List<Task> ready, Bytes most) {
+            List<Task> reduced = new ArrayList<>();
+            long filled = 0;
+            for (int i = 0; i < layers.size(); i++) {
+                filled += layers.get(i).parameters();
+                boolean full = i == layers.size() - 1
+                        || bytes(filled + layers.get(i + 1).parameters()).compareTo(most) > 0;
+                if (full) {
+                    reduced.add(reduce("bucket " + reduced.size(), filled, List.of(ready.get(i))));
+                    filled = 0;
+                }
+            }
+            return reduced;
+        }
+
+        /** Sums gradients: among shards so that each has its share, then among replicas. */
+        private Task reduce(String what, long parameters, Collection<Task> after) {
+            Bytes payload = bytes(parameters);
+            if (mesh.shards() == 1) return collective(what, Collective.ALL_REDUCE, payload, replicas, after);
+            Task scattered = collective(what, Collective.REDUCE_SCATTER, payload, shards, after);
+            if (mesh.data() == 1) return scattered;
+            Bytes share = payload.sharedBy(mesh.shards());
+            return collective(what, Collective.ALL_REDUCE, share, replicas, List.of(scattered));
+        }
+
+        // ---- weights gathered block by block ----
+
+        private List<Task> blockByBlock() {
+            List<List<Layer>> blocks = blocks();
+            int n = blocks.size();
+            Task[] computed = new Task[2 * n]; // forward in order, then backward in reverse
+            Task[] gathered = new Task[2 * n];
+            List<Task> reduced = new ArrayList<>();
+            int next = 0;
+            for (int i = 0; i < 2 * n; i++) {
+                for (; next < 2 * n && next <= i + prefetch; next++) {
+                    List<Task> after = next - prefetch - 1 < 0 ? List.of() : List.of(computed[next - prefetch - 1]);
+                    List<Layer> block = blocks.get(next < n ? next : 2 * n - 1 - next);
+                    gathered[next] =
+                            collective("weights", Collective.ALL_GATHER, bytes(parameters(block)), shards, after);
+                }
+                boolean forward = i < n;
+                List<Layer> block = blocks.get(forward ? i : 2 * n - 1 - i);
+                computed[i] = computeBlock(block, forward, gathered[i]);
+                if (!forward) reduced.add(reduce("gradients", parameters(block), List.of(computed[i])));
+            }
+            return reduced;
+        }
+
+        private Task computeBlock(List<Layer> block, boolean forward, Task gathered) {
+            String pass = forward ? "forward" : "backward";
+            tensorBefore(block, pass, forward ? 1 : 2);
+            double work = block.stream()
+                    .mapToDouble(layer -> (forward ? layer.forward() : layer.backward()).value())
+                    .sum();
+            String name = pass + " " + block.get(0).block();
+            Task computed = simulation.task(name, compute, new Seconds(work), gathered);
+            tensorAfter(block, pass);
+            return computed;
+        }
+
+        // ---- tensor parallelism, on the critical path ----
+
+        private void tensorBefore(List<Layer> block, String pass, int gathers) {
+            around(block, pass + ": gather activations", Collective.ALL_GATHER, gathers);
+        }
+
+        private void tensorAfter(List<Layer> block, String pass) {
+            around(block, pass + ": scatter activations", Collective.REDUCE_SCATTER, 1);
+        }
+
+        /** Computing waits for the collective, and the collective for computing. */
+        private void around(List<Layer> block, String what, Collective how, int times) {
+            if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
+            Bytes stream = new Bytes(Math.multiplyExact(tokens.count(), (long) model.dModel() * sent));
+            Seconds one = cluster.time(how, stream, tensorShares, Algorithm.BEST);
+            Task reached = simulation.task("reached", compute, Seconds.ZERO);
+            Task moved = simulation.task(what, tensor, one.times((double) times * model.pairs()), reached);
+            simulation.task("moved", compute, Seconds.ZERO, moved);
+        }
+
+        // ---- common ----
+
+        private Task collective(String what, Collective how, Bytes payload, Group group, Collection<Task> after) {
+            Seconds time = cluster.time(how, payload, group, Algorithm.BEST);
+            if (group.ranks() > 1) time = time.plus(overheads.eachCollective());
+            return simulation.task(how + " " + what, communication, time, Seconds.ZERO, after);
+        }
+
+        /** Of a device's share of so many parameters. */
+        private Bytes bytes(long parameters) {
+            return new Bytes(parameters * sent).sharedBy(mesh.tensor());
+        }
+
+        private List<List<Layer>> blocks() {
+            List<List<Layer>> blocks = new ArrayList<>();
+            for (Layer layer : model.layers()) {
+                List<Layer> last = blocks.isEmpty() ? null : blocks.get(blocks.size() - 1);
+                if (last == null || last.get(0).block() != layer.block()) blocks.add(last = new ArrayList<>());
+                last.add(layer);
+            }
+            return blocks;
+        }
+
+        private static long parameters(List<Layer> block) {
+            return block.stream().mapToLong(Layer::parameters).sum();
+        }
+    }
+}

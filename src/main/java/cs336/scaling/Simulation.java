@@ -1,0 +1,209 @@
+package cs336.scaling;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.PriorityQueue;
+
+/**
+ * A simulation of discrete events: tasks that wait for other tasks, then for their turn on a resource, and hold it until their work
+ * is done. Time jumps from event to event. A task can only wait for tasks that exist when it is made, so nothing waits for itself.
+ *
+ * <pre>{@code
+ * var simulation = new Simulation();
+ * Resource compute = simulation.stream("compute");
+ * Resource network = simulation.stream("communication");
+ * Task backward = simulation.task("backward", compute, Seconds.ms(2));
+ * simulation.task("all-reduce", network, Seconds.ms(1), backward);
+ * simulation.run().finish();                                              // 3 ms
+ * }</pre>
+ */
+public final class Simulation {
+    private final List<Task> tasks = new ArrayList<>();
+    private final PriorityQueue<Event> events =
+            new PriorityQueue<>(Comparator.comparingDouble(Event::time).thenComparingLong(Event::number));
+    private double now;
+    private long eventCount;
+    private boolean ran;
+
+    /** Something that does one task at a time. */
+    public final class Resource {
+        private final String name;
+        private final boolean inOrder;
+        private final Map<Resource, Double> slowedBy = new HashMap<>();
+        private final List<Resource> slows = new ArrayList<>();
+        private final Deque<Task> waiting = new ArrayDeque<>();
+        private Task last;
+        private Task running;
+
+        private Resource(String name, boolean inOrder) {
+            this.name = name;
+            this.inOrder = inOrder;
+        }
+
+        /**
+         * While the other resource works, this one loses a part of its speed: kernels of a collective hold some of a card's
+         * multiprocessors and of its memory's bandwidth.
+         *
+         * @param share of the speed that is lost, at least 0 and below 1
+         */
+        public Resource slowedBy(Resource other, double share) {
+            if (!(share >= 0 && share < 1)) {
+                throw new IllegalArgumentException("share must be at least 0 and below 1, not " + share);
+            }
+            slowedBy.put(other, share);
+            other.slows.add(this);
+            return this;
+        }
+
+        private double speed() {
+            double speed = 1;
+            for (var entry : slowedBy.entrySet()) {
+                if (entry.getKey().running != null) speed *= 1 - entry.getValue();
+            }
+            return speed;
+        }
+    }
+
+    /** A piece of work. */
+    public static final class Task {
+        private final String name;
+        private final Resource on;
+        private final double delay;
+        private final List<Task> next = new ArrayList<>();
+        private int waitsFor;
+        private double left;
+        private double since;
+        private double speed;
+        private long event;
+        private double start = Double.NaN;
+        private double end = Double.NaN;
+
+        private Task(String name, Resource on, double work, double delay) {
+            this.name = name;
+            this.on = on;
+            this.left = work;
+            this.delay = delay;
+        }
+    }
+
+    private record Event(double time, long number, Task task, boolean leaves) {}
+
+    /** A resource whose tasks run in the order in which they were made, like a CUDA stream. */
+    public Resource stream(String name) {
+        return new Resource(name, true);
+    }
+
+    /** A resource whose tasks run in the order in which they become ready, like a link. */
+    public Resource link(String name) {
+        return new Resource(name, false);
+    }
+
+    /** A task that starts when others are done. */
+    public Task task(String name, Resource on, Seconds work, Task... after) {
+        return task(name, on, work, Seconds.ZERO, List.of(after));
+    }
+
+    /**
+     * A task that starts when others are done.
+     *
+     * @param work how long it holds the resource, where nothing slows it
+     * @param delay from when it leaves the resource until those that wait for it may start: the latency of a link
+     */
+    public Task task(String name, Resource on, Seconds work, Seconds delay, Collection<Task> after) {
+        Task task = new Task(name, on, work.value(), delay.value());
+        for (Task before : after) follow(before, task);
+        if (on.inOrder) {
+            if (on.last != null) follow(on.last, task);
+            on.last = task;
+        }
+        tasks.add(task);
+        return task;
+    }
+
+    private static void follow(Task before, Task task) {
+        before.next.add(task);
+        task.waitsFor++;
+    }
+
+    /**
+     * Runs all tasks to their end.
+     *
+     * @throws IllegalStateException if it ran before
+     */
+    public Schedule run() {
+        if (ran) throw new IllegalStateException("this simulation has run");
+        ran = true;
+        for (Task task : tasks) {
+            if (task.waitsFor == 0) ready(task);
+        }
+        double finish = 0;
+        while (!events.isEmpty()) {
+            Event event = events.remove();
+            if (event.number != event.task.event) continue; // the task's speed has changed since
+            now = event.time;
+            finish = Math.max(finish, now);
+            if (event.leaves) leave(event.task);
+            else done(event.task);
+        }
+        return new Schedule(
+                tasks.stream()
+                        .map(t -> new Schedule.Span(t.name, t.on.name, new Seconds(t.start), new Seconds(t.end)))
+                        .toList(),
+                new Seconds(finish));
+    }
+
+    private void ready(Task task) {
+        if (task.on.running == null) start(task);
+        else task.on.waiting.add(task);
+    }
+
+    private void start(Task task) {
+        task.on.running = task;
+        task.start = now;
+        task.since = now;
+        task.speed = task.on.speed();
+        expect(task, now + task.left / task.speed, true);
+        changeSpeeds(task.on);
+    }
+
+    private void leave(Task task) {
+        Resource on = task.on;
+        task.end = now;
+        on.running = null;
+        if (on.waiting.isEmpty()) changeSpeeds(on);
+        else start(on.waiting.remove());
+        if (task.delay == 0) done(task);
+        else expect(task, now + task.delay, false);
+    }
+
+    private void done(Task task) {
+        for (Task next : task.next) {
+            if (--next.waitsFor == 0) ready(next);
+        }
+    }
+
+    /** Whoever is slowed by a resource that has begun or ceased to work goes on at another speed. */
+    private void changeSpeeds(Resource changed) {
+        for (Resource slowed : changed.slows) {
+            Task task = slowed.running;
+            if (task == null) continue;
+            double speed = slowed.speed();
+            if (speed == task.speed) continue;
+            task.left -= (now - task.since) * task.speed;
+            task.since = now;
+            task.speed = speed;
+            expect(task, now + Math.max(0, task.left) / speed, true);
+        }
+    }
+
+    private void expect(Task task, double time, boolean leaves) {
+        task.event = ++eventCount;
+        events.add(new Event(time, task.event, task, leaves));
+    }
+}

@@ -1,0 +1,118 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.ModelSize;
+import cs336.basics.TransformerConfig;
+import cs336.torch.DType;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.Test;
+
+/** A cluster whose numbers are known is measured in simulation, with two devices; the fit has to find them again. */
+class CalibrationTest {
+    private static final TransformerConfig CONFIG = ModelSize.XL.config(Form.SPRING_2025, 128);
+    private static final Synchronization BUCKETS = Synchronization.buckets(new Bytes(50_000_000));
+    private static final Calibration TRUTH = new Calibration(
+            StepModel.of(CONFIG, Seconds.ms(33), Seconds.ms(62), Seconds.ms(20)),
+            new Cluster(
+                    8, Cluster.H200.within().withBandwidth(Bandwidth.gb(330)), Cluster.H200.between(), Seconds.us(17)),
+            new Overheads(Seconds.us(12), Bandwidth.gb(1400), 0.35),
+            4);
+
+    private static Calibration.Steps measured(Map<Synchronization, Seconds> under) {
+        return new Calibration.Steps(
+                CONFIG, DType.FLOAT32, 2, Seconds.ms(33), Seconds.ms(62), Seconds.ms(20), Seconds.ms(115), under);
+    }
+
+    private static Map<Synchronization, Seconds> steps() {
+        Map<Synchronization, Seconds> under = new LinkedHashMap<>();
+        for (Synchronization how : List.of(Synchronization.each(), Synchronization.flat(), BUCKETS)) {
+            under.put(how, TRUTH.dataParallel(how, 2).time());
+        }
+        return under;
+    }
+
+    private static List<RingAllReduce.Measured> allReduces() {
+        return LongStream.of(1, 10, 100, 1000)
+                .mapToObj(mb -> {
+                    Bytes payload = new Bytes(mb * 1_000_000);
+                    return new RingAllReduce.Measured(
+                            2, payload.count(), TRUTH.allReduce(payload, 2).value());
+                })
+                .toList();
+    }
+
+    @Test
+    void theNumbersThatMadeTheMeasurementsAreFoundAgain() {
+        Calibration fitted = Calibration.fit(Cluster.H200, allReduces(), measured(steps()), BUCKETS);
+        assertEquals(330e9, fitted.cluster().within().bandwidth().bytesPerSecond(), 1);
+        assertEquals(17e-6, fitted.cluster().launch().value(), 1e-12);
+        assertEquals(12e-6, fitted.overheads().eachCollective().value(), 1e-9);
+        assertEquals(1400e9, fitted.overheads().copy().bytesPerSecond(), 1e3);
+        assertEquals(0.35, fitted.overheads().slowdown(), 1e-9);
+        for (int n : new int[] {2, 4, 64}) {
+            assertEquals(
+                    TRUTH.dataParallel(Synchronization.overlapped(), n).time().value(),
+                    fitted.dataParallel(Synchronization.overlapped(), n).time().value(),
+                    1e-9);
+        }
+    }
+
+    @Test
+    void allReducesOfSeveralGroupsShareOneFit() {
+        List<RingAllReduce.Measured> measured = new ArrayList<>(allReduces());
+        for (int n : new int[] {4, 8}) {
+            Bytes payload = new Bytes(50_000_000);
+            Seconds ring = TRUTH.cluster()
+                    .time(Collective.ALL_REDUCE, payload, TRUTH.cluster().group(n, 1), Cluster.Algorithm.RING);
+            measured.add(new RingAllReduce.Measured(n, payload.count(), ring.value()));
+        }
+        Cluster fitted = Calibration.network(Cluster.H200, measured);
+        assertEquals(330e9, fitted.within().bandwidth().bytesPerSecond(), 1e3);
+        assertEquals(17e-6, fitted.launch().value(), 1e-10);
+    }
+
+    @Test
+    void stepsThatTakeLessThanTheirCollectivesHaveNoOverheads() {
+        Map<Synchronization, Seconds> under = new LinkedHashMap<>();
+        steps().keySet().forEach(how -> under.put(how, Seconds.ms(115)));
+        Overheads overheads = Calibration.fit(Cluster.H200, allReduces(), measured(under), BUCKETS)
+                .overheads();
+        assertEquals(0, overheads.eachCollective().value());
+        assertTrue(Double.isInfinite(overheads.copy().bytesPerSecond()));
+        assertEquals(0, overheads.slowdown(), 1e-9);
+    }
+
+    @Test
+    void aStepThatIsMissingIsNamed() {
+        var error = assertThrows(
+                IllegalArgumentException.class,
+                () -> Calibration.fit(Cluster.H200, allReduces(), measured(Map.of()), BUCKETS));
+        assertTrue(error.getMessage().startsWith("under must hold EachAfterBackward"), error.getMessage());
+    }
+
+    @Test
+    void aClusterOfOneClassOfLinksIsAPlainRing() {
+        Link link = new Link("link", Seconds.us(3), Bandwidth.gb(100));
+        var cluster = new Cluster(8, link, link, Seconds.ZERO);
+        var ring = new RingAllReduce(3e-6, 100e9);
+        for (int n : new int[] {2, 7, 8, 64}) {
+            assertEquals(
+                    ring.seconds(n, 1e9),
+                    cluster.time(
+                                    Collective.ALL_REDUCE,
+                                    new Bytes(1_000_000_000),
+                                    cluster.group(n, 1),
+                                    Cluster.Algorithm.RING)
+                            .value(),
+                    1e-12);
+        }
+    }
+}

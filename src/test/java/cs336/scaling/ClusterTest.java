@@ -1,0 +1,133 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.scaling.Cluster.Algorithm;
+import cs336.scaling.Cluster.Group;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+class ClusterTest {
+    private static final Link FAST = new Link("fast", new Seconds(1), new Bandwidth(100));
+    private static final Link SLOW = new Link("slow", new Seconds(5), new Bandwidth(10));
+    private static final Cluster CLUSTER = new Cluster(4, FAST, SLOW, Seconds.ZERO);
+
+    private static double time(Collective how, long bytes, int ranks, Algorithm algorithm) {
+        return CLUSTER.time(how, new Bytes(bytes), CLUSTER.group(ranks, 1), algorithm)
+                .value();
+    }
+
+    @Test
+    void aRingOfTinySizeIsComputedByHand() {
+        // two ranks: 400 bytes, half of them twice over 100 bytes/s, and a latency each time
+        assertEquals(2 * (1 + 2), time(Collective.ALL_REDUCE, 400, 2, Algorithm.RING));
+        assertEquals(1 + 2, time(Collective.ALL_GATHER, 400, 2, Algorithm.RING));
+        assertEquals(6 * (1 + 1), time(Collective.ALL_REDUCE, 400, 4, Algorithm.RING));
+        assertEquals(0, time(Collective.ALL_REDUCE, 400, 1, Algorithm.BEST));
+    }
+
+    @Test
+    void aRingMessageByMessageTakesWhatTheFormulaSays() {
+        for (int n = 2; n <= 4; n++) {
+            var messages = new MessageSimulation(CLUSTER, new Group(n, 4), new Bytes(1200));
+            assertEquals(
+                    time(Collective.ALL_REDUCE, 1200, n, Algorithm.RING),
+                    messages.ring().finish().value(),
+                    1e-9);
+        }
+    }
+
+    @Test
+    void aRingOverNodesTakesWhatTheFormulaSaysToAFewPercent() {
+        // Four adapters of a node make 40 bytes/s; what a link waits for the slow one is not in the formula.
+        for (long bytes : new long[] {16, 16_000, 1_600_000}) {
+            var messages = new MessageSimulation(CLUSTER, new Group(16, 4), new Bytes(bytes));
+            double simulated = messages.ring().finish().value();
+            double formula = time(Collective.ALL_REDUCE, bytes, 16, Algorithm.RING);
+            assertEquals(simulated, formula, 0.12 * simulated, "bytes " + bytes);
+        }
+    }
+
+    @Test
+    void everyRankOfARingSendsWhatTheCollectiveCounts() {
+        var messages = new MessageSimulation(CLUSTER, new Group(4, 4), new Bytes(1200));
+        Schedule schedule = messages.ring();
+        for (int rank = 0; rank < 4; rank++) {
+            double sent = schedule.busy(String.valueOf(rank)).value() * 100;
+            assertEquals(Collective.ALL_REDUCE.sent(new Bytes(1200), 4).count(), sent, 1e-9);
+        }
+    }
+
+    @Test
+    void aTreeOfTwoIsUpAndDown() {
+        // half of 400 bytes each way, both ways at the same time: up takes 1 + 2, down as much
+        var messages = new MessageSimulation(CLUSTER, new Group(2, 4), new Bytes(400));
+        assertEquals(2 * (1 + 2), messages.tree(1).finish().value());
+    }
+
+    @Test
+    void inTwoTreesEveryRankSendsThePayloadAtMostTwice() {
+        int n = 16;
+        var messages = new MessageSimulation(CLUSTER, new Group(n, n), new Bytes(3200));
+        Schedule schedule = messages.tree(8);
+        assertEquals(2 * 8 * 2 * (n - 1), schedule.spans().size());
+        double most = IntStream.range(0, n)
+                .mapToDouble(rank -> schedule.busy(String.valueOf(rank)).value() * 100)
+                .max()
+                .orElseThrow();
+        assertTrue(most <= 2 * 3200 * 1.01, "sent " + most);
+    }
+
+    @Test
+    void aTreeOfManySlicesComesNearTheFormulaForLargeAndForSmallPayloads() {
+        // One device a node, so that all links are of one class.
+        var nodes = new Cluster(1, FAST, FAST, Seconds.ZERO);
+        Group group = nodes.group(32, 1);
+        for (long bytes : new long[] {64, 64_000_000}) {
+            Bytes payload = new Bytes(bytes);
+            double simulated = new MessageSimulation(nodes, group, payload)
+                    .tree(bytes > 64 ? 256 : 1)
+                    .finish()
+                    .value();
+            double formula = nodes.time(Collective.ALL_REDUCE, payload, group, Algorithm.TREE)
+                    .value();
+            assertEquals(simulated, formula, 0.25 * simulated, "bytes " + bytes);
+        }
+    }
+
+    @Test
+    void latencyDecidesForTheTreeAndTheLargestPayloadForTheRing() {
+        var h200 = Cluster.H200;
+        Group many = h200.group(1024, 1);
+        Group few = h200.group(16, 1);
+        Bytes small = new Bytes(1_000_000);
+        Bytes large = new Bytes(100_000_000_000L);
+        assertEquals(
+                h200.time(Collective.ALL_REDUCE, small, many, Algorithm.TREE),
+                h200.time(Collective.ALL_REDUCE, small, many, Algorithm.BEST));
+        assertEquals(
+                h200.time(Collective.ALL_REDUCE, large, few, Algorithm.RING),
+                h200.time(Collective.ALL_REDUCE, large, few, Algorithm.BEST));
+    }
+
+    @Test
+    void withoutBandwidthLimitsOnlyLatencyIsLeft() {
+        Bandwidth infinite = new Bandwidth(Double.POSITIVE_INFINITY);
+        var cluster = new Cluster(4, FAST.withBandwidth(infinite), SLOW.withBandwidth(infinite), new Seconds(3));
+        // 3 of 4 ranks' steps twice round 4 links of latency 1
+        assertEquals(
+                3 + 6,
+                cluster.time(Collective.ALL_REDUCE, new Bytes(1L << 40), cluster.group(4, 1), Algorithm.RING)
+                        .value());
+    }
+
+    @Test
+    void anAxisOutsideANodesDevicesHasOneDeviceANode() {
+        assertEquals(new Group(64, 8), Cluster.H200.group(64, 1));
+        assertEquals(new Group(64, 1), Cluster.H200.group(64, 8));
+        assertEquals(new Group(2, 2), Cluster.H200.group(2, 4));
+        assertEquals(50e9, Cluster.H200.bandwidth(new Group(64, 1)).bytesPerSecond());
+        assertEquals(400e9, Cluster.H200.bandwidth(new Group(64, 8)).bytesPerSecond());
+    }
+}

@@ -1,0 +1,144 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.math.RoundingMode;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** The problem {@code communication_accounting}, each answer against a calculation that shares nothing with the calculators. */
+class CommunicationAccountingTest {
+    private static final List<Tokens> BATCHES = List.of(new Tokens(1), new Tokens(2048), new Tokens(8192));
+
+    /** Every matrix of the model by itself: input and output width. */
+    private static final int[][] MATRICES = new int[252][];
+
+    static {
+        for (int i = 0; i < 252; i++) MATRICES[i] = i % 2 == 0 ? new int[] {16384, 53248} : new int[] {53248, 16384};
+    }
+
+    private static BigInteger parameters() {
+        BigInteger sum = BigInteger.ZERO;
+        for (int[] m : MATRICES) sum = sum.add(BigInteger.valueOf(m[0]).multiply(BigInteger.valueOf(m[1])));
+        return sum;
+    }
+
+    /** Each matrix keeps its input in bf16. */
+    private static BigInteger kept(long tokens) {
+        BigInteger sum = BigInteger.ZERO;
+        for (int[] m : MATRICES) sum = sum.add(BigInteger.valueOf(2L * m[0]).multiply(BigInteger.valueOf(tokens)));
+        return sum;
+    }
+
+    @Test
+    void fourCopiesInSinglePrecisionAre16BytesAParameter() {
+        assertEquals(parameters(), BigInteger.valueOf(ModelShape.XXL.parameters()));
+        assertEquals(
+                parameters().multiply(BigInteger.valueOf(16)),
+                BigInteger.valueOf(
+                        TrainingState.MIXED.bytes(ModelShape.XXL.parameters()).count()));
+        assertEquals(4, TrainingState.MIXED.copies(1).size());
+    }
+
+    @Test
+    void whatBackwardNeedsGrowsWithTheTokens() {
+        for (Tokens tokens : BATCHES) {
+            assertEquals(
+                    kept(tokens.count()),
+                    BigInteger.valueOf(ModelShape.XXL.kept(tokens).count()));
+        }
+    }
+
+    @Test
+    void theNumberOfDevicesIsTheFirstThatFits() {
+        BigDecimal limit = new BigDecimal("95e9");
+        for (Tokens tokens : BATCHES) {
+            BigDecimal half = new BigDecimal(kept(tokens.count())).divide(BigDecimal.valueOf(2));
+            BigDecimal split = new BigDecimal(parameters().multiply(BigInteger.valueOf(16))).add(half);
+            int n = 1;
+            while (split.divide(BigDecimal.valueOf(n), 9, RoundingMode.CEILING)
+                            .add(half)
+                            .compareTo(limit)
+                    >= 0) n++;
+            var memory = new FsdpMemory(ModelShape.XXL, TrainingState.MIXED, tokens, 0.5);
+            assertEquals(n, memory.devicesToFit(Accelerator.TPU_V5P.memory()), tokens.toString());
+            assertTrue(memory.perDevice(n).count() < 95_000_000_000L);
+            assertTrue(memory.perDevice(n - 1).count() >= 95_000_000_000L);
+        }
+    }
+
+    @Test
+    void noNumberOfDevicesHoldsABatchWhoseUnsplitHalfFillsOne() {
+        var memory = new FsdpMemory(ModelShape.XXL, TrainingState.MIXED, new Tokens(16_384), 0.5);
+        var error =
+                assertThrows(IllegalArgumentException.class, () -> memory.devicesToFit(Accelerator.TPU_V5P.memory()));
+        assertTrue(error.getMessage().contains("16,384 tokens"), error.getMessage());
+        long limit = memory.limit(Accelerator.TPU_V5P.memory()).count();
+        assertTrue(limit > 10_000 && limit < 11_000, "limit " + limit);
+    }
+
+    /** Seconds of the forward pass of a block on 16 × 4 chips, one term after the other from the problem's numbers. */
+    private static boolean computeBound(double batch, boolean inTurn) {
+        double compute = 2 * 2 * batch * 16384 * 53248 / 64 / 4.6e14;
+        double weights = 2 * (2.0 * 16384 * 53248 / 4) / (2 * (2 * 9e10)); // two matrices, bf16, two axes
+        double activations = 2 * (2.0 * batch / 16 * 16384) / (1 * (2 * 9e10)); // in and out, bf16, one axis
+        return compute >= (inTurn ? weights + activations : Math.max(weights, activations));
+    }
+
+    @Test
+    void theBatchIsTheFirstThatComputesForLongerThanItCommunicates() {
+        var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 16, 2, 4, 1);
+        long sideBySide = mesh.batchSideBySide().count();
+        assertTrue(computeBound(sideBySide, false));
+        assertFalse(computeBound(sideBySide - 1.0, false));
+        long inTurn = mesh.batchInTurn().count();
+        assertTrue(computeBound(inTurn, true));
+        assertFalse(computeBound(inTurn - 1.0, true));
+        assertEquals(20_445, sideBySide);
+        assertEquals(64, mesh.chips());
+    }
+
+    @Test
+    void theSmallestBatchOfAnyMeshIsFoundByTryingAll() {
+        double n = 64;
+        double alpha = 4.6e14 / 1.8e11;
+        double sideBySide = Double.POSITIVE_INFINITY;
+        double inTurn = Double.POSITIVE_INFINITY;
+        for (double x = 0.5; x < 64; x *= 1.0001) {
+            double y = n / x;
+            double left = 1 - y * alpha / 53248;
+            if (left >= 0) sideBySide = Math.min(sideBySide, x * alpha / 2);
+            if (left > 0) inTurn = Math.min(inTurn, x * alpha / 2 / left);
+        }
+        var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 16, 2, 4, 1);
+        assertEquals(sideBySide, mesh.batchOfBestMeshSideBySide().count(), 2);
+        assertEquals(inTurn, mesh.batchOfBestMeshInTurn().count(), 2);
+    }
+
+    @Test
+    void atTheBestMeshBothCommunicationsTakeEquallyLong() {
+        Tokens batch = new Tokens(1 << 20);
+        var any = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 512, 2, 8, 1);
+        int x = (int) Math.round(any.bestFsdp(batch));
+        var best = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, x, 2, 1, 1);
+        double y = any.chips() / (double) x;
+        assertEquals(
+                best.gatheringWeights().value() / y,
+                best.movingActivations(batch).value(),
+                0.01 * best.movingActivations(batch).value());
+    }
+
+    @Test
+    void aMeshTooWideForItsMatricesIsRefused() {
+        var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 2, 2, 32, 1);
+        var error = assertThrows(IllegalArgumentException.class, mesh::batchSideBySide);
+        assertEquals(
+                "tensor is 32, but above 20.8 moving activations takes longer than computing at any batch",
+                error.getMessage());
+    }
+}

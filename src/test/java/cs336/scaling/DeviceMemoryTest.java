@@ -1,0 +1,109 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.ModelSize;
+import cs336.profile.ModelMemory;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class DeviceMemoryTest {
+    private static final ModelShape MODEL = ModelShape.feedForward("tiny", 4, 10, 40, DType.BFLOAT16);
+    private static final Tokens TOKENS = new Tokens(6);
+
+    private static long bytes(Mesh mesh, String copy) {
+        return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
+                .held().stream()
+                        .filter(held -> held.name().startsWith(copy))
+                        .mapToLong(held -> held.bytes().count())
+                        .sum();
+    }
+
+    @Test
+    void everyCopyOfATinyModelIsCountedByHand() {
+        // 4 blocks of 10 × 40 + 40 × 10 = 800 parameters: 3,200 of them; a token keeps 4 × 50 numbers
+        Mesh one = Mesh.single();
+        assertEquals(12_800, bytes(one, "master weights"));
+        assertEquals(12_800, bytes(one, "accumulated gradients"));
+        assertEquals(25_600, bytes(one, "AdamW"));
+        assertEquals(1_600, bytes(one, "weights of a block, cast"));
+        assertEquals(6 * 4 * 50 * 2, bytes(one, "kept"));
+        assertEquals(
+                12_800 + 12_800 + 25_600 + 1_600 + 2_400,
+                new DeviceMemory(MODEL, TrainingState.MIXED, one, TOKENS)
+                        .total()
+                        .count());
+    }
+
+    @Test
+    void eachStageOfShardingSplitsOneCopyMore() {
+        Mesh zero1 = Mesh.single().withShards(4, ZeroStage.OPTIMIZER_STATE);
+        Mesh zero2 = Mesh.single().withShards(4, ZeroStage.GRADIENTS);
+        Mesh fsdp = Mesh.single().withShards(4, ZeroStage.PARAMETERS);
+        assertEquals(List.of(12_800L, 12_800L, 3_200L), held(zero1, "master weights"));
+        assertEquals(List.of(12_800L, 3_200L, 3_200L), held(zero2, "master weights"));
+        assertEquals(List.of(3_200L, 3_200L, 3_200L), held(fsdp, "master weights"));
+        assertEquals(3_200, bytes(fsdp, "weights of two blocks, gathered"));
+        assertEquals(bytes(zero1, "kept"), bytes(fsdp, "kept"));
+    }
+
+    private static List<Long> held(Mesh mesh, String first) {
+        return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
+                .held().stream().limit(3).map(held -> held.bytes().count()).toList();
+    }
+
+    @Test
+    void tensorAndPipelineSplitTheModelAndReplicasDoNot() {
+        assertEquals(6_400, bytes(Mesh.single().withTensor(2), "master weights"));
+        assertEquals(1_200, bytes(Mesh.single().withTensor(2), "kept"));
+        assertEquals(6_400, bytes(Mesh.single().withPipeline(2), "master weights"));
+        // half of the blocks, but of two micro-batches
+        assertEquals(2_400, bytes(Mesh.single().withPipeline(2), "kept"));
+        assertEquals(12_800, bytes(Mesh.single().withData(2), "master weights"));
+        Mesh all = new Mesh(2, 4, ZeroStage.PARAMETERS, 2, 2);
+        assertEquals(32, all.devices());
+        assertEquals(8, all.batchShards());
+        assertEquals(800, bytes(all, "master weights"));
+    }
+
+    @Test
+    void ourOwnModelsHaveTheParametersAndActivationsThatAreCountedElsewhere() {
+        for (ModelSize size : ModelSize.values()) {
+            for (Form form : Form.values()) {
+                var config = size.config(form, 128);
+                ModelShape shape = ModelShape.of(size.label(), config, DType.FLOAT32);
+                assertEquals(config.parameterCount(), shape.parameters());
+                var memory = new ModelMemory(config, 2, DType.FLOAT32, Device.Kind.CUDA);
+                long blocks = config.numLayers()
+                        * memory.keptByBlock().stream()
+                                .mapToLong(ModelMemory.Copy::bytes)
+                                .sum();
+                assertEquals(blocks, shape.kept(Tokens.of(2, 128)).count(), 0.001 * blocks);
+            }
+        }
+    }
+
+    @Test
+    void wrongArgumentsAreNamed() {
+        var error =
+                assertThrows(IllegalArgumentException.class, () -> Mesh.single().withTensor(0));
+        assertEquals("tensor must be at least 1, not 0", error.getMessage());
+        error = assertThrows(IllegalArgumentException.class, () -> Bytes.parse("95 gigabytes"));
+        assertTrue(error.getMessage().startsWith("bytes '95 gigabytes' must be a number and a unit"));
+        assertThrows(IllegalArgumentException.class, () -> new FsdpMemory(MODEL, TrainingState.MIXED, TOKENS, 1.5));
+    }
+
+    @Test
+    void amountsAreReadAndWrittenInBothKindsOfUnits() {
+        assertEquals(95_000_000_000L, Bytes.parse("95GB").count());
+        assertEquals(85_899_345_920L, Bytes.parse("80 GiB").count());
+        assertEquals("85.9 GB (80.0 GiB)", Bytes.parse("80 GiB").toString());
+        assertEquals(4, new Bytes(10).sharedBy(3).count());
+        assertEquals(2.0, new Bytes(1_000_000_000).over(Bandwidth.gb(0.5)).value());
+    }
+}

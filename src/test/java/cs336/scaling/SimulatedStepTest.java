@@ -1,0 +1,194 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.ModelSize;
+import cs336.scaling.StepModel.Layer;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class SimulatedStepTest {
+    private static final Bandwidth INFINITE = new Bandwidth(Double.POSITIVE_INFINITY);
+
+    /** No latency; an all-reduce of two ranks takes bytes / 100 seconds. */
+    private static final Link LINK = new Link("link", Seconds.ZERO, new Bandwidth(100));
+
+    private static final Cluster CLUSTER = new Cluster(8, LINK, LINK, Seconds.ZERO);
+
+    /** Three blocks of 100 parameters, a byte each; forward 1 s, backward 2 s; optimizer 4 s. */
+    private static final StepModel MODEL =
+            new StepModel(List.of(layer("a", 0), layer("b", 1), layer("c", 2)), new Seconds(4), 1, 10);
+
+    private static Layer layer(String name, int block) {
+        return new Layer(name, block, true, 100, new Seconds(1), new Seconds(2));
+    }
+
+    private static SimulatedStep step(Cluster cluster, Mesh mesh, Synchronization synchronization, int prefetch) {
+        return new SimulatedStep(MODEL, cluster, mesh, 1, new Tokens(5), synchronization, prefetch, Overheads.NONE);
+    }
+
+    private static double time(Mesh mesh, Synchronization synchronization) {
+        return step(CLUSTER, mesh, synchronization, 1).time().value();
+    }
+
+    private static final Mesh TWO = Mesh.single().withData(2);
+
+    @Test
+    void oneDeviceComputesAndNothingElse() {
+        assertEquals(13, time(Mesh.single(), Synchronization.overlapped()));
+        assertEquals(13, MODEL.alone().value());
+        assertEquals(
+                9 / 13.0,
+                step(CLUSTER, Mesh.single(), Synchronization.flat(), 1).useful());
+    }
+
+    @Test
+    void withoutOverlapComputingAndCommunicatingAddUp() {
+        assertEquals(13 + 3, time(TWO, Synchronization.each()));
+        assertEquals(13 + 3, time(TWO, Synchronization.flat()));
+    }
+
+    @Test
+    void overlappedOnlyTheLastGradientIsSeen() {
+        assertEquals(13 + 1, time(TWO, Synchronization.overlapped()));
+        // buckets from the last layer on: {c, b}, {a}; then all in one
+        assertEquals(13 + 1, time(TWO, Synchronization.buckets(new Bytes(200))));
+        assertEquals(13 + 3, time(TWO, Synchronization.buckets(new Bytes(300))));
+        List<Schedule.Span> sent = step(CLUSTER, TWO, Synchronization.buckets(new Bytes(200)), 1)
+                .run()
+                .on("communication");
+        assertEquals(2, sent.size());
+        assertEquals(7, sent.get(0).start().value(), "when the gradient of b is there");
+    }
+
+    @Test
+    void aSlowNetworkIsTheOnlyThingThatCounts() {
+        // 10 s an all-reduce: the first gradient is there after 5 s, the optimizer follows the third
+        var slow = new Cluster(8, LINK.withBandwidth(new Bandwidth(10)), LINK, Seconds.ZERO);
+        assertEquals(
+                5 + 30 + 4,
+                step(slow, TWO, Synchronization.overlapped(), 1).time().value());
+    }
+
+    @Test
+    void withInfiniteBandwidthAndNoLatencyEveryMeshTakesTheTimeOfComputing() {
+        var free = new Cluster(8, LINK.withBandwidth(INFINITE), LINK.withBandwidth(INFINITE), Seconds.ZERO);
+        for (Mesh mesh : List.of(
+                TWO,
+                TWO.withShards(4, ZeroStage.PARAMETERS),
+                TWO.withShards(4, ZeroStage.PARAMETERS).withTensor(2),
+                Mesh.single().withShards(16, ZeroStage.OPTIMIZER_STATE))) {
+            for (Synchronization how :
+                    List.of(Synchronization.each(), Synchronization.flat(), Synchronization.overlapped())) {
+                double optimizer = 4.0 / (mesh.shards() * mesh.tensor());
+                assertEquals(9 + optimizer, step(free, mesh, how, 0).time().value(), 1e-9, mesh + " " + how);
+            }
+        }
+    }
+
+    @Test
+    void shardsOfTheOptimizerReduceScatterUpdateTheirShareAndGatherTheWeights() {
+        // overlapped as before, each half as long; the optimizer 2 s; 300 bytes gathered in 1.5 s
+        assertEquals(
+                9 + 0.5 + 2 + 1.5,
+                time(Mesh.single().withShards(2, ZeroStage.OPTIMIZER_STATE), Synchronization.overlapped()));
+    }
+
+    @Test
+    void gathersAheadAreHiddenAndGathersInTimeAreNot() {
+        Mesh fsdp = Mesh.single().withShards(2, ZeroStage.PARAMETERS);
+        // six gathers of 0.5 s, all seen; of the scatters, which delay the next gather, too
+        assertEquals(
+                9 + 6 * 0.5 + 3 * 0.5 + 2,
+                step(CLUSTER, fsdp, Synchronization.overlapped(), 0).time().value());
+        // only the first gather and the last scatter are seen
+        assertEquals(
+                9 + 0.5 + 0.5 + 2,
+                step(CLUSTER, fsdp, Synchronization.overlapped(), 1).time().value());
+    }
+
+    @Test
+    void tensorSharesMoveActivationsOnTheWay() {
+        // 5 tokens × 10 numbers = 50 bytes, 0.25 s a collective: a block has 2 forward and 3 backward
+        assertEquals(9 + 3 * 5 * 0.25 + 2, time(Mesh.single().withTensor(2), Synchronization.overlapped()));
+    }
+
+    @Test
+    void replicasOfShardsAllReduceTheirShareAfterTheScatter() {
+        // as FSDP of two, and for the last block half of its gradients in 0.5 s more
+        Mesh mesh = TWO.withShards(2, ZeroStage.PARAMETERS);
+        assertEquals(9 + 0.5 + 0.5 + 0.5 + 2, time(mesh, Synchronization.overlapped()));
+    }
+
+    @Test
+    void replicasOfTensorSharesSendHalfAsMuch() {
+        // 1.25 s of activations a block; the last all-reduce takes 0.5 s and begins 0.25 s before the last activations
+        // arrive
+        Mesh mesh = TWO.withTensor(2);
+        assertEquals(9 + 3 * 1.25 - 0.25 + 0.5 + 2, time(mesh, Synchronization.overlapped()));
+    }
+
+    @Test
+    void whatComputingLosesWhileSendingIsAddedToTheStep() {
+        var overheads = new Overheads(Seconds.ZERO, INFINITE, 0.5);
+        var slowed =
+                new SimulatedStep(MODEL, CLUSTER, TWO, 1, new Tokens(5), Synchronization.overlapped(), 1, overheads);
+        // two all-reduces of 1 s under the backward pass halve its speed, so that it ends 1 s later
+        assertEquals(13 + 1 + 1, slowed.time().value());
+    }
+
+    @Test
+    void copyingAndLaunchingAreAddedToTheStep() {
+        var overheads = new Overheads(new Seconds(0.25), new Bandwidth(300), 0);
+        assertEquals(
+                13 + 3 + 0.25 + 2,
+                new SimulatedStep(MODEL, CLUSTER, TWO, 1, new Tokens(5), Synchronization.flat(), 1, overheads)
+                        .time()
+                        .value());
+        assertEquals(
+                13 + 3 + 3 * 0.25,
+                new SimulatedStep(MODEL, CLUSTER, TWO, 1, new Tokens(5), Synchronization.each(), 1, overheads)
+                        .time()
+                        .value());
+    }
+
+    @Test
+    void whateverTheBucketsAllBytesAreSentOnceAndInTheOrderOfTheBackwardPass() {
+        var config = ModelSize.SMALL.config(Form.SPRING_2025, 128);
+        var model = StepModel.of(config, Seconds.ms(10), Seconds.ms(20), Seconds.ms(3));
+        assertEquals(config.parameterCount(), model.parameters());
+        assertEquals(33, model.alone().ms(), 1e-9);
+        double bytes = config.parameterCount() * 4.0;
+        for (long megabytes : new long[] {0, 1, 10, 100, 1000}) {
+            var step = new SimulatedStep(
+                    model,
+                    CLUSTER,
+                    TWO,
+                    4,
+                    new Tokens(256),
+                    Synchronization.buckets(new Bytes(megabytes * 1_000_000)),
+                    1,
+                    Overheads.NONE);
+            Schedule schedule = step.run();
+            assertEquals(bytes, schedule.busy("communication").value() * 100, 1e-6 * bytes);
+            List<Schedule.Span> backward = schedule.on("compute").stream()
+                    .filter(span -> span.task().startsWith("backward"))
+                    .toList();
+            assertEquals("backward head", backward.get(0).task());
+            assertEquals(
+                    "backward token embeddings",
+                    backward.get(backward.size() - 1).task());
+        }
+    }
+
+    @Test
+    void aPipelineIsRefused() {
+        var error = assertThrows(
+                IllegalArgumentException.class,
+                () -> step(CLUSTER, Mesh.single().withPipeline(2), Synchronization.flat(), 1));
+        assertTrue(error.getMessage().startsWith("pipeline must be 1, not 2"), error.getMessage());
+    }
+}
