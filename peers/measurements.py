@@ -10,17 +10,27 @@ import subprocess
 import torch
 
 
-def provenance():
+def provenance(device="cuda", count=1):
+    """Where rows come from; the names are those that cs336.bench.Provenance gives."""
+
     def said(*command):
         try:
             return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
         except (OSError, subprocess.CalledProcessError):
             return ""
 
-    driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
+    versions = f"pytorch {torch.__version__}; python {platform.python_version()}"
+    if device == "cuda":
+        name = (f"{count} × " if count > 1 else "") + torch.cuda.get_device_name()
+        driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
+        versions += f"; driver {driver}"
+    else:
+        with open("/proc/cpuinfo") as info:
+            name = next((line.split(":")[1].strip() for line in info if line.startswith("model name")), "CPU")
+        name += f" ({os.cpu_count()} cores)"
     return {
-        "device": torch.cuda.get_device_name(),
-        "versions": f"pytorch {torch.__version__}; python {platform.python_version()}; driver {driver}",
+        "device": name,
+        "versions": versions,
         "commit": os.environ.get("CS336_COMMIT") or said("git", "rev-parse", "--short=10", "HEAD") or "unknown",
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

@@ -1,6 +1,11 @@
 package cs336;
 
 import cs336.bench.BenchmarkCommand;
+import cs336.distributed.AllReduceCommand;
+import cs336.distributed.DdpCommand;
+import cs336.distributed.LaunchCommand;
+import cs336.distributed.RankFailure;
+import cs336.distributed.ShardCommand;
 import cs336.kernels.AttentionCommand;
 import cs336.kernels.FlashCommand;
 import cs336.kernels.KernelsCommand;
@@ -14,8 +19,11 @@ import cs336.report.OverlapCommand;
 import cs336.report.ProfileCommand;
 import cs336.report.WriteupCommand;
 import cs336.scaling.IsoFlopsCommand;
+import cs336.torch.ProcessEnd;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.FileSystemException;
+import java.nio.file.NoSuchFileException;
 import java.util.Locale;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -35,17 +43,21 @@ import picocli.CommandLine.UnmatchedArgumentException;
         description = "The systems side of training language models, measured from Java.",
         subcommands = {
             BenchmarkCommand.class,
-            NormsCommand.class,
+            ProfileCommand.class,
+            OverlapCommand.class,
+            MemoryCommand.class,
+            PrecisionCommand.class,
             KernelsCommand.class,
+            NormsCommand.class,
             AttentionCommand.class,
             FlashCommand.class,
             LeaderboardCommand.class,
-            PrecisionCommand.class,
-            MemoryCommand.class,
-            ProfileCommand.class,
-            IsoFlopsCommand.class,
-            OverlapCommand.class,
+            AllReduceCommand.class,
+            DdpCommand.class,
+            ShardCommand.class,
             AccountingCommand.class,
+            IsoFlopsCommand.class,
+            LaunchCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class
@@ -71,6 +83,10 @@ public final class Main implements Runnable {
                     if (error instanceof IOException e) {
                         return fail(commandLine, reason(e), CommandLine.ExitCode.SOFTWARE);
                     }
+                    if (error instanceof UncheckedIOException e) {
+                        return fail(commandLine, reason(e.getCause()), CommandLine.ExitCode.SOFTWARE);
+                    }
+                    if (error instanceof RankFailure e) return fail(commandLine, e);
                     throw error;
                 });
     }
@@ -78,6 +94,13 @@ public final class Main implements Runnable {
     private static int fail(CommandLine commandLine, String reason, int exitCode) {
         commandLine.getErr().println("cs336: " + reason.lines().findFirst().orElse("no reason is known"));
         return exitCode;
+    }
+
+    private static int fail(CommandLine commandLine, RankFailure failure) {
+        commandLine.getErr().println("cs336: " + failure.getMessage());
+        commandLine.getErr().flush();
+        if (failure.isHere()) ProcessEnd.now(failure.exitCode());
+        return failure.exitCode();
     }
 
     private static String reason(ParameterException error) {
@@ -92,6 +115,7 @@ public final class Main implements Runnable {
     /** The messages of a file system's exceptions are often the file's name alone. */
     private static String reason(IOException error) {
         String message = String.valueOf(error.getMessage());
+        if (error instanceof NoSuchFileException) return "there is no file or folder " + message;
         return error instanceof FileSystemException ? error.getClass().getSimpleName() + ": " + message : message;
     }
 

@@ -63,6 +63,19 @@ class MainTest {
     }
 
     @Test
+    void aFileThatIsNotThereAndAFolderThatCannotBeMadeAreOneLine() throws IOException {
+        Path none = folder.resolve("none.json");
+        assertEquals(1, run("isoflops", "--runs", none.toString()));
+        assertEquals("cs336: there is no file or folder " + none + "\n", err.toString());
+        err.getBuffer().setLength(0);
+        Path file = Files.writeString(folder.resolve("file"), "");
+        String trace = "data/measurements/h200-x4/ddp/naive-rank0.json.gz";
+        assertEquals(1, run("overlap", trace, "--figure", file.toString()));
+        assertEquals(1, err.toString().lines().count(), err.toString());
+        assertTrue(err.toString().contains("Exception: " + file), err.toString());
+    }
+
+    @Test
     void measurementsThatCannotBeStoredAreNotMade() throws IOException {
         Path file = Files.writeString(folder.resolve("file"), "in the way of a folder");
         String tiny = "benchmark --d-model 16 --layers 1 --heads 2 --context 8 --device cpu --machine here --output ";

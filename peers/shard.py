@@ -1,0 +1,140 @@
+"""The measurements of `cs336 shard`, made with PyTorch from Python, for comparison on the same cards.
+
+usage: python3 peers/shard.py CSV [--size large,xl] [--batch 2] [--context 128] [--mode ddp,zero,zero-view] [--bucket-size-mb 25]
+                              [--backend nccl] [--processes 2] [--warmup 3] [--steps 5] [--rounds 2] [--round 1]
+
+CSV is the file that `cs336 shard` wrote; rows are added to it under the implementation `pytorch-eager`. Modes, all with
+torch.nn.parallel.DistributedDataParallel (gradients as views into buckets): ddp (fused AdamW on every rank), zero
+(ZeroRedundancyOptimizer around it), zero-view (with parameters_as_bucket_view). Protocol as in cs336.distributed.ShardBenchmark: modes
+take turns; the steps of a turn follow each other without a wait for the card; of each number of each step the rank where it is largest
+counts. What ZeroRedundancyOptimizer sends is part of `update`. Memory is read around the first step of the first round. fp32, TF32 off.
+"""
+
+import argparse
+import socket
+import statistics
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp import MIB, Clock, begin
+from measurements import row, store
+from transformer_step import SIZES, VOCAB, TransformerLM
+
+PHASES = ["forward", "backward", "gradients", "update", "parameters"]
+
+
+def optimizer_of(mode, model):
+    if mode == "ddp":
+        return torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    return ZeroRedundancyOptimizer(
+        model.parameters(), torch.optim.AdamW, parameters_as_bucket_view=mode == "zero-view", lr=1e-3, fused=True
+    )
+
+
+def in_use(device):
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+
+
+def step(model, optimizer, inputs, targets, clock, memory):
+    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    clock.mark()
+    loss.backward()
+    del loss
+    clock.mark()  # DistributedDataParallel's backward pass ends when gradients are averaged
+    clock.mark()
+    memory("before-step")
+    optimizer.step()
+    memory("after-step")
+    clock.mark()
+    optimizer.zero_grad(set_to_none=True)
+    clock.mark()
+
+
+def turn(mode, size, args, device, clock):
+    """Times of the timed steps, phase by phase, and bytes in use around the first step, of this rank."""
+    memory = {}
+    note = lambda moment: memory.setdefault(moment, in_use(device))
+    with device:
+        model = TransformerLM(*SIZES[size], args.context)
+    cards = [device] if device.type == "cuda" else None
+    wrapped = DistributedDataParallel(
+        model, cards, bucket_cap_mb=1e6 * args.bucket_size_mb / MIB, gradient_as_bucket_view=True
+    )
+    optimizer = optimizer_of(mode, model)
+    note("init")
+    batch = [torch.randint(VOCAB, (args.batch, args.context), device=device) for _ in range(2)]
+    clock.start()
+    for _ in range(args.warmup):
+        step(wrapped, optimizer, *batch, clock, note)
+    dist.barrier()
+    clock.start()
+    for _ in range(args.steps):
+        step(wrapped, optimizer, *batch, clock, note)
+    mine = torch.tensor(clock.stop()[:-1], dtype=torch.float64, device=device)
+    dist.all_reduce(mine, dist.ReduceOp.MAX)
+    return mine.view(args.steps, len(PHASES)).tolist(), memory
+
+
+def rows(case, steps, memory, origin):
+    fresh = [row(case, "total", "ms", [sum(s) for s in steps], origin)]
+    for i, phase in enumerate(PHASES):
+        fresh.append(row(case, phase, "ms", [s[i] for s in steps], origin))
+    return fresh + [row(case, moment, "bytes", values, origin) for moment, values in memory.items()]
+
+
+def run(rank, args, port):
+    device, origin = begin(rank, args, port)
+    clock = Clock(device)
+    for size in args.size.split(","):
+        modes = args.mode.split(",")
+        measured, memory = {mode: [] for mode in modes}, {}
+        for _ in range(args.rounds):
+            for mode in modes:
+                steps, mine = turn(mode, size, args, device, clock)
+                measured[mode] += steps
+                everyone = [None] * args.processes
+                dist.all_gather_object(everyone, mine)
+                memory.setdefault(mode, {moment: [m[moment] for m in everyone] for moment in mine})
+                if args.device == "cuda":
+                    torch.cuda.empty_cache()
+        if rank == 0:
+            for mode, steps in measured.items():
+                case = {
+                    "size": size, "year": 2025, "batch": args.batch, "context": args.context, "dtype": "fp32",
+                    "backend": args.backend, "nodes": 1, "processes": args.processes, "mode": mode,
+                    "bucket_mb": format(args.bucket_size_mb, "g"), "round": args.round, "implementation": "pytorch-eager",
+                }
+                store(args.csv, rows(case, steps, memory[mode], origin))
+                print(f"{size} {mode}: step {statistics.median(map(sum, steps)):.2f} ms, {memory[mode]}", flush=True)
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("csv")
+    parser.add_argument("--size", default="large,xl")
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--context", type=int, default=128)
+    parser.add_argument("--mode", default="ddp,zero,zero-view")
+    parser.add_argument("--bucket-size-mb", type=float, default=25, help="of DDP's buckets, in 10^6 bytes")
+    parser.add_argument("--backend", default="nccl")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--round", type=int, default=1)
+    args = parser.parse_args()
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    mp.spawn(run, (args, port), args.processes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+package cs336.distributed;
+
+import cs336.basics.AdamW;
+import cs336.basics.Batches;
+import cs336.basics.Losses;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Case;
+import cs336.bench.Measurement;
+import cs336.bench.Measurements;
+import cs336.bench.Metric;
+import cs336.bench.ModelCases;
+import cs336.bench.ModelOptions;
+import cs336.bench.Precision;
+import cs336.bench.Provenance;
+import cs336.bench.Samples;
+import cs336.bench.Splits;
+import cs336.torch.Backward;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * Memory, time and traffic of data-parallel training of a Transformer language model with the optimizer whole and in shards, by {@link
+ * ShardMode}. A rank has a batch of its own.
+ *
+ * <p>First each mode trains one step while memory is recorded, where there is one node, since others do not change it; see {@link
+ * FirstStepMemory}. Of these numbers there is one a rank.
+ *
+ * <p>Then all modes take turns for several rounds, what drifts meanwhile drifts for all of them. The steps of a turn follow each other
+ * without a wait for the card, since what is sent at the end of a step may arrive during the next one; on CUDA times are between events
+ * in the stream that computes. Of each number the rank where it is largest counts, step by step:
+ *
+ * <ul>
+ *   <li>{@code forward}, with the wait for parameters that are on their way; {@code backward}; {@code gradients}, from the end of the
+ *       backward pass until gradients are averaged; {@code update} of what a rank owns; {@code parameters}, until the new ones are there
+ *       or, where the next forward pass waits for them, on their way; {@code total}, the sum of these, which is too much where ranks
+ *       wait for each other: what one has computed for longer, the other has waited for.
+ *   <li>{@code parameters-share} of the total, in percent.
+ *   <li>Of a step: {@code handed}, bytes of the tensors that are handed to collectives; {@code least-sent}, what a rank has to send for
+ *       these at least; {@code sent}, what each rank did send, as the system counts it.
+ *   <li>{@code imbalance}: most bytes of parameters that a rank updates, over the mean.
+ * </ul>
+ *
+ * <p>Rank 0 stores what there is after each round.
+ */
+public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, ShardBenchmark.Done> {
+    private static final double LEARNING_RATE = 1e-3;
+    private static final List<String> PHASES = List.of("forward", "backward", "gradients", "update", "parameters");
+    private static final Metric TOTAL = Metric.ms("total");
+    private static final Metric SHARE = new Metric("parameters-share", "%");
+    private static final Metric HANDED = Metric.bytes("handed");
+    private static final Metric LEAST_SENT = Metric.bytes("least-sent");
+    private static final Metric SENT = Metric.bytes("sent");
+    private static final Metric IMBALANCE = new Metric("imbalance", "ratio");
+
+    /**
+     * What to measure, and where to store it.
+     *
+     * @param cases of one model and batch, see {@link #of}
+     * @param warmup steps before timing begins, of each case in each round
+     * @param steps timed steps, of each case in each round
+     * @param rounds how often all cases take turns
+     * @param folder of all machines' measurements
+     * @param machine folder in it; null for the name that follows from the devices
+     * @param problem file in that, without ending
+     * @param again whether to measure cases again that are stored
+     */
+    public record Plan(
+            ArrayList<Case> cases,
+            int warmup,
+            int steps,
+            int rounds,
+            String folder,
+            String machine,
+            String problem,
+            boolean again)
+            implements Serializable {
+        private static final long serialVersionUID = 1;
+    }
+
+    /**
+     * What was done.
+     *
+     * @param file where measurements are
+     * @param measured cases that were measured; the others were stored already
+     */
+    public record Done(String file, int measured) implements Serializable {
+        private static final long serialVersionUID = 1;
+    }
+
+    /**
+     * The case of a model in a mode.
+     *
+     * @param megabytes of a bucket
+     * @param nodes machines that take part, or pose as such
+     * @param round tells rounds apart that are measured in turn with a peer
+     */
+    public static Case of(
+            ModelOptions.Model model,
+            Backend backend,
+            int nodes,
+            int processes,
+            ShardMode mode,
+            double megabytes,
+            int round) {
+        Case c = ModelCases.measuredHere(model, Precision.FP32)
+                .with("backend", backend)
+                .with("nodes", nodes)
+                .with("processes", processes)
+                .with("mode", mode)
+                .with("bucket_mb", megabytes == Math.rint(megabytes) ? (Object) (long) megabytes : megabytes)
+                .with("round", round)
+                .yields(TOTAL, SHARE, HANDED, LEAST_SENT, IMBALANCE);
+        for (String phase : PHASES) c = c.yields(Metric.ms(phase));
+        return mode == ShardMode.UNSYNCHRONISED || nodes > 1 ? c : c.yields(FirstStepMemory.metrics());
+    }
+
+    @Override
+    public Done run(ProcessGroup group, Plan plan) throws IOException {
+        Provenance provenance = Provenance.of(group.device(), group.device().isCuda() ? group.size() : 1)
+                .named(plan.machine);
+        var measurements = Measurements.of(Path.of(plan.folder), provenance.machine(), plan.problem);
+        List<Case> open = open(group, plan, measurements);
+        if (open.isEmpty()) return new Done(measurements.path().toString(), 0);
+        Torch.allowTf32(false);
+        var measured = new ArrayList<Map<Metric, List<Double>>>();
+        for (Case c : open) {
+            measured.add(memory(group, c));
+            store(group, measurements, c, measured.get(measured.size() - 1), provenance);
+        }
+        for (int round = 0; round < plan.rounds; round++) {
+            for (int i = 0; i < open.size(); i++) {
+                train(group, plan, open.get(i), measured.get(i));
+                store(group, measurements, open.get(i), measured.get(i), provenance);
+            }
+            say(group, "round %d of %d is stored in %s%n", round + 1, plan.rounds, measurements.path());
+        }
+        return new Done(measurements.path().toString(), open.size());
+    }
+
+    /** The cases that rank 0 has not stored. */
+    private static List<Case> open(ProcessGroup group, Plan plan, Measurements measurements) throws IOException {
+        var open = new ArrayList<Case>();
+        if (group.rank() == 0) {
+            for (Case c : plan.cases) {
+                measurements.requireSameColumns(c);
+                if (plan.again || !measurements.holds(c)) open.add(c);
+            }
+        }
+        return group.allGather(open).get(0);
+    }
+
+    private static double megabytes(Case c) {
+        return Double.parseDouble(c.text("bucket_mb"));
+    }
+
+    private static Map<Metric, List<Double>> memory(ProcessGroup group, Case c) {
+        var byRank = new LinkedHashMap<Metric, List<Double>>();
+        if (c.metrics().containsAll(List.of(FirstStepMemory.metrics()))) {
+            ShardMode mode = ShardMode.parse(c.text("mode"));
+            var mine = FirstStepMemory.measure(group, ModelCases.config(c), c.integer("batch"), mode, megabytes(c));
+            for (Map<String, Double> ranks : group.allGather(mine)) {
+                ranks.forEach((name, bytes) -> put(byRank, Metric.bytes(name), bytes));
+            }
+        }
+        return byRank;
+    }
+
+    private static void train(ProcessGroup group, Plan plan, Case c, Map<Metric, List<Double>> measured)
+            throws IOException {
+        ShardMode mode = ShardMode.parse(c.text("mode"));
+        TransformerConfig config = ModelCases.config(c);
+        Torch.seed(group.rank());
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(config, group.device());
+                var training = mode.begin(model, group, AdamW.Options.of(LEARNING_RATE), megabytes(c));
+                var splits = new Splits(group.device(), 1 + PHASES.size() * plan.steps)) {
+            Batches.Batch data = Batches.random(
+                            config.vocabSize(),
+                            c.integer("batch"),
+                            config.contextLength(),
+                            group.device(),
+                            group.rank())
+                    .next();
+            for (int i = 0; i < plan.warmup; i++) step(mode, training, data, () -> {});
+            group.barrier();
+            OptionalLong sent = SentBytes.of(group);
+            group.barrier(); // to ask for the bytes may take one rank longer than another
+            Traffic handed = group.traffic();
+            splits.start();
+            for (int i = 0; i < plan.steps; i++) step(mode, training, data, splits::mark);
+            double[] times = splits.ms();
+            Traffic then = group.traffic();
+            group.barrier();
+            OptionalLong sentThen = SentBytes.of(group);
+            if (training.shards() != null) training.shards().arrive();
+
+            addTimes(measured, slowest(group, times));
+            Traffic ofSteps = then.since(handed);
+            measured.put(HANDED, List.of((double) bytes(ofSteps) / plan.steps));
+            measured.put(LEAST_SENT, List.of(ofSteps.leastSent(group.size()) / plan.steps));
+            addSent(group, plan, sent, sentThen, measured);
+            double imbalance = training.shards() == null ? 1 : training.shards().imbalance();
+            measured.put(IMBALANCE, List.of(imbalance));
+        }
+    }
+
+    private static void step(ShardMode mode, ShardMode.Training training, Batches.Batch data, Runnable endOfPhase) {
+        try (var scope = MemoryScope.open()) {
+            Tensor loss = Losses.crossEntropy(training.ddp().forward(data.inputs()), data.targets());
+            endOfPhase.run();
+            Backward.of(loss).run();
+            endOfPhase.run();
+        }
+        training.ddp().finishGradientSynchronization();
+        endOfPhase.run();
+        if (training.shards() == null) {
+            training.optimizer().step();
+            endOfPhase.run();
+        } else {
+            training.shards().update();
+            endOfPhase.run();
+            if (mode != ShardMode.UNSYNCHRONISED) training.shards().synchronise();
+        }
+        training.optimizer().zeroGrad();
+        endOfPhase.run();
+    }
+
+    private static long bytes(Traffic traffic) {
+        return traffic.byOperation().values().stream()
+                .mapToLong(Traffic.Volume::bytes)
+                .sum();
+    }
+
+    /** A number a rank, on average over the steps. */
+    private static void addSent(
+            ProcessGroup group, Plan plan, OptionalLong from, OptionalLong until, Map<Metric, List<Double>> measured) {
+        double mine = from.isPresent() && until.isPresent()
+                ? (double) (until.getAsLong() - from.getAsLong()) / plan.steps
+                : Double.NaN;
+        List<Double> byRank = group.allGather(mine);
+        if (byRank.stream().noneMatch(d -> d.isNaN())) measured.put(SENT, byRank);
+    }
+
+    /** Each phase of each step as it was on the rank where it took longest. */
+    private static double[] slowest(ProcessGroup group, double[] mine) {
+        double[] longest = mine.clone();
+        for (double[] theirs : group.allGather(mine)) {
+            for (int i = 0; i < longest.length; i++) longest[i] = Math.max(longest[i], theirs[i]);
+        }
+        return longest;
+    }
+
+    private static void addTimes(Map<Metric, List<Double>> measured, double[] phases) {
+        for (int from = 0; from < phases.length; from += PHASES.size()) {
+            double total = 0;
+            for (int k = 0; k < PHASES.size(); k++) total += phases[from + k];
+            put(measured, TOTAL, total);
+            for (int k = 0; k < PHASES.size(); k++) put(measured, Metric.ms(PHASES.get(k)), phases[from + k]);
+            put(measured, SHARE, 100 * phases[from + PHASES.indexOf("parameters")] / total);
+        }
+    }
+
+    private static void put(Map<Metric, List<Double>> measured, Metric metric, double value) {
+        measured.computeIfAbsent(metric, m -> new ArrayList<>()).add(value);
+    }
+
+    private static void store(
+            ProcessGroup group,
+            Measurements measurements,
+            Case c,
+            Map<Metric, List<Double>> measured,
+            Provenance provenance)
+            throws IOException {
+        if (group.rank() != 0 || measured.isEmpty()) return;
+        List<Measurement> rows = new ArrayList<>();
+        measured.forEach((metric, values) -> rows.add(Measurement.of(new Samples(metric, values))));
+        measurements.put(c, rows, provenance);
+    }
+
+    private static void say(ProcessGroup group, String format, Object... values) {
+        if (group.rank() == 0) System.out.printf(format, values);
+    }
+}

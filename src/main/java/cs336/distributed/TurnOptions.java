@@ -1,0 +1,50 @@
+package cs336.distributed;
+
+import cs336.bench.Argument;
+import picocli.CommandLine.Option;
+
+/** The options of a command whose cases take turns in one launch: how long a turn is, and how many there are. */
+final class TurnOptions {
+    @Option(
+            names = "--steps",
+            defaultValue = "5",
+            paramLabel = "<n>",
+            description = "timed steps of a mode in each round. Default: ${DEFAULT-VALUE}")
+    private int steps;
+
+    @Option(
+            names = "--rounds",
+            defaultValue = "2",
+            paramLabel = "<n>",
+            description = "how often all modes take turns. Default: ${DEFAULT-VALUE}")
+    private int rounds;
+
+    @Option(
+            names = "--round",
+            defaultValue = "1",
+            paramLabel = "<n>",
+            description = "number of this launch, of several in turn with a peer. Default: ${DEFAULT-VALUE}")
+    private int round;
+
+    /** @throws IllegalArgumentException if an option is wrong */
+    void check() {
+        Argument.atLeast("--steps", 1, steps);
+        Argument.atLeast("--rounds", 1, rounds);
+        Argument.atLeast("--round", 1, round);
+    }
+
+    /** Timed steps of a case in each round. */
+    int steps() {
+        return steps;
+    }
+
+    /** How often all cases take turns. */
+    int rounds() {
+        return rounds;
+    }
+
+    /** Number of this launch. */
+    int round() {
+        return round;
+    }
+}

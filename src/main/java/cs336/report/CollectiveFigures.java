@@ -1,0 +1,157 @@
+package cs336.report;
+
+import cs336.scaling.RingAllReduce;
+import java.util.ArrayList;
+import java.util.List;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+/** The figures of the chapter on collectives, from what {@code cs336 allreduce} and its peer stored. */
+public final class CollectiveFigures {
+    private static final String ONE_NODE = "distributed_communication_single_node@h200-x4";
+    private static final String SLURM = "distributed_communication_multi_node@slurm-2-nodes-emulated";
+    private static final String SHOWN = "shown";
+    private static final String SERIES = "series";
+    private static final double MB = 1e6;
+    private static final double MS = 1e-3;
+    private static final double GB = 1e9;
+
+    private CollectiveFigures() {}
+
+    /** Time over size, a panel for each backend and device, a line for each number of processes. */
+    public static Figure times(Numbers numbers) {
+        Table rows = numbers.select(ONE_NODE + "[implementation=java, status=ok, metric=time]")
+                .sortOn("backend", "on", "processes", "megabytes");
+        rows = labelled(rows, SERIES, row -> ranks(row) + " processes");
+        return overSize(labelled(rows, SHOWN, CollectiveFigures::place))
+                .y("median", "time (ms)")
+                .by(SERIES)
+                .panels(SHOWN)
+                .logY()
+                .size(900, 380)
+                .figure(
+                        "allreduce-times",
+                        "Time of an all-reduce over the size of the message on each rank, for each backend and device, a line for"
+                                + " each number of processes");
+    }
+
+    /** Bus bandwidth of NCCL over size beside the ring that fits it and the links' own bandwidth, a panel a number of cards. */
+    public static Figure throughput(Numbers numbers) {
+        Table points = Table.create(
+                DoubleColumn.create("megabytes"),
+                DoubleColumn.create("bandwidth"),
+                StringColumn.create(SERIES),
+                StringColumn.create(SHOWN));
+        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "time")) add(points, row, "one by one");
+        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "queued")) add(points, row, "queued");
+        for (Row row : rows(numbers, ONE_NODE, "python", "backend=nccl", "queued")) add(points, row, "queued, Python");
+        for (int ranks : ranks(numbers)) {
+            RingAllReduce ring = ring(numbers, ranks);
+            for (double megabytes = 0.5; megabytes < 1100; megabytes *= Math.sqrt(2)) {
+                double seconds = ring.seconds(ranks, megabytes * MB);
+                add(points, ranks, megabytes, seconds, "ring, fitted");
+            }
+        }
+        return overSize(points)
+                .y("bandwidth", "bus bandwidth (GB/s)")
+                .by(SERIES)
+                .panels(SHOWN)
+                .level(linkBandwidth(numbers) / GB, "the links")
+                .size(900, 380)
+                .figure(
+                        "allreduce-throughput",
+                        "Bus bandwidth of NCCL's all-reduce over the size of the message, one by one and queued, from Java and"
+                                + " from Python, with the ring whose latency and bandwidth fit best and the bandwidth of a"
+                                + " card's NVLinks in one direction");
+    }
+
+    /** Time of Gloo's all-reduce in one Slurm node and over two, which are namespaces of one machine. */
+    public static Figure slurmNodes(Numbers numbers) {
+        Table all = labelled(
+                rows(numbers, SLURM, "java", "backend=gloo"),
+                SERIES,
+                row -> row.getInt("nodes") == 1 ? "1 node" : "2 nodes, emulated");
+        return overSize(labelled(all, SHOWN, row -> ranks(row) + " processes"))
+                .y("median", "time (ms)")
+                .by(SERIES)
+                .panels(SHOWN)
+                .logY()
+                .size(980, 340)
+                .figure(
+                        "allreduce-slurm-nodes",
+                        "Time of Gloo's all-reduce over the size of the message among processes of one Slurm node and of two"
+                                + " nodes with half of them each, both of them namespaces on one machine");
+    }
+
+    /** The ring that fits NCCL's queued all-reduces of so many cards. */
+    public static RingAllReduce ring(Numbers numbers, int ranks) {
+        var measured = new ArrayList<RingAllReduce.Measured>();
+        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl, processes=" + ranks, "queued")) {
+            measured.add(
+                    new RingAllReduce.Measured(ranks, row.getNumber("megabytes") * MB, row.getDouble("median") * MS));
+        }
+        return RingAllReduce.fit(measured);
+    }
+
+    /** Bytes a second that a card's NVLinks carry in one direction, by {@code nvidia-smi}. */
+    public static double linkBandwidth(Numbers numbers) {
+        return GB
+                * numbers.select("link_topology@h200-x4[from=0, to=1, metric=nvlink-bandwidth]")
+                        .row(0)
+                        .getDouble("median");
+    }
+
+    private static List<Integer> ranks(Numbers numbers) {
+        return rows(numbers, ONE_NODE, "java", "backend=nccl")
+                .intColumn("processes")
+                .unique()
+                .asList();
+    }
+
+    private static Table rows(Numbers numbers, String file, String implementation, String where) {
+        return rows(numbers, file, implementation, where, "time");
+    }
+
+    private static Table rows(Numbers numbers, String file, String implementation, String where, String metric) {
+        return numbers.select("%s[implementation=%s, status=ok, metric=%s, %s]"
+                        .formatted(file, implementation, metric, where))
+                .sortOn("processes", "nodes", "megabytes");
+    }
+
+    private static void add(Table points, Row row, String series) {
+        add(points, row.getInt("processes"), row.getNumber("megabytes"), row.getDouble("median") * MS, series);
+    }
+
+    private static void add(Table points, int ranks, double megabytes, double seconds, String series) {
+        Row point = points.appendRow();
+        point.setDouble("megabytes", megabytes);
+        point.setDouble("bandwidth", RingAllReduce.sent(ranks) * megabytes * MB / seconds / GB);
+        point.setString(SERIES, series);
+        point.setString(SHOWN, ranks + " GPUs");
+    }
+
+    private static int ranks(Row row) {
+        return row.getInt("processes");
+    }
+
+    private static String place(Row row) {
+        String backend = row.getString("backend").equals("nccl") ? "NCCL" : "Gloo";
+        return backend + (row.getString("on").equals("cuda") ? ", GPUs" : ", CPU");
+    }
+
+    private interface Label {
+        String of(Row row);
+    }
+
+    private static Table labelled(Table rows, String column, Label label) {
+        StringColumn labels = StringColumn.create(column);
+        for (Row row : rows) labels.append(label.of(row));
+        return rows.copy().addColumns(labels);
+    }
+
+    private static Plot overSize(Table rows) {
+        return Charts.line(rows).x("megabytes", "message (MB)").logX();
+    }
+}

@@ -1,0 +1,180 @@
+package cs336.report;
+
+import cs336.profile.Trace;
+import cs336.scaling.BucketModel;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+/**
+ * The figures of the chapter on data parallelism, from what {@code cs336 ddp} and its peer stored. Selections begin with the name {@code
+ * ddp}, to be defined as the measurements of one machine's first round.
+ */
+public final class DataParallelFigures {
+    private static final double MS = 1e-3;
+    private static final int CURVE = 24;
+
+    private DataParallelFigures() {}
+
+    /** What each mode adds to a step without communication, of the xl model on two cards, from Java and from Python. */
+    public static Figure added(Numbers numbers) {
+        Table added = Table.create(
+                StringColumn.create("mode"), StringColumn.create("implementation"), DoubleColumn.create("added"));
+        String xl = "ddp[size=xl, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
+        for (Row row : numbers.select(xl + "]")) {
+            String mode = row.getString("mode");
+            double megabytes = number(row, "bucket_mb");
+            boolean shown = megabytes == 0 || megabytes == 25 || megabytes == 100 || megabytes == 500;
+            if (mode.equals("none") || !shown) continue;
+            String implementation = row.getString("implementation");
+            double none = median(numbers, xl + ", mode=none, implementation=" + implementation + "]");
+            Row bar = added.appendRow();
+            bar.setString("mode", megabytes == 0 ? mode : mode + " " + Math.round(megabytes) + " MB");
+            bar.setString("implementation", implementation);
+            bar.setDouble("added", row.getDouble("median") - none);
+        }
+        return Charts.bar(added)
+                .x("mode", "mode")
+                .y("added", "added to a step (ms)")
+                .by("implementation")
+                .rename("plain", "Java")
+                .rename("pytorch-eager", "Python")
+                .size(860, 340)
+                .figure(
+                        "data-parallel-added",
+                        "Milliseconds that each mode of data parallelism adds to a training step of the xl model on two"
+                                + " cards, from Java and from Python");
+    }
+
+    /** Time of a step over that without communication, for each size of the model and each mode, on two cards. */
+    public static Figure sizes(Numbers numbers) {
+        Table ratios =
+                Table.create(StringColumn.create("size"), StringColumn.create("mode"), DoubleColumn.create("ratio"));
+        String two = "ddp[implementation=plain, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
+        for (Row row : numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 100]")) {
+            double none = median(numbers, two + ", mode=none, size=" + row.getString("size") + "]");
+            Row bar = ratios.appendRow();
+            bar.setString("size", row.getString("size"));
+            bar.setString("mode", row.getString("mode"));
+            bar.setDouble("ratio", row.getDouble("median") / none);
+        }
+        return Charts.bar(ratios)
+                .x("size", "size of the model")
+                .y("ratio", "step ÷ step without communication")
+                .by("mode")
+                .rename("bucketed", "bucketed, 100 MB")
+                .level(1, "free")
+                .size(860, 340)
+                .figure(
+                        "data-parallel-sizes",
+                        "Time of a training step on two cards over that without communication, for each size of the model,"
+                                + " a bar a mode");
+    }
+
+    /** What is left to wait for after the backward pass over the number of messages, as measured and by the model fitted to it. */
+    public static Figure buckets(Numbers numbers, String selection) {
+        Table points =
+                Table.create(DoubleColumn.create("messages"), DoubleColumn.create("ms"), StringColumn.create("series"));
+        Map<Double, Double> measured = overheads(numbers, selection);
+        measured.forEach((messages, seconds) -> point(points, messages, seconds / MS, "measured"));
+        BucketModel model = bucketModel(numbers, selection);
+        double least = Collections.min(measured.keySet());
+        double most = Collections.max(measured.keySet());
+        for (int i = 0; i <= CURVE; i++) {
+            double messages = least * Math.pow(most / least, (double) i / CURVE);
+            point(points, messages, model.overhead(messages) / MS, "model");
+        }
+        return Charts.line(points)
+                .x("messages", "all-reduces a step")
+                .y("ms", "after the backward pass (ms)")
+                .by("series")
+                .logX()
+                .logY()
+                .size(620, 340)
+                .figure(
+                        "data-parallel-" + selection,
+                        "Time that is left to wait for gradients after the backward pass over the number of all-reduces in"
+                                + " which they are sent, as measured and as the fitted model has it; both axes"
+                                + " logarithmic");
+    }
+
+    private static void point(Table points, double messages, double ms, String series) {
+        Row row = points.appendRow();
+        row.setDouble("messages", messages);
+        row.setDouble("ms", ms);
+        row.setString("series", series);
+    }
+
+    /**
+     * The model of buckets that fits measurements: B is the backward pass that runs while nothing is sent; numbers of buckets are those
+     * that there were.
+     *
+     * @param selection a name that stands for the measurements of one model on one backend, all modes
+     */
+    public static BucketModel bucketModel(Numbers numbers, String selection) {
+        double backward = MS * median(numbers, selection + "[mode=none, implementation=plain, metric=backward]");
+        double bytes = median(numbers, selection + "[mode=none, implementation=plain, metric=gradient-bytes]");
+        Map<Double, Double> measured = overheads(numbers, selection);
+        return BucketModel.fit(bytes, backward, array(measured.keySet()), array(measured.values()));
+    }
+
+    /** Seconds after the backward pass by number of messages; the mean where two sizes of buckets make as many. */
+    private static Map<Double, Double> overheads(Numbers numbers, String selection) {
+        Map<Double, List<Double>> all = new TreeMap<>();
+        String sent = selection + "[mode=bucketed, overlapped, implementation=plain, status=ok, metric=%s]";
+        Table messages = numbers.select(sent.formatted("messages"));
+        for (Row row : numbers.select(sent.formatted("communication"))) {
+            double megabytes = number(row, "bucket_mb");
+            for (Row count : messages) {
+                if (number(count, "bucket_mb") != megabytes) continue;
+                all.computeIfAbsent(count.getDouble("median"), n -> new ArrayList<>())
+                        .add(MS * row.getDouble("median"));
+            }
+        }
+        Map<Double, Double> means = new TreeMap<>();
+        all.forEach((n, seconds) -> means.put(
+                n, seconds.stream().mapToDouble(Double::doubleValue).average().orElseThrow()));
+        return means;
+    }
+
+    /**
+     * A step on all ranks, from their traces {@code <mode>-rank<n>.json.gz} in a folder.
+     *
+     * @throws IOException if there is no trace of rank 0, or one cannot be read
+     */
+    public static Figure timeline(Path folder, String mode, int ranks) throws IOException {
+        Map<String, Trace> traces = new LinkedHashMap<>();
+        for (int rank = 0; rank < ranks; rank++) {
+            traces.put("rank " + rank, Trace.read(folder.resolve(mode + "-rank" + rank + ".json.gz")));
+        }
+        return Timeline.ofRanks(traces)
+                .lastStep()
+                .levels(1)
+                .figure(
+                        "data-parallel-" + mode,
+                        "What computes and what communicates during one training step on each rank, " + mode);
+    }
+
+    private static double median(Numbers numbers, String selection) {
+        return numbers.quantity(selection + ".median").value();
+    }
+
+    /** A column of numbers is one of whole ones where all of them are. */
+    private static double number(Row row, String column) {
+        return ((Number) row.getObject(column)).doubleValue();
+    }
+
+    private static double[] array(Collection<Double> values) {
+        return values.stream().mapToDouble(Double::doubleValue).toArray();
+    }
+}

@@ -1,0 +1,136 @@
+package cs336.report;
+
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+/**
+ * The figures of the chapter on sharding the optimizer, from what {@code cs336 shard} and its peer stored. Selections begin with the
+ * names {@code shard}, to be defined as the measurements of one machine's first round on one node and two processes, and {@code
+ * shardGloo}, those of our own two processes with Gloo.
+ */
+public final class OptimizerShardingFigures {
+    private static final double GB = 1e9;
+    private static final String OURS = "shard[implementation=plain, ";
+    private static final String MODES = "mode=unsharded, broadcast, all-gather, zero-1";
+
+    private OptimizerShardingFigures() {}
+
+    /** What a rank's memory holds around the first step of the optimizer, a panel a moment, a bar a mode. */
+    public static Figure memory(Numbers numbers, String size) {
+        Table parts = Table.create(
+                StringColumn.create("moment"),
+                StringColumn.create("part"),
+                StringColumn.create("mode"),
+                DoubleColumn.create("GB"));
+        Map<String, String> moments = new LinkedHashMap<>();
+        moments.put("init", "after initialisation");
+        moments.put("before-step", "before the first step");
+        moments.put("after-step", "after the first step");
+        moments.forEach((moment, title) -> {
+            for (String part : List.of("parameters", "gradients", "optimizer-state", "")) {
+                for (String mode : List.of("unsharded", "broadcast", "all-gather")) {
+                    Row bar = parts.appendRow();
+                    bar.setString("moment", title);
+                    bar.setString("part", part.isEmpty() ? "all" : part.replace("optimizer-state", "moments"));
+                    bar.setString("mode", mode);
+                    String metric = part.isEmpty() ? moment : moment + "-" + part;
+                    String selection = OURS + "size=" + size + ", mode=" + mode + ", metric=" + metric + "]";
+                    bar.setDouble("GB", numbers.quantity(selection + ".max").value() / GB);
+                }
+            }
+        });
+        return named(Charts.bar(parts))
+                .x("part", "")
+                .y("GB", "in use on the fullest rank (GB)")
+                .by("mode")
+                .panels("moment")
+                .size(980, 360)
+                .figure(
+                        "sharding-memory",
+                        "Memory in use on one of two ranks by what it holds, for the " + size + " model after"
+                                + " initialisation, directly before and directly after the first step of the optimizer, with"
+                                + " the optimizer whole and in shards");
+    }
+
+    /** Time of a step and of its phases, the shortest and the longest, a bar a mode; PyTorch's own where they were measured. */
+    public static Figure times(Numbers numbers, String size) {
+        Table times = Table.create(
+                StringColumn.create("extreme"),
+                StringColumn.create("phase"),
+                StringColumn.create("mode"),
+                DoubleColumn.create("ms"));
+        Map<String, String> bars = new LinkedHashMap<>();
+        for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) bars.put(mode, mode);
+        bars.put("ddp", "PyTorch DDP");
+        bars.put("zero", "PyTorch ZeroRedundancyOptimizer");
+        for (String extreme : List.of("min", "max")) {
+            for (String phase : List.of("forward", "backward", "gradients", "update", "parameters", "total")) {
+                Table all = numbers.select("shard[size=" + size + ", metric=" + phase + ", status=ok]");
+                bars.forEach((mode, name) -> {
+                    for (Row row : all) {
+                        if (row.getString("mode").equals(mode)) {
+                            Row bar = times.appendRow();
+                            bar.setString("extreme", extreme);
+                            bar.setString("phase", phase);
+                            bar.setString("mode", name);
+                            bar.setDouble("ms", row.getDouble(extreme));
+                        }
+                    }
+                });
+            }
+        }
+        return named(Charts.bar(times))
+                .x("phase", "")
+                .y("ms", "time (ms)")
+                .by("mode")
+                .panels("extreme")
+                .rename("min", "shortest of the steps")
+                .rename("max", "longest of the steps")
+                .rename("parameters", "params")
+                .rename("total", "all")
+                .size(980, 380)
+                .figure(
+                        "sharding-times",
+                        "Time of a training step of the " + size + " model on two cards and of its phases, each at its"
+                                + " shortest and at its longest, with the optimizer whole and in shards");
+    }
+
+    /** Bytes that a rank sends in a step over those of the parameters, with Gloo: the least by what was handed over, and as counted. */
+    public static Figure traffic(Numbers numbers) {
+        Table sent =
+                Table.create(StringColumn.create("mode"), StringColumn.create("how"), DoubleColumn.create("times"));
+        double parameters = numbers.quantity("shardGloo[mode=unsharded, metric=init-parameters].max")
+                .value();
+        for (String metric : List.of("least-sent", "sent")) {
+            for (Row row : numbers.select("shardGloo[" + MODES + ", metric=" + metric + ", status=ok]")) {
+                Row bar = sent.appendRow();
+                bar.setString("mode", row.getString("mode"));
+                bar.setString("how", metric);
+                bar.setDouble("times", row.getDouble("mean") / parameters);
+            }
+        }
+        return named(Charts.bar(sent))
+                .x("mode", "")
+                .y("times", "sent by a rank ÷ bytes of the parameters")
+                .by("how")
+                .rename("least-sent", "least for what was asked for")
+                .rename("sent", "as counted at Gloo's sockets")
+                .size(640, 340)
+                .figure(
+                        "sharding-traffic",
+                        "Bytes that one of two ranks sends in a step over the bytes of the parameters, for each mode: the"
+                                + " least that its collectives need, and what was counted at the sockets with Gloo");
+    }
+
+    private static Plot named(Plot plot) {
+        return plot.rename("unsharded", "whole optimizer")
+                .rename("broadcast", "shards, broadcast")
+                .rename("all-gather", "shards, all-gather")
+                .rename("zero-1", "ZeRO stage 1");
+    }
+}
