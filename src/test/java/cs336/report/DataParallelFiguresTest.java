@@ -1,0 +1,95 @@
+package cs336.report;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.scaling.BucketModel;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.knowm.xchart.CategoryChart;
+
+class DataParallelFiguresTest {
+    private static final double BYTES = 8e9;
+    private static final double BACKWARD_MS = 60;
+    private static final BucketModel TRUTH = new BucketModel(BYTES, 300e9, 40e-6, 1e-3 * BACKWARD_MS);
+
+    @TempDir
+    private Path folder;
+
+    private final StringBuilder csv = new StringBuilder(
+            "size,year,batch,context,dtype,backend,nodes,processes,mode,"
+                    + "bucket_mb,round,implementation,metric,unit,n,mean,std,median,min,max,status,device,versions,commit,date\n");
+
+    private void put(String mode, double megabytes, String implementation, String metric, String unit, double value) {
+        csv.append(String.format(
+                Locale.ROOT,
+                "xl,2025,2,128,fp32,nccl,1,2,%s,%s,1,%s,%s,%s,1,%s,,%s,%s,%s,ok,,,,%n",
+                mode,
+                megabytes,
+                implementation,
+                metric,
+                unit,
+                value,
+                value,
+                value,
+                value));
+    }
+
+    @BeforeEach
+    void store() throws IOException {
+        put("none", 0, "plain", "total", "ms", 100);
+        put("none", 0, "plain", "backward", "ms", BACKWARD_MS);
+        put("none", 0, "plain", "gradient-bytes", "bytes", BYTES);
+        put("none", 0, "pytorch-eager", "total", "ms", 110);
+        put("ddp", 25, "pytorch-eager", "total", "ms", 125);
+        put("naive", 0, "plain", "total", "ms", 140);
+        // 1 MB and 5 MB make as many messages, since no tensor is smaller.
+        double[][] buckets = {{1, 400}, {5, 400}, {25, 240}, {100, 75}, {1000, 9}};
+        for (double[] bucket : buckets) {
+            put("bucketed", bucket[0], "plain", "total", "ms", 106);
+            put("bucketed", bucket[0], "plain", "messages", "", bucket[1]);
+            put("bucketed", bucket[0], "plain", "communication", "ms", 1e3 * TRUTH.overhead(bucket[1]));
+        }
+        Files.writeString(folder.resolve("ddp_benchmarking.csv"), csv);
+    }
+
+    private Numbers numbers() {
+        Numbers numbers = Numbers.of(folder);
+        numbers.define("ddp", "ddp_benchmarking[round=1]");
+        return numbers;
+    }
+
+    @Test
+    void theModelOfBucketsIsTheOneThatMadeTheTimes() {
+        BucketModel fit = DataParallelFigures.bucketModel(numbers(), "ddp");
+        assertEquals(TRUTH.bandwidth(), fit.bandwidth(), 1e-6 * TRUTH.bandwidth());
+        assertEquals(TRUTH.callOverhead(), fit.callOverhead(), 1e-6 * TRUTH.callOverhead());
+        assertEquals(1e-3 * BACKWARD_MS, fit.backward());
+        assertTrue(DataParallelFigures.buckets(numbers(), "ddp").svg().contains("measured"));
+    }
+
+    @Test
+    void everyModeIsHeldAgainstTheStepWithoutCommunicationOfItsOwnImplementation() {
+        var bars = (CategoryChart) DataParallelFigures.added(numbers()).chart();
+        assertTrue(values(bars, "Java").contains(40.0), "naive");
+        assertTrue(values(bars, "Python").contains(15.0), "PyTorch's own");
+    }
+
+    private static List<Double> values(CategoryChart bars, String series) {
+        return Arrays.stream(bars.getSeries(series).getYData()).boxed().toList();
+    }
+
+    @Test
+    void theSameTableDrawsTheSameFigure() {
+        assertEquals(
+                DataParallelFigures.sizes(numbers()).svg(),
+                DataParallelFigures.sizes(numbers()).svg());
+    }
+}
