@@ -170,26 +170,36 @@ def run(rank, args, port):
     dist.destroy_process_group()
 
 
-def main():
+def options(size, mode, warmup):
+    """A parser of what the programs of several ranks all ask for, with this one's defaults."""
     parser = argparse.ArgumentParser()
     parser.add_argument("csv")
-    parser.add_argument("--size", default="xl")
+    parser.add_argument("--size", default=size)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--mode", default="none,naive,flat,ddp,ddp-view")
-    parser.add_argument("--bucket-size-mb", default="25", help="of DDP's buckets, in 10^6 bytes; several by comma")
+    parser.add_argument("--mode", default=mode)
     parser.add_argument("--backend", default="nccl")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--warmup", type=int, default=warmup)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--round", type=int, default=1)
-    args = parser.parse_args()
+    return parser
+
+
+def launch(run, args):
+    """Starts run(rank, args, port) in a process for each rank."""
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
     mp.spawn(run, (args, port), args.processes)
+
+
+def main():
+    parser = options("xl", "none,naive,flat,ddp,ddp-view", warmup=2)
+    parser.add_argument("--bucket-size-mb", default="25", help="of DDP's buckets, in 10^6 bytes; several by comma")
+    launch(run, parser.parse_args())
 
 
 if __name__ == "__main__":

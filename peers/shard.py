@@ -10,18 +10,15 @@ take turns; the steps of a turn follow each other without a wait for the card; o
 counts. What ZeroRedundancyOptimizer sends is part of `update`. Memory is read around the first step of the first round. fp32, TF32 off.
 """
 
-import argparse
-import socket
 import statistics
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from ddp import MIB, Clock, begin
+from ddp import MIB, Clock, begin, launch, options
 from measurements import row, store
 from transformer_step import SIZES, VOCAB, TransformerLM
 
@@ -115,25 +112,9 @@ def run(rank, args, port):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("csv")
-    parser.add_argument("--size", default="large,xl")
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--mode", default="ddp,zero,zero-view")
+    parser = options("large,xl", "ddp,zero,zero-view", warmup=3)
     parser.add_argument("--bucket-size-mb", type=float, default=25, help="of DDP's buckets, in 10^6 bytes")
-    parser.add_argument("--backend", default="nccl")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--round", type=int, default=1)
-    args = parser.parse_args()
-    with socket.socket() as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
-    mp.spawn(run, (args, port), args.processes)
+    launch(run, parser.parse_args())
 
 
 if __name__ == "__main__":

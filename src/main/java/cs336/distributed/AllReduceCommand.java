@@ -174,15 +174,13 @@ public final class AllReduceCommand implements Callable<Integer> {
         launch.check(processes);
         if (full && megabytes != null) throw new IllegalArgumentException("--full cannot go with --megabytes");
         List<String> sizes = megabytes != null ? megabytes : full ? FULL_MEGABYTES : MEGABYTES;
-        var where = new AllReducePlan.Storage(
-                storage.folder().toString(), storage.machine(), storage.problem(), storage.again());
         return new AllReducePlan(
                 sizes.stream().map(AllReduceCommand::bytes).toList(),
                 warmup,
                 steps,
                 seconds,
                 launch.emulatesNodes() ? launch.nodes() : 0,
-                where);
+                Storage.of(storage));
     }
 
     private static long bytes(String megabytes) {

@@ -24,14 +24,4 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
     public static AllReducePlan of(Long... bytes) {
         return new AllReducePlan(List.of(bytes), 5, 20, 1, 0, null);
     }
-
-    /**
-     * A file of measurements.
-     *
-     * @param folder as {@code data/measurements}
-     * @param machine folder in it; null for one named after the devices
-     * @param problem name of the file, without ending
-     * @param again whether to measure what is stored already
-     */
-    public record Storage(String folder, String machine, String problem, boolean again) implements Serializable {}
 }

@@ -1,17 +1,12 @@
 package cs336.distributed;
 
 import cs336.bench.Case;
-import cs336.bench.Measurement;
-import cs336.bench.Measurements;
 import cs336.bench.Metric;
-import cs336.bench.Provenance;
-import cs336.bench.Samples;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.List;
 import java.util.Locale;
 
 /**
@@ -25,7 +20,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
     @Override
     public ArrayList<AllReduceTimes> run(ProcessGroup group, AllReducePlan plan) throws IOException {
         int nodes = plan.nodes() > 0 ? plan.nodes() : nodes(group);
-        Store store = group.rank() == 0 && plan.storage() != null ? Store.open(group, plan.storage()) : null;
+        Store store = group.rank() == 0 && plan.storage() != null ? open(group, plan.storage()) : null;
         var open = new ArrayList<Long>();
         for (long bytes : plan.bytes()) {
             if (store == null || store.lacks(toCase(group, nodes, bytes))) open.add(bytes);
@@ -40,7 +35,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
             measured.add(times);
             if (store != null) {
                 Case c = toCase(group, nodes, bytes);
-                store.put(c, times);
+                store.put(c, times.samples());
                 System.out.printf(
                         Locale.ROOT, "%s: %.4g ms%n", c, times.summary().median());
             }
@@ -67,27 +62,11 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
                 .count();
     }
 
-    /** Rank 0's file. */
-    private record Store(Measurements measurements, Provenance provenance, boolean again) {
-        static Store open(ProcessGroup group, AllReducePlan.Storage storage) throws IOException {
-            int cards = group.device().isCuda() ? Device.cudaCount() : 1;
-            Provenance provenance = Provenance.of(group.device(), cards).named(storage.machine());
-            var measurements = Measurements.of(Path.of(storage.folder()), provenance.machine(), storage.problem());
-            System.out.println("into " + measurements.path());
-            if (group.device().isCuda()) LinkTopology.record(Path.of(storage.folder()), provenance);
-            return new Store(measurements, provenance, storage.again());
-        }
-
-        boolean lacks(Case c) throws IOException {
-            measurements.requireSameColumns(c);
-            return again || !measurements.holds(c);
-        }
-
-        void put(Case c, AllReduceTimes times) throws IOException {
-            List<Measurement> rows = times.samples().stream()
-                    .map((Samples s) -> Measurement.of(s))
-                    .toList();
-            measurements.put(c, rows, provenance);
-        }
+    /** Rank 0's file; the links of its cards stand beside it. */
+    private static Store open(ProcessGroup group, Storage storage) throws IOException {
+        Store store = Store.of(storage, group.device(), Device.cudaCount());
+        System.out.println("into " + store.path());
+        if (group.device().isCuda()) LinkTopology.record(Path.of(storage.folder()), store.provenance());
+        return store;
     }
 }

@@ -6,13 +6,10 @@ import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
-import cs336.bench.Measurement;
-import cs336.bench.Measurements;
 import cs336.bench.Metric;
 import cs336.bench.ModelCases;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
-import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.bench.Splits;
 import cs336.profile.Activity;
@@ -35,7 +32,6 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.UnaryOperator;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -88,10 +84,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
      * @param rounds how often all cases take turns
      * @param traces folder for a trace of each case and rank; null for none
      * @param traced names of the modes to record, as {@code bucketed-25mb}; empty for all
-     * @param folder of all machines' measurements
-     * @param machine folder in it; null for the name that follows from the devices
-     * @param problem file in that, without ending
-     * @param again whether to measure cases again that are stored
+     * @param storage where rank 0 stores what was measured
      */
     public record Plan(
             ArrayList<Case> cases,
@@ -100,10 +93,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
             int rounds,
             String traces,
             ArrayList<String> traced,
-            String folder,
-            String machine,
-            String problem,
-            boolean again)
+            Storage storage)
             implements Serializable {}
 
     /**
@@ -145,19 +135,20 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
 
     @Override
     public Done run(ProcessGroup group, Plan plan) throws IOException {
-        Provenance provenance = Provenance.of(group.device(), group.device().isCuda() ? group.size() : 1)
-                .named(plan.machine);
-        var measurements = Measurements.of(Path.of(plan.folder), provenance.machine(), plan.problem);
-        var overlaps = Measurements.of(Path.of(plan.folder), provenance.machine(), plan.problem + "_overlap");
-        List<Case> open = open(group, plan, measurements, c -> c);
+        Store store = Store.of(plan.storage, group.device(), group.size());
+        Store overlaps = Store.of(plan.storage.beside("_overlap"), group.device(), group.size());
+        List<Case> open = store.lacking(group, plan.cases);
         List<Case> untraced = plan.traces == null
                 ? List.of()
-                : open(group, plan, overlaps, DdpBenchmark::overlap).stream()
+                : overlaps
+                        .lacking(
+                                group,
+                                plan.cases.stream().map(DdpBenchmark::overlap).toList())
+                        .stream()
                         .filter(c -> !c.text("mode").equals(NONE))
                         .filter(c -> plan.traced.isEmpty() || plan.traced.contains(label(c)))
                         .toList();
-        if (open.isEmpty() && untraced.isEmpty())
-            return new Done(measurements.path().toString(), 0);
+        if (open.isEmpty() && untraced.isEmpty()) return new Done(store.path().toString(), 0);
         Case any = plan.cases.get(0);
         Precision precision = Precision.parse(any.text("dtype"));
         Torch.allowTf32(precision.tf32());
@@ -183,38 +174,25 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
                         measured.get(i).put(MESSAGES, List.of((double) training.messages()));
                         measured.get(i).put(GRADIENTS, List.of((double) model.parameterCount() * Float.BYTES));
                     }
-                    if (group.rank() == 0) store(measurements, open.get(i), measured.get(i), provenance);
+                    if (group.rank() == 0) store(store, open.get(i), measured.get(i));
                 }
-                say(group, "round %d of %d is stored in %s%n", round + 1, plan.rounds, measurements.path());
+                say(group, "round %d of %d is stored in %s%n", round + 1, plan.rounds, store.path());
             }
             for (Case c : untraced) {
                 List<Samples> overlap;
                 try (var training = trainer.under(c, group)) {
                     overlap = overlap(group, training.trace(Path.of(plan.traces), group));
                 }
-                if (group.rank() == 0) store(overlaps, overlap(c), overlap, provenance);
+                if (group.rank() == 0) overlaps.put(c, overlap);
                 say(group, "traces of %s are in %s%n", label(c), plan.traces);
             }
         }
-        return new Done(measurements.path().toString(), open.size());
+        return new Done(store.path().toString(), open.size());
     }
 
     /** The same case, as it yields what traces show. */
     private static Case overlap(Case c) {
         return new Case(c.workload(), c.implementation(), c.parameters(), c.settings(), OVERLAP);
-    }
-
-    /** The cases that rank 0 has not stored. */
-    private static List<Case> open(ProcessGroup group, Plan plan, Measurements measurements, UnaryOperator<Case> stored)
-            throws IOException {
-        var open = new ArrayList<Case>();
-        if (group.rank() == 0) {
-            for (Case c : plan.cases) {
-                measurements.requireSameColumns(stored.apply(c));
-                if (plan.again || !measurements.holds(stored.apply(c))) open.add(c);
-            }
-        }
-        return group.allGather(open).get(0);
     }
 
     /** One step's numbers: the phases, then the whole. */
@@ -253,18 +231,11 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
         measured.computeIfAbsent(metric, m -> new ArrayList<>()).add(value);
     }
 
-    private static void store(
-            Measurements measurements, Case c, Map<Metric, List<Double>> measured, Provenance provenance)
-            throws IOException {
+    private static void store(Store store, Case c, Map<Metric, List<Double>> measured) throws IOException {
         List<Samples> samples = new ArrayList<>();
         measured.forEach((metric, values) -> samples.add(new Samples(metric, values)));
-        measurements.putSteps(c, samples);
-        store(measurements, c, samples, provenance);
-    }
-
-    private static void store(Measurements measurements, Case c, List<Samples> samples, Provenance provenance)
-            throws IOException {
-        measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance);
+        store.measurements().putSteps(c, samples);
+        store.put(c, samples);
     }
 
     /**

@@ -225,9 +225,6 @@ public final class DdpCommand implements Callable<Integer> {
                 turns.rounds(),
                 traces == null ? null : traces.toString(),
                 new ArrayList<>(traced),
-                storage.folder().toString(),
-                storage.machine(),
-                storage.problem(),
-                storage.again());
+                Storage.of(storage));
     }
 }

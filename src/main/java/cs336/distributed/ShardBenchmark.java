@@ -6,13 +6,10 @@ import cs336.basics.Losses;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
-import cs336.bench.Measurement;
-import cs336.bench.Measurements;
 import cs336.bench.Metric;
 import cs336.bench.ModelCases;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
-import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.bench.Splits;
 import cs336.torch.Backward;
@@ -20,7 +17,6 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.io.Serializable;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -69,20 +65,9 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
      * @param warmup steps before timing begins, of each case in each round
      * @param steps timed steps, of each case in each round
      * @param rounds how often all cases take turns
-     * @param folder of all machines' measurements
-     * @param machine folder in it; null for the name that follows from the devices
-     * @param problem file in that, without ending
-     * @param again whether to measure cases again that are stored
+     * @param storage where rank 0 stores what was measured
      */
-    public record Plan(
-            ArrayList<Case> cases,
-            int warmup,
-            int steps,
-            int rounds,
-            String folder,
-            String machine,
-            String problem,
-            boolean again)
+    public record Plan(ArrayList<Case> cases, int warmup, int steps, int rounds, Storage storage)
             implements Serializable {
         private static final long serialVersionUID = 1;
     }
@@ -126,37 +111,23 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
 
     @Override
     public Done run(ProcessGroup group, Plan plan) throws IOException {
-        Provenance provenance = Provenance.of(group.device(), group.device().isCuda() ? group.size() : 1)
-                .named(plan.machine);
-        var measurements = Measurements.of(Path.of(plan.folder), provenance.machine(), plan.problem);
-        List<Case> open = open(group, plan, measurements);
-        if (open.isEmpty()) return new Done(measurements.path().toString(), 0);
+        Store store = Store.of(plan.storage, group.device(), group.size());
+        List<Case> open = store.lacking(group, plan.cases);
+        if (open.isEmpty()) return new Done(store.path().toString(), 0);
         Torch.allowTf32(false);
         var measured = new ArrayList<Map<Metric, List<Double>>>();
         for (Case c : open) {
             measured.add(memory(group, c));
-            store(group, measurements, c, measured.get(measured.size() - 1), provenance);
+            store(group, store, c, measured.get(measured.size() - 1));
         }
         for (int round = 0; round < plan.rounds; round++) {
             for (int i = 0; i < open.size(); i++) {
                 train(group, plan, open.get(i), measured.get(i));
-                store(group, measurements, open.get(i), measured.get(i), provenance);
+                store(group, store, open.get(i), measured.get(i));
             }
-            say(group, "round %d of %d is stored in %s%n", round + 1, plan.rounds, measurements.path());
+            say(group, "round %d of %d is stored in %s%n", round + 1, plan.rounds, store.path());
         }
-        return new Done(measurements.path().toString(), open.size());
-    }
-
-    /** The cases that rank 0 has not stored. */
-    private static List<Case> open(ProcessGroup group, Plan plan, Measurements measurements) throws IOException {
-        var open = new ArrayList<Case>();
-        if (group.rank() == 0) {
-            for (Case c : plan.cases) {
-                measurements.requireSameColumns(c);
-                if (plan.again || !measurements.holds(c)) open.add(c);
-            }
-        }
-        return group.allGather(open).get(0);
+        return new Done(store.path().toString(), open.size());
     }
 
     private static double megabytes(Case c) {
@@ -274,17 +245,12 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
         measured.computeIfAbsent(metric, m -> new ArrayList<>()).add(value);
     }
 
-    private static void store(
-            ProcessGroup group,
-            Measurements measurements,
-            Case c,
-            Map<Metric, List<Double>> measured,
-            Provenance provenance)
+    private static void store(ProcessGroup group, Store store, Case c, Map<Metric, List<Double>> measured)
             throws IOException {
         if (group.rank() != 0 || measured.isEmpty()) return;
-        List<Measurement> rows = new ArrayList<>();
-        measured.forEach((metric, values) -> rows.add(Measurement.of(new Samples(metric, values))));
-        measurements.put(c, rows, provenance);
+        List<Samples> samples = new ArrayList<>();
+        measured.forEach((metric, values) -> samples.add(new Samples(metric, values)));
+        store.put(c, samples);
     }
 
     private static void say(ProcessGroup group, String format, Object... values) {

@@ -139,14 +139,7 @@ public final class ShardCommand implements Callable<Integer> {
 
     private ShardBenchmark.Plan plan(List<Case> cases) {
         return new ShardBenchmark.Plan(
-                new ArrayList<>(cases),
-                warmup,
-                turns.steps(),
-                turns.rounds(),
-                storage.folder().toString(),
-                storage.machine(),
-                storage.problem(),
-                storage.again());
+                new ArrayList<>(cases), warmup, turns.steps(), turns.rounds(), Storage.of(storage));
     }
 
     /** A line a metric, a column a mode: means over ranks or steps. */
