@@ -7,6 +7,7 @@ import java.util.Map;
 import org.bytedeco.pytorch.AllgatherOptions;
 import org.bytedeco.pytorch.AllreduceOptions;
 import org.bytedeco.pytorch.BroadcastOptions;
+import org.bytedeco.pytorch.GatherOptions;
 import org.bytedeco.pytorch.ReduceOp;
 import org.bytedeco.pytorch.ReduceScatterOptions;
 import org.bytedeco.pytorch.Tensor;
@@ -47,6 +48,16 @@ final class C10d {
 
     Work allGather(Tensor out, Tensor in, boolean async) {
         return group._allgather_base(out, in, options(async).allGather);
+    }
+
+    /** @param out without elements where this rank is not the root */
+    Work gather(Tensor out, Tensor in, int root) {
+        boolean here = group.getRank() == root;
+        // The bindings make c10d's list of lists of the one list, and an empty one where that is said to be of length
+        // 0.
+        TensorVector outs = here ? out.chunk(group.getSize()) : new TensorVector().limit(0);
+        return group.gather(
+                outs, new TensorVector(in), new GatherOptions().rootRank(root).asyncOp(false));
     }
 
     Work reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.BiFunction;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -248,39 +249,67 @@ public final class ProcessGroup implements AutoCloseable {
      * @throws CollectiveFailure also if the ranks have not made the same calls until now
      */
     public <T extends Serializable> List<T> allGather(T value) {
+        return exchange("all-gather of values", value, true, (out, in) -> c10d.allGather(out, in, false));
+    }
+
+    /**
+     * Gives the root all ranks' values, by rank, and the others an empty list.
+     *
+     * @param value null is allowed
+     * @throws CollectiveFailure also if the ranks have not made the same calls until now
+     */
+    public <T extends Serializable> List<T> gather(T value, int root) {
+        Require.rank("root", root, size());
+        boolean here = rank() == root;
+        String name = "gather of values (root " + root + ")";
+        return exchange(name, value, here, (out, in) -> c10d.gather(out, in, root));
+    }
+
+    /**
+     * Sends values as bytes, eight to an element, all as long as the longest, once all ranks know how long they are.
+     *
+     * @param here whether this rank gets them
+     * @param send puts together what all ranks give, of which the second tensor is this rank's part
+     */
+    private <T extends Serializable> List<T> exchange(
+            String name, T value, boolean here, BiFunction<Tensor, Tensor, Work> send) {
         byte[] mine = Wire.bytes(value);
         try (var scope = MemoryScope.open()) {
-            long fingerprint = calls.fingerprint();
-            Tensor head = onDevice(new long[] {mine.length, fingerprint});
-            Tensor heads = torch.zeros(new long[] {2L * size()}, home().options(DType.INT64));
-            start(Call.of("all-gather of values", head), () -> c10d.allGather(heads, head, false), null)
-                    .await();
-            long[] found = Tensors.toLongs(heads);
-            int longest = 0;
-            for (int other = 0; other < size(); other++) {
-                if (found[2 * other + 1] != fingerprint) throw parted("where values are gathered");
-                longest = (int) Math.max(longest, found[2 * other]);
-            }
-            return values(mine, found, longest);
+            int[] lengths = lengths(mine.length);
+            int elements = (Arrays.stream(lengths).max().orElseThrow() + Long.BYTES - 1) / Long.BYTES;
+            long[] padded = new long[elements];
+            ByteBuffer.wrap(Arrays.copyOf(mine, elements * Long.BYTES))
+                    .asLongBuffer()
+                    .get(padded);
+            Tensor in = onDevice(padded);
+            Tensor out = torch.zeros(new long[] {here ? (long) elements * size() : 0}, home().options(DType.INT64));
+            start(Call.of(name, in), () -> send.apply(out, in), null).await();
+            return here ? values(Tensors.toLongs(out), lengths, elements) : List.of();
         }
     }
 
-    /** Values as bytes, eight to an element, all as long as the longest. */
-    private <T extends Serializable> List<T> values(byte[] mine, long[] heads, int longest) {
-        int elements = (longest + Long.BYTES - 1) / Long.BYTES;
-        long[] padded = new long[elements];
-        ByteBuffer.wrap(Arrays.copyOf(mine, elements * Long.BYTES))
-                .asLongBuffer()
-                .get(padded);
-        Tensor in = onDevice(padded);
-        Tensor out = torch.zeros(new long[] {(long) elements * size()}, home().options(DType.INT64));
-        start(Call.of("all-gather of values", in), () -> c10d.allGather(out, in, false), null)
+    /** Bytes of each rank's value, of which this is this one's. */
+    private int[] lengths(int mine) {
+        long fingerprint = calls.fingerprint();
+        Tensor head = onDevice(new long[] {mine, fingerprint});
+        Tensor heads = torch.zeros(new long[] {2L * size()}, home().options(DType.INT64));
+        start(Call.of("all-gather of values", head), () -> c10d.allGather(heads, head, false), null)
                 .await();
-        var all = ByteBuffer.allocate(elements * size() * Long.BYTES);
-        all.asLongBuffer().put(Tensors.toLongs(out));
-        var values = new ArrayList<T>();
+        long[] found = Tensors.toLongs(heads);
+        int[] lengths = new int[size()];
         for (int other = 0; other < size(); other++) {
-            byte[] bytes = new byte[(int) heads[2 * other]];
+            if (found[2 * other + 1] != fingerprint) throw parted("where values are gathered");
+            lengths[other] = (int) found[2 * other];
+        }
+        return lengths;
+    }
+
+    private static <T extends Serializable> List<T> values(long[] numbers, int[] lengths, int elements) {
+        var all = ByteBuffer.allocate(numbers.length * Long.BYTES);
+        all.asLongBuffer().put(numbers);
+        var values = new ArrayList<T>();
+        for (int other = 0; other < lengths.length; other++) {
+            byte[] bytes = new byte[lengths[other]];
             all.get(other * elements * Long.BYTES, bytes);
             values.add(Wire.value(bytes));
         }

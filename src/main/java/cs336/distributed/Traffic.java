@@ -19,7 +19,7 @@ public record Traffic(Map<String, Volume> byOperation) {
      * Collectives of one kind.
      *
      * @param calls how many
-     * @param bytes of the whole tensors, as they are when put together: of an all-gather what comes out, of a reduce-scatter what goes in
+     * @param bytes of the whole tensors, as they are when put together: of a gather what comes out, of a reduce-scatter what goes in
      */
     public record Volume(long calls, long bytes) {
         private Volume plus(long moreCalls, long moreBytes) {
@@ -41,7 +41,7 @@ public record Traffic(Map<String, Volume> byOperation) {
 
         /** Whether a call names the part of one rank, and not the whole tensor. */
         private static boolean isPart(String operation) {
-            return operation.startsWith("all-gather") || operation.startsWith("reduce-scatter");
+            return operation.contains("gather") || operation.startsWith("reduce-scatter");
         }
 
         Traffic traffic() {
@@ -73,15 +73,20 @@ public record Traffic(Map<String, Volume> byOperation) {
 
     /**
      * The least that a rank has to send for all of them, on average over the ranks: of S bytes (n − 1)/n · S for a broadcast, an
-     * all-gather or a reduce-scatter, and twice that for an all-reduce, which is both of the latter. Rings send exactly this
-     * (Patarasuk and Yuan, 2009); what a library does send is another matter.
+     * all-gather or a reduce-scatter, twice that for an all-reduce, which is both of the latter, and the nth part of it for a
+     * gather, of which each but the root sends its own. Rings send exactly this (Patarasuk and Yuan, 2009); what a library does
+     * send is another matter.
      *
      * @param ranks n
      */
     public double leastSent(int ranks) {
         double sent = 0;
         for (var entry : byOperation.entrySet()) {
-            double times = entry.getKey().equals("all-reduce") ? 2 : 1;
+            double times = switch (entry.getKey()) {
+                case "all-reduce" -> 2;
+                case "gather of values" -> 1.0 / ranks;
+                default -> 1;
+            };
             sent += times * entry.getValue().bytes() * (ranks - 1) / ranks;
         }
         return sent;
