@@ -7,7 +7,8 @@ package cs336.distributed;
 public interface Pending {
     /**
      * Returns once the result may be used: with Gloo when it is there; with NCCL at once, and what the calling thread queues on
-     * its current stream from now on runs after it. A second call does nothing.
+     * its current stream from now on runs after it. A second call does nothing, or
+     * throws the same again.
      *
      * @throws CollectiveFailure if it failed or took longer than the group's timeout
      */

@@ -390,6 +390,7 @@ public final class ProcessGroup implements AutoCloseable {
         private final Call call;
         private Tensor toDivide;
         private boolean ended;
+        private CollectiveFailure failed;
 
         Collective(Work work, long number, Call call, Tensor toDivide) {
             this.work = work;
@@ -400,13 +401,15 @@ public final class ProcessGroup implements AutoCloseable {
 
         @Override
         public synchronized void await() {
+            if (failed != null) throw failed;
             if (ended) return;
             waiting = this;
             try {
                 if (work != null) work._wait();
                 if (toDivide != null) divide();
             } catch (RuntimeException e) {
-                throw failure(e, number, call);
+                failed = failure(e, number, call);
+                throw failed;
             } finally {
                 waiting = null;
                 ended = true;
