@@ -8,7 +8,6 @@ import java.io.PrintStream;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Modifier;
-import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -142,9 +141,9 @@ public final class Launcher {
 
     private <R extends Serializable> List<R> start(RankWorker.Job job) throws InterruptedException {
         String line = Wire.line(job);
-        int port = freePort();
-        try (var ranks = new Ranks(processes, timeout, output)) {
-            for (int rank = 0; rank < processes; rank++) ranks.start(variables(rank, port));
+        try (var port = ReservedPort.any();
+                var ranks = new Ranks(processes, timeout, output)) {
+            for (int rank = 0; rank < processes; rank++) ranks.start(variables(rank, port.number()));
             return ranks.run(line);
         } catch (IOException e) {
             throw new UncheckedIOException("a rank's process could not be started", e);
@@ -168,14 +167,6 @@ public final class Launcher {
         variables.put("MASTER_ADDR", "127.0.0.1");
         variables.put("MASTER_PORT", String.valueOf(port));
         return variables;
-    }
-
-    private static int freePort() {
-        try (var socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new UncheckedIOException("this machine has no free port", e);
-        }
     }
 
     private <R extends Serializable> List<R> join(RankWorker.Job job) {

@@ -61,15 +61,24 @@ final class Meeting implements AutoCloseable {
     static Meeting atMaster(World world, Duration timeout) {
         NativeLog.errorsOnly();
         if (world.rank() > 0) awaitListener(world, timeout);
-        try (var scope = MemoryScope.open()) {
-            var options = new TCPStoreOptions();
-            options.port((short) world.masterPort());
-            options.isServer(world.rank() == 0);
-            options.waitWorkers(false);
-            options.timeout(milliseconds(timeout));
-            return new Meeting(world, timeout, new TCPStore(world.masterAddress(), options));
-        } catch (RuntimeException e) {
-            throw new CollectiveFailure(unreachable(world, timeout, CollectiveFailure.reason(e)), e);
+        try {
+            return bounded(timeout, () -> {
+                var options = new TCPStoreOptions();
+                options.port((short) world.masterPort());
+                options.isServer(world.rank() == 0);
+                options.waitWorkers(false);
+                options.timeout(milliseconds(timeout));
+                return new Meeting(world, timeout, new TCPStore(world.masterAddress(), options));
+            });
+        } catch (TimeoutException e) {
+            throw new CollectiveFailure(
+                    unreachable(
+                            world,
+                            timeout,
+                            "what listens there does not answer; does the port belong to another program?"),
+                    e);
+        } catch (ExecutionException e) {
+            throw new CollectiveFailure(unreachable(world, timeout, CollectiveFailure.reason(e.getCause())), e);
         }
     }
 
@@ -134,7 +143,7 @@ final class Meeting implements AutoCloseable {
      * @throws CollectiveFailure if another process is the same rank, or some rank does not come in time
      */
     List<String> arrive(String about) {
-        if (bounded(PROMPT, () -> store.add("arrived/" + world.rank(), 1)) > 1) {
+        if (ask(PROMPT, () -> store.add("arrived/" + world.rank(), 1)) > 1) {
             throw new CollectiveFailure("rank " + world.rank() + " of " + world.size()
                     + " is there already: two processes have the same rank, or the place is of an earlier run");
         }
@@ -165,7 +174,7 @@ final class Meeting implements AutoCloseable {
     /** Leaves a text for the other ranks, once under each name. */
     void post(String name, String text) {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        bounded(PROMPT, () -> {
+        ask(PROMPT, () -> {
             store.set(key(name, world.rank()), new ByteVector(bytes));
             return null;
         });
@@ -174,7 +183,7 @@ final class Meeting implements AutoCloseable {
     /** What a rank has left; waits for it, and returns null where it does not come within the limit. */
     String read(String name, int rank, Duration limit) {
         String key = key(name, rank);
-        return bounded(limit, () -> {
+        return ask(limit, () -> {
             try {
                 store._wait(new StringVector(key), milliseconds(limit));
             } catch (RuntimeException e) {
@@ -186,15 +195,27 @@ final class Meeting implements AutoCloseable {
     }
 
     private boolean has(String key) {
-        return bounded(PROMPT, () -> store.check(new StringVector(key)));
+        return ask(PROMPT, () -> store.check(new StringVector(key)));
+    }
+
+    private <T> T ask(Duration limit, Supplier<T> question) {
+        if (silent) throw new CollectiveFailure(NO_ANSWER);
+        try {
+            return bounded(limit, question);
+        } catch (TimeoutException e) {
+            silent = true;
+            throw new CollectiveFailure(NO_ANSWER, e);
+        } catch (ExecutionException e) {
+            throw new CollectiveFailure(
+                    "rank 0, which keeps the store, cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
+        }
     }
 
     /**
-     * Asks the store on a thread of its own: where the network to rank 0 is cut, an answer is waited for without end, whatever
-     * timeout the store was given.
+     * Asks a store on a thread of its own: where the network to rank 0 is cut, or another program listens at the port, an answer is
+     * waited for without end, whatever timeout the store was given.
      */
-    private <T> T bounded(Duration limit, Supplier<T> question) {
-        if (silent) throw new CollectiveFailure(NO_ANSWER);
+    private static <T> T bounded(Duration limit, Supplier<T> question) throws TimeoutException, ExecutionException {
         var answer = new FutureTask<T>(() -> {
             try (var scope = MemoryScope.open()) {
                 return question.get();
@@ -205,12 +226,6 @@ final class Meeting implements AutoCloseable {
         thread.start();
         try {
             return answer.get(limit.plus(MARGIN).toMillis(), TimeUnit.MILLISECONDS);
-        } catch (TimeoutException e) {
-            silent = true;
-            throw new CollectiveFailure(NO_ANSWER, e);
-        } catch (ExecutionException e) {
-            throw new CollectiveFailure(
-                    "rank 0, which keeps the store, cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new CollectiveFailure("interrupted while rank 0 was asked", e);

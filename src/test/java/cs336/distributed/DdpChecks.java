@@ -65,7 +65,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         each("gradients lie in their buckets", this::views);
         each("steps leave no native objects behind", this::leaks);
         each("misuse is refused", this::misuse);
-        each("ranks with different models are refused", this::differentModels);
+        each("ranks whose models differ in number, shapes or types of parameters are refused", this::differentModels);
         return wrong;
     }
 
@@ -378,14 +378,38 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         throw new AssertionError("nothing is refused; expected: " + because);
     }
 
+    /** Parameters p0, p1 … of a number each. */
+    private final class Numbers extends Module {
+        Numbers(int count, DType dtype) {
+            for (int i = 0; i < count; i++) parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return x;
+        }
+    }
+
     private void differentModels(Strategy strategy) {
-        Torch.seed(seed);
-        boolean isLast = group.rank() == group.size() - 1;
-        try (var model = new ToyModel(isLast, device, FP64)) {
-            requireRefused(
-                    () -> new DistributedDataParallel(model, group, strategy).close(),
-                    "parameter 4 is fc3.weight fp64[5, 50] on rank 0, but fc3.weight fp64[10, 50] on rank "
-                            + (group.size() - 1));
+        int last = group.size() - 1;
+        boolean isLast = group.rank() == last;
+        requireDifferent(
+                new ToyModel(isLast, device, FP64),
+                strategy,
+                "parameter 4 is fc3.weight fp64[5, 50] on rank 0, but fc3.weight fp64[10, 50] on rank " + last);
+        requireDifferent(
+                new Numbers(isLast ? 1 : 2, FP64),
+                strategy,
+                "parameter 1 is p1 fp64[1] on rank 0, but none on rank " + last);
+        requireDifferent(
+                new Numbers(1, isLast ? DType.FLOAT32 : FP64),
+                strategy,
+                "parameter 0 is p0 fp64[1] on rank 0, but p0 fp32[1] on rank " + last);
+    }
+
+    private void requireDifferent(Module mine, Strategy strategy, String message) {
+        try (mine) {
+            requireRefused(() -> new DistributedDataParallel(mine, group, strategy).close(), message);
         }
     }
 }

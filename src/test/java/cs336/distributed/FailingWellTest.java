@@ -3,6 +3,7 @@ package cs336.distributed;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -38,6 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 class FailingWellTest {
     static final Duration TIMEOUT = Duration.ofSeconds(3);
     static final double BOUND_S = TIMEOUT.toSeconds() + 5;
+    static final long LOADING_S = 10; // of libraries, from a warm cache
 
     /** All-reduces without end; rank 1 stops taking part in the way it is told. */
     public static final class Disturbed implements RankProgram<String, Integer> {
@@ -126,10 +128,11 @@ class FailingWellTest {
     }
 
     @Test
-    void aRankKilledAmidCollectivesIsNamedWithItsSignal() {
+    void aRankKilledAmidCollectivesIsNamedWithItsSignalAndTheNextLaunchWorks() throws Exception {
         var e = failure("is killed");
         assertEquals(1, e.rank());
         assertTrue(e.getMessage().startsWith("rank 1 of 2: its process was ended by signal 9"), e.getMessage());
+        assertEquals(List.of(1, 1), Launcher.of(2).run(Hello.class, new String[0]));
     }
 
     @Test
@@ -240,12 +243,21 @@ class FailingWellTest {
         /** A group of the same ranks, which meet in a file or at a port that rank 0 has found free. */
         private static ProcessGroup next(ProcessGroup all, Path file) {
             if (file != null) return ProcessGroup.join(all.world(), Backend.GLOO, TIMEOUT, file);
-            int port = all.allGather(freePort()).get(0);
-            return ProcessGroup.join(World.local(all.rank(), all.size(), port), Backend.GLOO, TIMEOUT);
+            try (var port = ReservedPort.any()) {
+                int number = all.allGather(port.number()).get(0);
+                return ProcessGroup.join(World.local(all.rank(), all.size(), number), Backend.GLOO, TIMEOUT);
+            }
         }
 
+        /** Fails a second time as it did the first. */
         private static void allReduce(ProcessGroup group, DType dtype, long length) {
-            group.allReduce(ones(dtype, length), Reduction.SUM);
+            Pending sum = group.allReduceAsync(ones(dtype, length), Reduction.SUM);
+            try {
+                sum.await();
+            } catch (CollectiveFailure e) {
+                assertSame(e, assertThrows(CollectiveFailure.class, sum::await));
+                throw e;
+            }
         }
     }
 
@@ -278,45 +290,106 @@ class FailingWellTest {
         for (String part : parts) assertTrue(message.contains(part), "\"" + message + "\" has no " + part);
     }
 
-    @Test
-    void ranksThatDoNotArriveAreNamed() throws Exception {
-        int port = freePort();
-        var late = joiningBeside(World.local(1, 4, port));
-        requireParts(joining(World.local(0, 4, port)), "ranks 2, 3 of 4 did not arrive within 3 s");
-        assertNotEquals("joined", late.get()); // the store may have gone with rank 0
-        requireParts(
-                joining(World.local(1, 2, freePort())), "rank 1 did not reach rank 0 at 127.0.0.1:", " within 3 s");
+    /** Starts a rank as torchrun does, to say hello. */
+    private static Process hello(int rank, int size, int port) throws IOException {
+        return LauncherTest.launch(
+                torchrun(rank, size, port), "--timeout", String.valueOf(TIMEOUT.toSeconds()), Hello.class.getName());
     }
 
-    @Test
-    void twoProcessesOfOneRankAndWorldsOfDifferentSizesAreAnError() throws Exception {
-        int port = freePort();
-        var same = joiningBeside(World.local(1, 3, port));
-        var again = joiningBeside(World.local(1, 3, port));
-        joining(World.local(0, 3, port));
-        requireParts(same.get() + again.get(), "rank 1 of 3 is there already: two processes have the same rank");
-        int other = freePort();
-        var three = joiningBeside(World.local(1, 3, other));
-        requireParts(joining(World.local(0, 2, other)), "the world has 2 ranks for rank 0, but 3 for rank 1");
-        three.get();
+    private static Map<String, String> torchrun(int rank, int size, int port) {
+        return Map.of(
+                "RANK", "" + rank,
+                "WORLD_SIZE", "" + size,
+                "LOCAL_RANK", "" + rank,
+                "MASTER_ADDR", "127.0.0.1",
+                "MASTER_PORT", "" + port);
     }
 
-    @Test
-    void aPortInUseIsNamed() throws Exception {
-        try (var taken = new ServerSocket(0)) {
-            requireParts(
-                    joining(World.local(0, 2, taken.getLocalPort())),
-                    "rank 0 cannot listen at port " + taken.getLocalPort() + ": it is in use");
+    /** What a process has printed, once it has ended by itself in time. */
+    private static String requireEnd(int exitCode, Process process) throws Exception {
+        try {
+            var said = CompletableFuture.supplyAsync(
+                    () -> {
+                        try {
+                            return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+                        } catch (IOException e) {
+                            throw new UncheckedIOException(e);
+                        }
+                    },
+                    task -> new Thread(task).start());
+            String all = said.get((long) BOUND_S + LOADING_S, TimeUnit.SECONDS);
+            assertTrue(process.waitFor(5, TimeUnit.SECONDS));
+            System.out.print(all);
+            assertEquals(exitCode, process.exitValue(), all);
+            return all;
+        } finally {
+            process.destroyForcibly();
         }
     }
 
     @Test
-    void ncclWithoutACardIsAnErrorBeforeAnythingIsJoined() {
+    void ranksThatDoNotArriveAreNamedByThoseThatDo() throws Exception {
+        try (var port = ReservedPort.any();
+                var nobodys = ReservedPort.any()) {
+            Process rank0 = hello(0, 4, port.number());
+            Process rank1 = hello(1, 4, port.number());
+            Process orphan = hello(1, 2, nobodys.number());
+            String said = requireEnd(3, rank0); // rank 1 too where it starts seconds after rank 0
+            assertTrue(
+                    said.matches("(?s).*cs336: rank 0 of 4: ranks (1, )?2, 3 of 4 did not arrive within 3 s\n.*"),
+                    said);
+            requireEnd(3, rank1); // with the same message, unless the store has gone with rank 0
+            requireParts(
+                    requireEnd(3, orphan),
+                    "cs336: rank 1 of 2: rank 1 did not reach rank 0 at 127.0.0.1:" + nobodys.number()
+                            + " within 3 s: ");
+        }
+    }
+
+    @Test
+    void twoProcessesOfOneRankAndWorldsOfDifferentSizesAreAnError() throws Exception {
+        try (var port = ReservedPort.any();
+                var other = ReservedPort.any()) {
+            var same = joiningBeside(World.local(1, 3, port.number()));
+            var again = joiningBeside(World.local(1, 3, port.number()));
+            joining(World.local(0, 3, port.number()));
+            requireParts(same.get() + again.get(), "rank 1 of 3 is there already: two processes have the same rank");
+            var three = joiningBeside(World.local(1, 3, other.number()));
+            requireParts(
+                    joining(World.local(0, 2, other.number())), "the world has 2 ranks for rank 0, but 3 for rank 1");
+            three.get();
+        }
+    }
+
+    @Test
+    void aPortInUseEndsAllRanks() throws Exception {
+        try (var taken = new ServerSocket(0)) { // which takes connections and never answers
+            Process rank0 = hello(0, 2, taken.getLocalPort());
+            Process rank1 = hello(1, 2, taken.getLocalPort());
+            requireParts(
+                    requireEnd(3, rank0),
+                    "cs336: rank 0 of 2: rank 0 cannot listen at port " + taken.getLocalPort() + ": it is in use");
+            requireParts(
+                    requireEnd(3, rank1),
+                    "cs336: rank 1 of 2: rank 1 did not reach rank 0 at 127.0.0.1:" + taken.getLocalPort(),
+                    "what listens there does not answer; does the port belong to another program?");
+        }
+    }
+
+    @Test
+    void ranksAndWorldsOutOfRangeAreWrongUse() throws Exception {
+        Process rank = hello(2, 2, 29_500);
+        Process world = hello(0, 0, 29_500);
+        requireParts(requireEnd(2, rank), "RANK must be from 0 to 1, not 2");
+        requireParts(requireEnd(2, world), "WORLD_SIZE must be at least 1, not 0");
+    }
+
+    @Test
+    void ncclRanksWithoutCardsAreAnError() {
         assumeTrue(Device.cudaCount() == 0);
-        var e = assertThrows(
-                IllegalArgumentException.class,
-                () -> ProcessGroup.join(World.local(0, 1, 29_500), Backend.NCCL, TIMEOUT));
-        requireParts(e.getMessage(), "cuda:0 asked for");
+        var launcher = Launcher.of(2).backend(Backend.NCCL).timeout(TIMEOUT);
+        var e = assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0]));
+        requireParts(e.getMessage(), "of 2: cuda:0 asked for");
     }
 
     /** Joins and tells what came of it. */
@@ -332,14 +405,6 @@ class FailingWellTest {
     /** The same on a thread of its own. */
     private static CompletableFuture<String> joiningBeside(World world) {
         return CompletableFuture.supplyAsync(() -> joining(world), task -> new Thread(task).start());
-    }
-
-    private static int freePort() {
-        try (var socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 
     /** A launcher in a process of its own, for signals to be sent to. */
@@ -387,32 +452,20 @@ class FailingWellTest {
 
     @Test
     void processesOfTorchrunTellByTheirExitCodesWhichOfThemFailed() throws Exception {
-        String port = String.valueOf(freePort());
-        var ranks = new ArrayList<Process>();
-        for (String rank : List.of("0", "1")) {
-            var variables = Map.of(
-                    "RANK",
-                    rank,
-                    "WORLD_SIZE",
-                    "2",
-                    "LOCAL_RANK",
-                    rank,
-                    "MASTER_ADDR",
-                    "127.0.0.1",
-                    "MASTER_PORT",
-                    port);
-            ranks.add(LauncherTest.launch(
-                    variables, "--timeout", "3", DisturbedByCommand.class.getName(), "fails in its backward pass"));
+        try (var port = ReservedPort.any()) {
+            var ranks = new ArrayList<Process>();
+            for (int rank = 0; rank < 2; rank++) {
+                ranks.add(LauncherTest.launch(
+                        torchrun(rank, 2, port.number()),
+                        "--timeout",
+                        "3",
+                        DisturbedByCommand.class.getName(),
+                        "fails in its backward pass"));
+            }
+            requireParts(
+                    requireEnd(3, ranks.get(0)),
+                    "cs336: rank 0 of 2: collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0 of 2");
+            requireParts(requireEnd(1, ranks.get(1)), "cs336: rank 1 of 2: ArithmeticException: no gradient today\n");
         }
-        var said = new ArrayList<String>();
-        for (Process rank : ranks) {
-            said.add(new String(rank.getInputStream().readAllBytes(), StandardCharsets.UTF_8));
-            assertTrue(rank.waitFor(5, TimeUnit.SECONDS));
-        }
-        assertEquals(List.of(3, 1), ranks.stream().map(Process::exitValue).toList(), said::toString);
-        requireParts(
-                said.get(0),
-                "cs336: rank 0 of 2: collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0 of 2");
-        requireParts(said.get(1), "cs336: rank 1 of 2: ArithmeticException: no gradient today\n");
     }
 }

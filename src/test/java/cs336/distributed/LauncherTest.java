@@ -13,7 +13,6 @@ import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.Serializable;
-import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -84,12 +83,14 @@ class LauncherTest {
     }
 
     @Test
-    void anErrorOfARankThatJoinedIsAFailureLikeAnyOther() throws Exception {
-        var launcher = Launcher.joining(World.local(0, 1, freePort()));
-        var e = assertThrows(RankFailure.class, () -> launcher.run(Overflowing.class, ""));
-        assertTrue(e.getMessage().startsWith("rank 0 of 1: StackOverflowError: no end of it"), e.getMessage());
-        assertTrue(e.isHere());
-        assertEquals(1, e.exitCode());
+    void anErrorOfARankThatJoinedIsAFailureLikeAnyOther() {
+        try (var port = ReservedPort.any()) {
+            var launcher = Launcher.joining(World.local(0, 1, port.number()));
+            var e = assertThrows(RankFailure.class, () -> launcher.run(Overflowing.class, ""));
+            assertTrue(e.getMessage().startsWith("rank 0 of 1: StackOverflowError: no end of it"), e.getMessage());
+            assertTrue(e.isHere());
+            assertEquals(1, e.exitCode());
+        }
     }
 
     @Test
@@ -128,7 +129,12 @@ class LauncherTest {
 
     @Test
     void processesOfSlurmBecomeRanksByTheirVariables() throws Exception {
-        int port = freePort();
+        try (var port = ReservedPort.any()) {
+            requireRanksOfSlurm(port.number());
+        }
+    }
+
+    private static void requireRanksOfSlurm(int port) throws Exception {
         var ranks = new ArrayList<Process>();
         for (int rank = 0; rank < 3; rank++) {
             ranks.add(launch(
@@ -169,12 +175,6 @@ class LauncherTest {
         builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
         builder.environment().putAll(variables);
         return builder.start();
-    }
-
-    private static int freePort() throws IOException {
-        try (var socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        }
     }
 
     @Test
