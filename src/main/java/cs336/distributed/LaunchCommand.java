@@ -4,12 +4,12 @@ import cs336.bench.Argument;
 import cs336.torch.Device;
 import java.io.PrintStream;
 import java.io.Serializable;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -47,12 +47,8 @@ public final class LaunchCommand implements Callable<Integer> {
             description = "start so many ranks here. Default: be one of srun's or torchrun's")
     private Integer processes;
 
-    @Option(
-            names = "--backend",
-            defaultValue = "gloo",
-            paramLabel = "<name>",
-            description = "gloo or nccl. Default: ${DEFAULT-VALUE}")
-    private String backend;
+    @Mixin
+    private final BackendOption backend = new BackendOption();
 
     @Option(
             names = "--device",
@@ -60,13 +56,8 @@ public final class LaunchCommand implements Callable<Integer> {
             description = "cpu or cuda. Default: cpu for gloo, cuda for nccl")
     private String device;
 
-    @Option(
-            names = "--timeout",
-            defaultValue = "60",
-            paramLabel = "<s>",
-            description = "how long ranks wait for each other, and how long one may show no sign of life."
-                    + " Default: ${DEFAULT-VALUE}")
-    private int timeout;
+    @Mixin
+    private final TimeoutOption timeout = new TimeoutOption();
 
     @Option(
             names = "--threads",
@@ -99,7 +90,7 @@ public final class LaunchCommand implements Callable<Integer> {
     }
 
     private int startHere() throws InterruptedException {
-        LaunchOptions.requireCards(Backend.parse(backend));
+        LaunchOptions.requireCards(backend.value());
         List<Serializable> values = with(Launcher.of(processes)).run(program(), arguments);
         for (int rank = 0; rank < values.size(); rank++) {
             if (values.get(rank) != null) System.out.println("[" + rank + "] " + values.get(rank));
@@ -126,7 +117,7 @@ public final class LaunchCommand implements Callable<Integer> {
     }
 
     private Launcher with(Launcher launcher) {
-        launcher.backend(Backend.parse(backend)).timeout(Duration.ofSeconds(Argument.atLeast("--timeout", 1, timeout)));
+        launcher.backend(backend.value()).timeout(timeout.value());
         if (device != null) launcher.device(kind(device));
         if (threads != null) launcher.threads(threads);
         return launcher;

@@ -2,8 +2,8 @@ package cs336.distributed;
 
 import cs336.bench.Argument;
 import cs336.torch.Device;
-import java.time.Duration;
 import java.util.List;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /** The options of a command whose work is done on several ranks: who starts them, on how many nodes, and how long they wait. */
@@ -19,12 +19,8 @@ class LaunchOptions {
             description = "let NCCL take the cards of this machine for those of n machines, joined by sockets")
     private Integer emulatedNodes;
 
-    @Option(
-            names = "--timeout",
-            defaultValue = "60",
-            paramLabel = "<seconds>",
-            description = "the longest a collective may take. Default: ${DEFAULT-VALUE}")
-    private long timeout;
+    @Mixin
+    private final TimeoutOption timeout = new TimeoutOption();
 
     /**
      * Checks these options.
@@ -34,7 +30,7 @@ class LaunchOptions {
      */
     void check(List<Integer> processes) {
         processes.forEach(n -> Argument.atLeast("--processes", 1, n));
-        Argument.atLeast("--timeout", 1, timeout);
+        timeout.value();
         if (emulatedNodes == null) return;
         Argument.atLeast("--emulate-nodes", 2, emulatedNodes);
         if (join) throw new IllegalArgumentException("--emulate-nodes cannot go with --join: the nodes are real there");
@@ -74,13 +70,20 @@ class LaunchOptions {
      *
      * @param processes how many to start
      * @param device {@code best}, {@code cpu} or {@code cuda}
-     * @throws IllegalArgumentException if it is another, or NCCL is to run on a machine without cards
+     * @throws IllegalArgumentException if it is another, NCCL is to run on a machine without cards, or another backend over emulated
+     *     nodes
      */
     Launcher launcher(int processes, Backend backend, String device) {
         Launcher launcher = join ? Launcher.joining(World.fromEnvironment()) : Launcher.of(processes);
-        if (emulatesNodes()) launcher.environment(EmulatedNodes.environment(emulatedNodes, processes));
+        if (emulatesNodes()) {
+            if (backend != Backend.NCCL) {
+                throw new IllegalArgumentException("--emulate-nodes needs --backend nccl, not " + backend
+                        + ", which takes the same way between processes of one machine as of several");
+            }
+            launcher.environment(EmulatedNodes.environment(emulatedNodes, processes));
+        }
         if (!join) requireCards(backend);
-        launcher.backend(backend).timeout(Duration.ofSeconds(timeout));
+        launcher.backend(backend).timeout(timeout.value());
         return switch (forAllRanks(device)) {
             case "cpu" -> launcher.device(Device.Kind.CPU);
             case "cuda" -> launcher.device(Device.Kind.CUDA);

@@ -1,16 +1,13 @@
 package cs336.distributed;
 
 import java.util.List;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /** The options of a command that runs on one group of ranks: how many, by what they talk, and how they are launched. */
 final class RankOptions extends LaunchOptions {
-    @Option(
-            names = "--backend",
-            defaultValue = "gloo",
-            paramLabel = "<name>",
-            description = "gloo or nccl. Default: ${DEFAULT-VALUE}")
-    private String backend;
+    @Mixin
+    private final BackendOption backend = new BackendOption();
 
     @Option(
             names = "--processes",
@@ -26,7 +23,7 @@ final class RankOptions extends LaunchOptions {
     }
 
     Backend backend() {
-        return Backend.parse(backend);
+        return backend.value();
     }
 
     /** How many ranks there are. */

@@ -39,6 +39,7 @@ class AllReduceCommandTest extends CommandTest {
                 "--megabytes much | --megabytes must be a positive number of MB that float32 can fill, such as 0.512, not much",
                 "--emulate-nodes 2 --processes 2,3 | --processes must be divisible by --emulate-nodes 2, not 3",
                 "--emulate-nodes 1 | --emulate-nodes must be at least 2, not 1",
+                "--emulate-nodes 2 | --emulate-nodes needs --backend nccl, not gloo, which takes the same way between processes of one machine as of several",
                 "--emulate-nodes 2 --join | --emulate-nodes cannot go with --join: the nodes are real there",
                 "--warmup 1 | --warmup must be at least 2, not 1",
                 "--steps 2 | --steps must be at least 3, not 2",

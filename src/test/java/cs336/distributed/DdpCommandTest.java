@@ -70,6 +70,7 @@ class DdpCommandTest extends CommandTest {
         refused("--backend mpi", "backend 'mpi' is unknown; known: gloo, nccl");
         refused("--trace-only naive", "--trace-only needs --trace, the folder of the traces");
         refused("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");
+        refused("--emulate-nodes 2", "--emulate-nodes needs --backend nccl, not gloo");
         refused("--steps 0", "--steps must be at least 1, not 0");
     }
 

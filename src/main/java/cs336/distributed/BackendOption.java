@@ -1,0 +1,18 @@
+package cs336.distributed;
+
+import picocli.CommandLine.Option;
+
+/** The option by what ranks talk. */
+final class BackendOption {
+    @Option(
+            names = "--backend",
+            defaultValue = "gloo",
+            paramLabel = "<name>",
+            description = "gloo or nccl. Default: ${DEFAULT-VALUE}")
+    private String name;
+
+    /** @throws IllegalArgumentException if it is neither */
+    Backend value() {
+        return Backend.parse(name);
+    }
+}
