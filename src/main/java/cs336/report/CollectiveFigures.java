@@ -1,6 +1,9 @@
 package cs336.report;
 
+import cs336.scaling.Bandwidth;
+import cs336.scaling.Bytes;
 import cs336.scaling.RingAllReduce;
+import cs336.scaling.Seconds;
 import java.util.ArrayList;
 import java.util.List;
 import tech.tablesaw.api.DoubleColumn;
@@ -15,7 +18,6 @@ public final class CollectiveFigures {
     private static final String SHOWN = "shown";
     private static final String SERIES = "series";
     private static final double MB = 1e6;
-    private static final double MS = 1e-3;
     private static final double GB = 1e9;
 
     private CollectiveFigures() {}
@@ -50,15 +52,14 @@ public final class CollectiveFigures {
         for (int ranks : ranks(numbers)) {
             RingAllReduce ring = ring(numbers, ranks);
             for (double megabytes = 0.5; megabytes < 1100; megabytes *= Math.sqrt(2)) {
-                double seconds = ring.seconds(ranks, megabytes * MB);
-                add(points, ranks, megabytes, seconds, "ring, fitted");
+                add(points, ranks, megabytes, ring.time(ranks, bytes(megabytes)), "ring, fitted");
             }
         }
         return overSize(points)
                 .y("bandwidth", "bus bandwidth (GB/s)")
                 .by(SERIES)
                 .panels(SHOWN)
-                .level(linkBandwidth(numbers) / GB, "the links")
+                .level(linkBandwidth(numbers).gb(), "the links")
                 .size(900, 380)
                 .figure(
                         "allreduce-throughput",
@@ -89,18 +90,21 @@ public final class CollectiveFigures {
     public static RingAllReduce ring(Numbers numbers, int ranks) {
         var measured = new ArrayList<RingAllReduce.Measured>();
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl, processes=" + ranks, "queued")) {
-            measured.add(
-                    new RingAllReduce.Measured(ranks, row.getNumber("megabytes") * MB, row.getDouble("median") * MS));
+            measured.add(new RingAllReduce.Measured(
+                    ranks, bytes(row.getNumber("megabytes")), Seconds.ms(row.getDouble("median"))));
         }
         return RingAllReduce.fit(measured);
     }
 
-    /** Bytes a second that a card's NVLinks carry in one direction, by {@code nvidia-smi}. */
-    public static double linkBandwidth(Numbers numbers) {
-        return GB
-                * numbers.select("link_topology@h200-x4[from=0, to=1, metric=nvlink-bandwidth]")
-                        .row(0)
-                        .getDouble("median");
+    private static Bytes bytes(double megabytes) {
+        return new Bytes(Math.round(megabytes * MB));
+    }
+
+    /** What a card's NVLinks carry in one direction, by {@code nvidia-smi}. */
+    public static Bandwidth linkBandwidth(Numbers numbers) {
+        return Bandwidth.gb(numbers.select("link_topology@h200-x4[from=0, to=1, metric=nvlink-bandwidth]")
+                .row(0)
+                .getDouble("median"));
     }
 
     private static List<Integer> ranks(Numbers numbers) {
@@ -121,13 +125,13 @@ public final class CollectiveFigures {
     }
 
     private static void add(Table points, Row row, String series) {
-        add(points, row.getInt("processes"), row.getNumber("megabytes"), row.getDouble("median") * MS, series);
+        add(points, row.getInt("processes"), row.getNumber("megabytes"), Seconds.ms(row.getDouble("median")), series);
     }
 
-    private static void add(Table points, int ranks, double megabytes, double seconds, String series) {
+    private static void add(Table points, int ranks, double megabytes, Seconds time, String series) {
         Row point = points.appendRow();
         point.setDouble("megabytes", megabytes);
-        point.setDouble("bandwidth", RingAllReduce.sent(ranks) * megabytes * MB / seconds / GB);
+        point.setDouble("bandwidth", RingAllReduce.sent(ranks) * megabytes * MB / time.value() / GB);
         point.setString(SERIES, series);
         point.setString(SHOWN, ranks + " GPUs");
     }

@@ -2,10 +2,11 @@ package cs336.report;
 
 import cs336.profile.Trace;
 import cs336.scaling.BucketModel;
+import cs336.scaling.Bytes;
+import cs336.scaling.Seconds;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -21,7 +22,6 @@ import tech.tablesaw.api.Table;
  * ddp}, to be defined as the measurements of one machine's first round.
  */
 public final class DataParallelFigures {
-    private static final double MS = 1e-3;
     private static final int CURVE = 24;
 
     private DataParallelFigures() {}
@@ -85,14 +85,14 @@ public final class DataParallelFigures {
     public static Figure buckets(Numbers numbers, String selection) {
         Table points =
                 Table.create(DoubleColumn.create("messages"), DoubleColumn.create("ms"), StringColumn.create("series"));
-        Map<Double, Double> measured = overheads(numbers, selection);
-        measured.forEach((messages, seconds) -> point(points, messages, seconds / MS, "measured"));
+        Map<Double, Seconds> measured = overheads(numbers, selection);
+        measured.forEach((messages, overhead) -> point(points, messages, overhead, "measured"));
         BucketModel model = bucketModel(numbers, selection);
         double least = Collections.min(measured.keySet());
         double most = Collections.max(measured.keySet());
         for (int i = 0; i <= CURVE; i++) {
             double messages = least * Math.pow(most / least, (double) i / CURVE);
-            point(points, messages, model.overhead(messages) / MS, "model");
+            point(points, messages, model.overhead(messages), "model");
         }
         return Charts.line(points)
                 .x("messages", "all-reduces a step")
@@ -108,10 +108,10 @@ public final class DataParallelFigures {
                                 + " logarithmic");
     }
 
-    private static void point(Table points, double messages, double ms, String series) {
+    private static void point(Table points, double messages, Seconds overhead, String series) {
         Row row = points.appendRow();
         row.setDouble("messages", messages);
-        row.setDouble("ms", ms);
+        row.setDouble("ms", overhead.ms());
         row.setString("series", series);
     }
 
@@ -122,14 +122,13 @@ public final class DataParallelFigures {
      * @param selection a name that stands for the measurements of one model on one backend, all modes
      */
     public static BucketModel bucketModel(Numbers numbers, String selection) {
-        double backward = MS * median(numbers, selection + "[mode=none, implementation=plain, metric=backward]");
+        double backward = median(numbers, selection + "[mode=none, implementation=plain, metric=backward]");
         double bytes = median(numbers, selection + "[mode=none, implementation=plain, metric=gradient-bytes]");
-        Map<Double, Double> measured = overheads(numbers, selection);
-        return BucketModel.fit(bytes, backward, array(measured.keySet()), array(measured.values()));
+        return BucketModel.fit(new Bytes(Math.round(bytes)), Seconds.ms(backward), overheads(numbers, selection));
     }
 
-    /** Seconds after the backward pass by number of messages; the mean where two sizes of buckets make as many. */
-    private static Map<Double, Double> overheads(Numbers numbers, String selection) {
+    /** Time after the backward pass by number of messages; the mean where two sizes of buckets make as many. */
+    private static Map<Double, Seconds> overheads(Numbers numbers, String selection) {
         Map<Double, List<Double>> all = new TreeMap<>();
         String sent = selection + "[mode=bucketed, overlapped, implementation=plain, status=ok, metric=%s]";
         Table messages = numbers.select(sent.formatted("messages"));
@@ -138,12 +137,14 @@ public final class DataParallelFigures {
             for (Row count : messages) {
                 if (number(count, "bucket_mb") != megabytes) continue;
                 all.computeIfAbsent(count.getDouble("median"), n -> new ArrayList<>())
-                        .add(MS * row.getDouble("median"));
+                        .add(row.getDouble("median"));
             }
         }
-        Map<Double, Double> means = new TreeMap<>();
-        all.forEach((n, seconds) -> means.put(
-                n, seconds.stream().mapToDouble(Double::doubleValue).average().orElseThrow()));
+        Map<Double, Seconds> means = new TreeMap<>();
+        all.forEach((n, ms) -> means.put(
+                n,
+                Seconds.ms(
+                        ms.stream().mapToDouble(Double::doubleValue).average().orElseThrow())));
         return means;
     }
 
@@ -172,9 +173,5 @@ public final class DataParallelFigures {
     /** A column of numbers is one of whole ones where all of them are. */
     private static double number(Row row, String column) {
         return ((Number) row.getObject(column)).doubleValue();
-    }
-
-    private static double[] array(Collection<Double> values) {
-        return values.stream().mapToDouble(Double::doubleValue).toArray();
     }
 }

@@ -115,7 +115,8 @@ public record ScalingOut(Numbers numbers) {
                 "distributed_communication_single_node[implementation=java, backend=nccl, nodes=1, processes="
                         + processes + ", metric=queued, status=ok]")) {
             double bytes = Double.parseDouble(String.valueOf(row.getObject("megabytes"))) * MB;
-            measured.add(new RingAllReduce.Measured(processes, bytes, row.getDouble("median") / 1e3));
+            measured.add(new RingAllReduce.Measured(
+                    processes, new Bytes(Math.round(bytes)), Seconds.ms(row.getDouble("median"))));
         }
         return measured;
     }
@@ -193,16 +194,18 @@ public record ScalingOut(Numbers numbers) {
         Cluster fitted = Calibration.network(Cluster.H200, measuredAllReduces(2));
         for (int processes : new int[] {2, 4}) {
             for (RingAllReduce.Measured measured : measuredAllReduces(processes)) {
-                Bytes payload = new Bytes(Math.round(measured.bytes()));
                 double predicted = fitted.time(
-                                Collective.ALL_REDUCE, payload, fitted.group(processes, 1), Cluster.Algorithm.RING)
+                                Collective.ALL_REDUCE,
+                                measured.payload(),
+                                fitted.group(processes, 1),
+                                Cluster.Algorithm.RING)
                         .ms();
                 Row row = table.appendRow();
                 row.setInt("processes", processes);
-                row.setDouble("megabytes", measured.bytes() / MB);
-                row.setDouble("measured", 1e3 * measured.seconds());
+                row.setDouble("megabytes", measured.payload().count() / MB);
+                row.setDouble("measured", measured.time().ms());
                 row.setDouble("predicted", predicted);
-                row.setDouble("off", rounded(100 * (predicted / (1e3 * measured.seconds()) - 1)));
+                row.setDouble("off", rounded(100 * (predicted / measured.time().ms() - 1)));
             }
         }
         return table;

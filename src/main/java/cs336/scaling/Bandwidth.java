@@ -20,6 +20,11 @@ public record Bandwidth(double bytesPerSecond) implements Comparable<Bandwidth> 
         return new Bandwidth(perSecond * 1e9);
     }
 
+    /** In units of 10⁹ bytes a second. */
+    public double gb() {
+        return bytesPerSecond / 1e9;
+    }
+
     /** Several links side by side, or a share of one. */
     public Bandwidth times(double factor) {
         return new Bandwidth(bytesPerSecond * factor);
@@ -32,6 +37,6 @@ public record Bandwidth(double bytesPerSecond) implements Comparable<Bandwidth> 
 
     @Override
     public String toString() {
-        return String.format(Locale.ROOT, "%.1f GB/s", bytesPerSecond / 1e9);
+        return String.format(Locale.ROOT, "%.1f GB/s", gb());
     }
 }

@@ -1,6 +1,8 @@
 package cs336.scaling;
 
-import java.util.Arrays;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
 
 /**
  * How long training waits for gradients after the backward pass when these are sent in equal buckets while it runs.
@@ -19,52 +21,52 @@ import java.util.Arrays;
  * course's case: s ÷ (n w) + n o, least at n = √(s ÷ (w o)), which is a bucket of √(s w o) bytes.
  *
  * @param bytes s, of all gradients
- * @param bandwidth w, bytes of a rank over the time of an all-reduce of them, in bytes/s
- * @param callOverhead o, what each call takes whatever its size, in s
- * @param backward B, in s
+ * @param bandwidth w, bytes of a rank over the time of an all-reduce of them
+ * @param callOverhead o, what each call takes whatever its size
+ * @param backward B
  */
-public record BucketModel(double bytes, double bandwidth, double callOverhead, double backward) {
+public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead, Seconds backward) {
     public BucketModel {
-        requirePositive("bytes", bytes);
-        requirePositive("bandwidth", bandwidth);
-        requirePositive("callOverhead", callOverhead);
-        requirePositive("backward", backward);
+        requirePositive("bytes", bytes.count());
+        requirePositive("bandwidth", bandwidth.bytesPerSecond());
+        requirePositive("callOverhead", callOverhead.value());
+        requirePositive("backward", backward.value());
     }
 
     /** The case in which gradients are computed as fast as they are moved: B = s ÷ w. */
-    public static BucketModel equalTimes(double bytes, double bandwidth, double callOverhead) {
-        return new BucketModel(bytes, bandwidth, callOverhead, bytes / bandwidth);
+    public static BucketModel equalTimes(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead) {
+        return new BucketModel(bytes, bandwidth, callOverhead, bytes.over(bandwidth));
     }
 
-    /** Seconds after the backward pass with n buckets. */
-    public double overhead(double buckets) {
+    /** What is left after the backward pass with n buckets. */
+    public Seconds overhead(double buckets) {
         requirePositive("buckets", buckets);
-        return waitsForCompute(buckets) ? lastBucket(buckets) : busyLink(buckets);
-    }
-
-    /** Whether a bucket is sent at least as fast as the next one is made. */
-    public boolean waitsForCompute(double buckets) {
-        return lastBucket(buckets) >= busyLink(buckets);
+        return new Seconds(Math.max(lastBucket(buckets), busyLink(buckets)));
     }
 
     /** The number of buckets with the least overhead; no whole number. */
     public double bestBuckets() {
-        double linkIsBusy = Math.sqrt(backward / callOverhead);
-        double timesMeet = (backward - bytes / bandwidth) / callOverhead;
+        double linkIsBusy = Math.sqrt(backward.value() / callOverhead.value());
+        double timesMeet = (backward.value() - sending()) / callOverhead.value();
         return Math.max(1, Math.max(linkIsBusy, timesMeet));
     }
 
-    /** Bytes of a bucket with the least overhead. */
-    public double bestBucketBytes() {
-        return bytes / bestBuckets();
+    /** A bucket with the least overhead. */
+    public Bytes bestBucket() {
+        return bytes.times(1 / bestBuckets());
+    }
+
+    /** s ÷ w, in seconds. */
+    private double sending() {
+        return bytes.over(bandwidth).value();
     }
 
     private double lastBucket(double buckets) {
-        return bytes / (buckets * bandwidth) + callOverhead;
+        return sending() / buckets + callOverhead.value();
     }
 
     private double busyLink(double buckets) {
-        return bytes / bandwidth + buckets * callOverhead - (buckets - 1) * backward / buckets;
+        return sending() + buckets * callOverhead.value() - (buckets - 1) * backward.value() / buckets;
     }
 
     /**
@@ -72,36 +74,30 @@ public record BucketModel(double bytes, double bandwidth, double callOverhead, d
      * formula counts up to some number of buckets, the second from there on; so each such number is tried.
      *
      * @param bytes s
-     * @param backward B, in s
-     * @param buckets n of each measurement
-     * @param overheads seconds after the backward pass of each, above 0
+     * @param backward B
+     * @param measured what was left after the backward pass, above 0, by number of buckets
      * @throws IllegalArgumentException if no w and o above 0 fit, as with one number of buckets alone
      */
-    public static BucketModel fit(double bytes, double backward, double[] buckets, double[] overheads) {
-        if (buckets.length != overheads.length) {
-            throw new IllegalArgumentException(
-                    "overheads must be as many as buckets, " + buckets.length + ", not " + overheads.length);
-        }
-        double[] limits = Arrays.copyOf(buckets, buckets.length + 1); // 0: the link is always busy
+    public static BucketModel fit(Bytes bytes, Seconds backward, Map<Double, Seconds> measured) {
+        List<Double> limits = new ArrayList<>(measured.keySet());
+        limits.add(0.0); // the link is always busy
         BucketModel best = null;
         for (double limit : limits) {
-            BucketModel model = fit(bytes, backward, buckets, overheads, limit);
-            if (model != null && (best == null || model.error(buckets, overheads) < best.error(buckets, overheads))) {
-                best = model;
-            }
+            BucketModel model = fit(bytes, backward, measured, limit);
+            if (model != null && (best == null || model.error(measured) < best.error(measured))) best = model;
         }
         if (best == null) {
-            throw new IllegalArgumentException("overheads must differ as those of buckets of different sizes do: no"
-                    + " bandwidth and overhead of a call above 0 fit them");
+            throw new IllegalArgumentException("measured must differ as times with buckets of different sizes do: no"
+                    + " bandwidth and overhead of a call above 0 fit " + measured);
         }
         return best;
     }
 
     /** Sum of squared relative errors. */
-    private double error(double[] buckets, double[] overheads) {
+    private double error(Map<Double, Seconds> measured) {
         double sum = 0;
-        for (int i = 0; i < buckets.length; i++) {
-            double error = overhead(buckets[i]) / overheads[i] - 1;
+        for (var entry : measured.entrySet()) {
+            double error = overhead(entry.getKey()).value() / entry.getValue().value() - 1;
             sum += error * error;
         }
         return sum;
@@ -113,15 +109,15 @@ public record BucketModel(double bytes, double bandwidth, double callOverhead, d
      * @param limit the most buckets for which the first formula counts
      * @return null if there is no w and o above 0
      */
-    private static BucketModel fit(double bytes, double backward, double[] buckets, double[] overheads, double limit) {
+    private static BucketModel fit(Bytes bytes, Seconds backward, Map<Double, Seconds> measured, double limit) {
         double xx = 0, xy = 0, yy = 0, xz = 0, yz = 0;
-        for (int i = 0; i < buckets.length; i++) {
-            double n = requirePositive("buckets", buckets[i]);
-            double measured = requirePositive("overheads", overheads[i]);
+        for (var entry : measured.entrySet()) {
+            double n = requirePositive("buckets", entry.getKey());
+            double overhead = requirePositive("measured", entry.getValue().value());
             boolean first = n <= limit;
-            double x = (first ? bytes / n : bytes) / measured;
-            double y = (first ? 1 : n) / measured;
-            double z = (first ? measured : measured + (n - 1) * backward / n) / measured;
+            double x = bytes.count() / (first ? n : 1) / overhead;
+            double y = (first ? 1 : n) / overhead;
+            double z = first ? 1 : 1 + (n - 1) * backward.value() / n / overhead;
             xx += x * x;
             xy += x * y;
             yy += y * y;
@@ -130,9 +126,9 @@ public record BucketModel(double bytes, double bandwidth, double callOverhead, d
         }
         double determinant = xx * yy - xy * xy;
         double slowness = (xz * yy - yz * xy) / determinant;
-        double overhead = (yz * xx - xz * xy) / determinant;
-        boolean isOne = determinant > 1e-12 * xx * yy && slowness > 0 && overhead > 0;
-        return isOne ? new BucketModel(bytes, 1 / slowness, overhead, backward) : null;
+        double callOverhead = (yz * xx - xz * xy) / determinant;
+        boolean isOne = determinant > 1e-12 * xx * yy && slowness > 0 && callOverhead > 0;
+        return isOne ? new BucketModel(bytes, new Bandwidth(1 / slowness), new Seconds(callOverhead), backward) : null;
     }
 
     private static double requirePositive(String name, double value) {

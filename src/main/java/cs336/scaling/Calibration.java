@@ -90,18 +90,19 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @throws IllegalArgumentException if times do not follow latency and bandwidth
      */
     public static Cluster network(Cluster nominal, List<RingAllReduce.Measured> allReduces) {
-        double hop = nominal.within().latency().value();
+        Seconds hop = nominal.within().latency();
         // Without its hops, and with the bytes that a device sends, each is as one of two devices.
         List<RingAllReduce.Measured> ofTwo = allReduces.stream()
                 .map(m -> new RingAllReduce.Measured(
                         2,
-                        RingAllReduce.sent(m.ranks()) * m.bytes(),
-                        m.seconds() - RingAllReduce.steps(m.ranks()) * hop))
+                        m.payload().times(RingAllReduce.sent(m.ranks())),
+                        new Seconds(m.time().value()
+                                - hop.times(RingAllReduce.steps(m.ranks())).value())))
                 .toList();
         RingAllReduce fit = RingAllReduce.fit(ofTwo);
-        Link within = nominal.within().withBandwidth(new Bandwidth(fit.beta()));
+        Link within = nominal.within().withBandwidth(fit.beta());
         return new Cluster(
-                nominal.perNode(), within, nominal.between(), new Seconds(RingAllReduce.steps(2) * fit.alpha()));
+                nominal.perNode(), within, nominal.between(), fit.alpha().times(RingAllReduce.steps(2)));
     }
 
     private Calibration withEachCollective(Steps steps) {

@@ -78,13 +78,14 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
         return algorithm == Algorithm.TREE || tree.compareTo(ring) < 0 ? tree : ring;
     }
 
-    /** passes · (n−1)/n · (latency once round the ring + S/β). */
+    /** A step takes as long as the ring's links do on average: while pieces go once around, each passes all of them. */
     private Seconds ring(Collective collective, Bytes payload, Group group) {
         int crossings = group.nodes() == 1 ? 0 : group.nodes();
-        double round = (group.ranks - crossings) * within.latency().value()
-                + crossings * between.latency().value();
-        double passes = (double) collective.passes() * (group.ranks - 1) / group.ranks;
-        return new Seconds(passes * (round + payload.over(bandwidth(group)).value()));
+        Seconds round = within.latency()
+                .times(group.ranks - crossings)
+                .plus(between.latency().times(crossings));
+        var allReduce = new RingAllReduce(round.times(1.0 / group.ranks), bandwidth(group));
+        return allReduce.time(group.ranks, payload).times(collective.passes() / 2.0);
     }
 
     /** Up and down: twice the depth in latencies, and every device sends the payload twice. */

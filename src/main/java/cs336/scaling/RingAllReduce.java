@@ -1,5 +1,6 @@
 package cs336.scaling;
 
+import cs336.bench.Argument;
 import java.util.List;
 
 /**
@@ -16,29 +17,23 @@ import java.util.List;
  * bytes by the time, can be held against a link's bandwidth whatever n is (Patarasuk and Yuan, 2009; NVIDIA's nccl-tests,
  * PERFORMANCE.md).
  *
- * @param alpha latency of a step, in seconds, at least 0
- * @param beta bandwidth of a link in one direction, in bytes a second, above 0
+ * @param alpha latency of a step
+ * @param beta bandwidth of a link in one direction
  */
-public record RingAllReduce(double alpha, double beta) {
-    /** @throws IllegalArgumentException if a number is out of range */
-    public RingAllReduce {
-        if (!(alpha >= 0)) throw new IllegalArgumentException("alpha must be at least 0 s, not " + alpha);
-        if (!(beta > 0)) throw new IllegalArgumentException("beta must be above 0 B/s, not " + beta);
-    }
-
+public record RingAllReduce(Seconds alpha, Bandwidth beta) {
     /**
      * A measured all-reduce.
      *
      * @param ranks that took part, at least 2
-     * @param bytes on each rank, above 0
-     * @param seconds it took, above 0
+     * @param payload on each rank, above 0
+     * @param time it took, above 0
      */
-    public record Measured(int ranks, double bytes, double seconds) {
+    public record Measured(int ranks, Bytes payload, Seconds time) {
         /** @throws IllegalArgumentException if a number is out of range */
         public Measured {
-            if (ranks < 2) throw new IllegalArgumentException("ranks must be at least 2, not " + ranks);
-            if (!(bytes > 0)) throw new IllegalArgumentException("bytes must be above 0, not " + bytes);
-            if (!(seconds > 0)) throw new IllegalArgumentException("seconds must be above 0, not " + seconds);
+            Argument.atLeast("ranks", 2, ranks);
+            if (payload.count() == 0) throw new IllegalArgumentException("payload must be above 0 B");
+            if (time.value() == 0) throw new IllegalArgumentException("time must be above 0 s");
         }
     }
 
@@ -52,9 +47,9 @@ public record RingAllReduce(double alpha, double beta) {
         return steps(ranks) / (double) ranks;
     }
 
-    /** Time in seconds for so many bytes on each rank; 0 for one rank. */
-    public double seconds(int ranks, double bytes) {
-        return steps(ranks) * alpha + sent(ranks) * bytes / beta;
+    /** How long it takes for so much on each rank; nothing for one rank. */
+    public Seconds time(int ranks, Bytes payload) {
+        return alpha.times(steps(ranks)).plus(payload.over(beta).times(sent(ranks)));
     }
 
     /**
@@ -67,8 +62,8 @@ public record RingAllReduce(double alpha, double beta) {
         // t ≈ a·α + b/β, each equation divided by t: Σ(aα/t + b/(βt) − 1)² is least where both derivatives are 0.
         double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
         for (Measured m : measured) {
-            double a = steps(m.ranks) / m.seconds;
-            double b = sent(m.ranks) * m.bytes / m.seconds;
+            double a = steps(m.ranks) / m.time.value();
+            double b = sent(m.ranks) * m.payload.count() / m.time.value();
             aa += a * a;
             ab += a * b;
             bb += b * b;
@@ -86,6 +81,6 @@ public record RingAllReduce(double alpha, double beta) {
             throw new IllegalArgumentException(
                     "times do not follow α + S/β: they ask for α = %.3g s, 1/β = %.3g s/B".formatted(alpha, perByte));
         }
-        return new RingAllReduce(alpha, 1 / perByte);
+        return new RingAllReduce(new Seconds(alpha), new Bandwidth(1 / perByte));
     }
 }

@@ -35,6 +35,10 @@ public record Seconds(double value) implements Comparable<Seconds> {
         return value * 1e3;
     }
 
+    public double us() {
+        return value * 1e6;
+    }
+
     @Override
     public int compareTo(Seconds other) {
         return Double.compare(value, other.value);

@@ -5,7 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.scaling.Bandwidth;
+import cs336.scaling.Bytes;
 import cs336.scaling.RingAllReduce;
+import cs336.scaling.Seconds;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,15 +34,15 @@ class CollectiveFiguresTest {
         List<String> one = new ArrayList<>(), slurm = new ArrayList<>();
         for (int n : new int[] {2, 4, 6}) {
             for (String implementation : List.of("java", "python")) {
-                rows(one, "gloo,cpu,1," + n, implementation, n, new RingAllReduce(1e-4, 2e9));
-                rows(one, "gloo,cuda,1," + n, implementation, n, new RingAllReduce(2e-4, 1e9));
+                rows(one, "gloo,cpu,1," + n, implementation, n, new RingAllReduce(Seconds.us(100), Bandwidth.gb(2)));
+                rows(one, "gloo,cuda,1," + n, implementation, n, new RingAllReduce(Seconds.us(200), Bandwidth.gb(1)));
             }
-            rows(slurm, "gloo,cpu,1," + n, "java", n, new RingAllReduce(1e-4, 2e9));
-            rows(slurm, "gloo,cpu,2," + n, "java", n, new RingAllReduce(3e-4, 1e9));
+            rows(slurm, "gloo,cpu,1," + n, "java", n, new RingAllReduce(Seconds.us(100), Bandwidth.gb(2)));
+            rows(slurm, "gloo,cpu,2," + n, "java", n, new RingAllReduce(Seconds.us(300), Bandwidth.gb(1)));
         }
         for (int n : new int[] {2, 4}) {
             for (String implementation : List.of("java", "python")) {
-                rows(one, "nccl,cuda,1," + n, implementation, n, new RingAllReduce(5e-6, 350e9));
+                rows(one, "nccl,cuda,1," + n, implementation, n, new RingAllReduce(Seconds.us(5), Bandwidth.gb(350)));
             }
         }
         write(measurements.resolve("h200-x4/distributed_communication_single_node.csv"), HEADER, one, seed);
@@ -59,7 +62,7 @@ class CollectiveFiguresTest {
     private static void rows(List<String> rows, String setting, String implementation, int n, RingAllReduce ring) {
         for (String megabytes : MEGABYTES) {
             for (String metric : List.of("time", "queued")) {
-                double ms = 1e3 * ring.seconds(n, Double.parseDouble(megabytes) * 1e6);
+                double ms = ring.time(n, Bytes.parse(megabytes + " MB")).ms();
                 rows.add("%s,%s,%s,%s,ms,9,%5$s,0,%5$s,%5$s,%5$s,ok"
                         .formatted(setting, megabytes, implementation, metric, ms));
             }
@@ -92,9 +95,9 @@ class CollectiveFiguresTest {
     void theRingIsFoundAndItsBusBandwidthShown() throws IOException {
         Numbers numbers = pretended(3);
         RingAllReduce ring = CollectiveFigures.ring(numbers, 4);
-        assertEquals(5e-6, ring.alpha(), 1e-10);
-        assertEquals(350e9, ring.beta(), 1e6);
-        assertEquals(478e9, CollectiveFigures.linkBandwidth(numbers), 1);
+        assertEquals(5, ring.alpha().us(), 1e-4);
+        assertEquals(350, ring.beta().gb(), 1e-3);
+        assertEquals(478, CollectiveFigures.linkBandwidth(numbers).gb(), 1e-9);
 
         XYChart four = (XYChart) CollectiveFigures.throughput(numbers).panels().get(1);
         double[] queued = four.getSeries("queued").getYData();

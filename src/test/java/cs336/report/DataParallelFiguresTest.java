@@ -3,7 +3,10 @@ package cs336.report;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.scaling.Bandwidth;
 import cs336.scaling.BucketModel;
+import cs336.scaling.Bytes;
+import cs336.scaling.Seconds;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,9 +19,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.knowm.xchart.CategoryChart;
 
 class DataParallelFiguresTest {
-    private static final double BYTES = 8e9;
+    private static final long BYTES = 8_000_000_000L;
     private static final double BACKWARD_MS = 60;
-    private static final BucketModel TRUTH = new BucketModel(BYTES, 300e9, 40e-6, 1e-3 * BACKWARD_MS);
+    private static final BucketModel TRUTH =
+            new BucketModel(new Bytes(BYTES), Bandwidth.gb(300), Seconds.us(40), Seconds.ms(BACKWARD_MS));
 
     @TempDir
     private Path folder;
@@ -55,7 +59,13 @@ class DataParallelFiguresTest {
         for (double[] bucket : buckets) {
             put("bucketed", bucket[0], "plain", "total", "ms", 106);
             put("bucketed", bucket[0], "plain", "messages", "", bucket[1]);
-            put("bucketed", bucket[0], "plain", "communication", "ms", 1e3 * TRUTH.overhead(bucket[1]));
+            put(
+                    "bucketed",
+                    bucket[0],
+                    "plain",
+                    "communication",
+                    "ms",
+                    TRUTH.overhead(bucket[1]).ms());
         }
         Files.writeString(folder.resolve("ddp_benchmarking.csv"), csv);
     }
@@ -69,9 +79,9 @@ class DataParallelFiguresTest {
     @Test
     void theModelOfBucketsIsTheOneThatMadeTheTimes() {
         BucketModel fit = DataParallelFigures.bucketModel(numbers(), "ddp");
-        assertEquals(TRUTH.bandwidth(), fit.bandwidth(), 1e-6 * TRUTH.bandwidth());
-        assertEquals(TRUTH.callOverhead(), fit.callOverhead(), 1e-6 * TRUTH.callOverhead());
-        assertEquals(1e-3 * BACKWARD_MS, fit.backward());
+        assertEquals(300, fit.bandwidth().gb(), 1e-6 * 300);
+        assertEquals(40, fit.callOverhead().us(), 1e-6 * 40);
+        assertEquals(Seconds.ms(BACKWARD_MS), fit.backward());
         assertTrue(DataParallelFigures.buckets(numbers(), "ddp").svg().contains("measured"));
     }
 

@@ -4,19 +4,20 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 class BucketModelTest {
-    private static final double MS = 1e-3;
+    private static final Bytes GRADIENTS = new Bytes(8_000_000_000L);
 
     /** Buckets one by one, as the formula's derivation has them. */
-    private static double stepped(double bytes, double bandwidth, double callOverhead, double backward, int buckets) {
+    private static double stepped(long bytes, double bandwidth, double callOverhead, double backward, int buckets) {
         double end = 0;
         for (int k = 1; k <= buckets; k++) {
             double ready = k * backward / buckets;
-            end = Math.max(end, ready) + bytes / buckets / bandwidth + callOverhead;
+            end = Math.max(end, ready) + (double) bytes / buckets / bandwidth + callOverhead;
         }
         return end - backward;
     }
@@ -26,55 +27,67 @@ class BucketModelTest {
         long seed = System.nanoTime();
         var random = new Random(seed);
         for (int i = 0; i < 1000; i++) {
-            double bytes = Math.pow(10, 6 + 4 * random.nextDouble());
+            long bytes = Math.round(Math.pow(10, 6 + 4 * random.nextDouble()));
             double bandwidth = Math.pow(10, 9 + 3 * random.nextDouble());
             double callOverhead = Math.pow(10, -6 + 3 * random.nextDouble());
             double backward = Math.pow(10, -3 + 3 * random.nextDouble());
             int buckets = 1 + random.nextInt(200);
             double expected = stepped(bytes, bandwidth, callOverhead, backward, buckets);
-            double got = new BucketModel(bytes, bandwidth, callOverhead, backward).overhead(buckets);
+            var model = new BucketModel(
+                    new Bytes(bytes), new Bandwidth(bandwidth), new Seconds(callOverhead), new Seconds(backward));
+            double got = model.overhead(buckets).value();
             assertEquals(expected, got, 1e-9 * (expected + backward), "seed " + seed);
         }
     }
 
     @Test
     void withEqualTimesTheOverheadIsTheLastBucketAndEveryCall() {
-        var model = BucketModel.equalTimes(8e9, 320e9, 20e-6);
+        var model = BucketModel.equalTimes(GRADIENTS, Bandwidth.gb(320), Seconds.us(20));
         for (int n : new int[] {1, 8, 80, 800}) {
-            assertEquals(8e9 / (n * 320e9) + n * 20e-6, model.overhead(n), 1e-12);
+            assertEquals(8e9 / (n * 320e9) + n * 20e-6, model.overhead(n).value(), 1e-12);
         }
-        assertEquals(Math.sqrt(8e9 * 320e9 * 20e-6), model.bestBucketBytes(), 1);
+        assertEquals(Math.sqrt(8e9 * 320e9 * 20e-6), model.bestBucket().count(), 1);
     }
 
     @Test
     void noOtherNumberOfBucketsIsBetterThanTheBest() {
         // A link that is faster than the backward pass, as fast, and slower.
-        for (double backward : new double[] {200 * MS, 25 * MS, 3 * MS}) {
-            var model = new BucketModel(8e9, 320e9, 20e-6, backward);
-            double best = model.overhead(model.bestBuckets());
-            for (double n = 1; n < 1e5; n *= 1.01) assertTrue(best <= model.overhead(n) * (1 + 1e-12), "n " + n);
+        for (double backward : new double[] {200, 25, 3}) {
+            var model = new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.us(20), Seconds.ms(backward));
+            double best = model.overhead(model.bestBuckets()).value();
+            for (double n = 1; n < 1e5; n *= 1.01) {
+                assertTrue(best <= model.overhead(n).value() * (1 + 1e-12), "n " + n);
+            }
         }
     }
 
     @Test
     void aFitFindsTheModelThatMadeTheTimes() {
-        double[] buckets = {435, 300, 170, 80, 17, 9, 1};
         // The link waits for the backward pass, the other way round, and each for some of the buckets.
-        for (double backward : new double[] {2000 * MS, 5 * MS, 30 * MS}) {
-            var truth = new BucketModel(8e9, 320e9, 40e-6, backward);
-            double[] overheads = Arrays.stream(buckets).map(truth::overhead).toArray();
-            BucketModel fit = BucketModel.fit(8e9, backward, buckets, overheads);
-            assertEquals(320e9, fit.bandwidth(), 1e-3 * 320e9, "backward " + backward);
-            assertEquals(40e-6, fit.callOverhead(), 1e-3 * 40e-6, "backward " + backward);
+        for (double backward : new double[] {2000, 5, 30}) {
+            var truth = new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.us(40), Seconds.ms(backward));
+            Map<Double, Seconds> measured = new LinkedHashMap<>();
+            for (double buckets : new double[] {435, 300, 170, 80, 17, 9, 1}) {
+                measured.put(buckets, truth.overhead(buckets));
+            }
+            BucketModel fit = BucketModel.fit(GRADIENTS, Seconds.ms(backward), measured);
+            assertEquals(320, fit.bandwidth().gb(), 1e-3 * 320, "backward " + backward);
+            assertEquals(40, fit.callOverhead().us(), 1e-3 * 40, "backward " + backward);
         }
     }
 
     @Test
     void whatCannotBeFittedIsRefused() {
-        double[] same = {8, 8};
-        var error = assertThrows(
-                IllegalArgumentException.class, () -> BucketModel.fit(8e9, 0.1, same, new double[] {1e-3, 1e-3}));
+        Map<Double, Seconds> one = Map.of(8.0, Seconds.ms(1));
+        var error =
+                assertThrows(IllegalArgumentException.class, () -> BucketModel.fit(GRADIENTS, Seconds.ms(100), one));
         assertTrue(error.getMessage().contains("different sizes"), error.getMessage());
-        assertThrows(IllegalArgumentException.class, () -> new BucketModel(8e9, 0, 1e-5, 0.1));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.ZERO, Seconds.ms(100)));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> BucketModel.equalTimes(GRADIENTS, Bandwidth.gb(320), Seconds.us(20))
+                        .overhead(0));
     }
 }

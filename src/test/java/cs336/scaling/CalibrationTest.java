@@ -43,8 +43,7 @@ class CalibrationTest {
         return LongStream.of(1, 10, 100, 1000)
                 .mapToObj(mb -> {
                     Bytes payload = new Bytes(mb * 1_000_000);
-                    return new RingAllReduce.Measured(
-                            2, payload.count(), TRUTH.allReduce(payload, 2).value());
+                    return new RingAllReduce.Measured(2, payload, TRUTH.allReduce(payload, 2));
                 })
                 .toList();
     }
@@ -72,7 +71,7 @@ class CalibrationTest {
             Bytes payload = new Bytes(50_000_000);
             Seconds ring = TRUTH.cluster()
                     .time(Collective.ALL_REDUCE, payload, TRUTH.cluster().group(n, 1), Cluster.Algorithm.RING);
-            measured.add(new RingAllReduce.Measured(n, payload.count(), ring.value()));
+            measured.add(new RingAllReduce.Measured(n, payload, ring));
         }
         Cluster fitted = Calibration.network(Cluster.H200, measured);
         assertEquals(330e9, fitted.within().bandwidth().bytesPerSecond(), 1e3);
@@ -102,15 +101,12 @@ class CalibrationTest {
     void aClusterOfOneClassOfLinksIsAPlainRing() {
         Link link = new Link("link", Seconds.us(3), Bandwidth.gb(100));
         var cluster = new Cluster(8, link, link, Seconds.ZERO);
-        var ring = new RingAllReduce(3e-6, 100e9);
+        var ring = new RingAllReduce(Seconds.us(3), Bandwidth.gb(100));
+        var payload = new Bytes(1_000_000_000);
         for (int n : new int[] {2, 7, 8, 64}) {
             assertEquals(
-                    ring.seconds(n, 1e9),
-                    cluster.time(
-                                    Collective.ALL_REDUCE,
-                                    new Bytes(1_000_000_000),
-                                    cluster.group(n, 1),
-                                    Cluster.Algorithm.RING)
+                    ring.time(n, payload).value(),
+                    cluster.time(Collective.ALL_REDUCE, payload, cluster.group(n, 1), Cluster.Algorithm.RING)
                             .value(),
                     1e-12);
         }

@@ -46,44 +46,49 @@ class RingAllReduceTest {
 
     @Test
     void timeIsLatencyOfEachStepAndBytesThroughOneLink() {
-        var ring = new RingAllReduce(2e-6, 100e9);
-        assertEquals(2 * 2e-6 + 1e9 / 100e9, ring.seconds(2, 1e9), 1e-15, "two ranks send all bytes once each");
-        assertEquals(6 * (2e-6 + 0.25e9 / 100e9), ring.seconds(4, 1e9), 1e-15);
-        assertEquals(0, ring.seconds(1, 1e9), "one rank has nothing to say");
+        var ring = new RingAllReduce(Seconds.us(2), Bandwidth.gb(100));
+        var gigabyte = new Bytes(1_000_000_000);
+        assertEquals(2 * 2e-6 + 1e9 / 100e9, ring.time(2, gigabyte).value(), 1e-15, "two send all bytes once each");
+        assertEquals(6 * (2e-6 + 0.25e9 / 100e9), ring.time(4, gigabyte).value(), 1e-15);
+        assertEquals(Seconds.ZERO, ring.time(1, gigabyte), "one rank has nothing to say");
     }
 
     @Test
     void aFitFindsTheRingThatMadeTheTimes() {
-        var ring = new RingAllReduce(7e-6, 330e9);
+        var ring = new RingAllReduce(Seconds.us(7), Bandwidth.gb(330));
         var random = new Random(3);
         List<Measured> exact = new ArrayList<>(), noisy = new ArrayList<>();
         for (int n : new int[] {2, 4}) {
-            for (double bytes : new double[] {512e3, 1e6, 10e6, 100e6, 1e9}) {
-                double t = ring.seconds(n, bytes);
-                exact.add(new Measured(n, bytes, t));
-                noisy.add(new Measured(n, bytes, t * (1 + 0.02 * random.nextGaussian())));
+            for (long bytes : new long[] {512_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000}) {
+                var payload = new Bytes(bytes);
+                Seconds time = ring.time(n, payload);
+                exact.add(new Measured(n, payload, time));
+                noisy.add(new Measured(n, payload, time.times(1 + 0.02 * random.nextGaussian())));
             }
         }
-        assertEquals(ring.alpha(), RingAllReduce.fit(exact).alpha(), 1e-12);
-        assertEquals(ring.beta(), RingAllReduce.fit(exact).beta(), 1);
-        assertEquals(ring.alpha(), RingAllReduce.fit(noisy).alpha(), 0.1 * ring.alpha());
-        assertEquals(ring.beta(), RingAllReduce.fit(noisy).beta(), 0.05 * ring.beta());
+        assertEquals(7, RingAllReduce.fit(exact).alpha().us(), 1e-6);
+        assertEquals(330, RingAllReduce.fit(exact).beta().gb(), 1e-9);
+        assertEquals(7, RingAllReduce.fit(noisy).alpha().us(), 0.1 * 7);
+        assertEquals(330, RingAllReduce.fit(noisy).beta().gb(), 0.05 * 330);
     }
 
     @Test
     void whatCannotBeFittedIsSaid() {
+        var small = new Bytes(1_000_000);
+        var large = new Bytes(1_000_000_000);
+        Seconds ms = Seconds.ms(1);
         String message = assertThrows(
                         IllegalArgumentException.class,
-                        () -> RingAllReduce.fit(List.of(new Measured(2, 1e6, 1e-3), new Measured(2, 1e6, 1.1e-3))))
+                        () -> RingAllReduce.fit(
+                                List.of(new Measured(2, small, ms), new Measured(2, small, Seconds.ms(1.1)))))
                 .getMessage();
         assertEquals("2 times do not tell latency from bandwidth: several sizes are needed", message);
         assertThrows(
                 IllegalArgumentException.class,
-                () -> RingAllReduce.fit(List.of(new Measured(2, 1e6, 1e-3), new Measured(2, 1e9, 1e-3))),
+                () -> RingAllReduce.fit(List.of(new Measured(2, small, ms), new Measured(2, large, ms))),
                 "a time that does not grow has no bandwidth");
-        assertThrows(IllegalArgumentException.class, () -> new Measured(1, 1e6, 1e-3));
-        assertThrows(IllegalArgumentException.class, () -> new Measured(2, 1e6, 0));
-        assertThrows(IllegalArgumentException.class, () -> new RingAllReduce(-1e-6, 1e9));
-        assertThrows(IllegalArgumentException.class, () -> new RingAllReduce(0, 0));
+        assertThrows(IllegalArgumentException.class, () -> new Measured(1, small, ms));
+        assertThrows(IllegalArgumentException.class, () -> new Measured(2, Bytes.NONE, ms));
+        assertThrows(IllegalArgumentException.class, () -> new Measured(2, small, Seconds.ZERO));
     }
 }
