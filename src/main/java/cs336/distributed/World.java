@@ -47,7 +47,8 @@ public record World(int rank, int size, int localRank, int localSize, String mas
      * SLURM_STEP_TASKS_PER_NODE).
      *
      * <p>Under Slurm the master is the step's first node, and the port follows from the job's number, unless MASTER_ADDR and
-     * MASTER_PORT say otherwise. SLURM_NTASKS_PER_NODE is not read: it is what was asked for, also on a node that has fewer.
+     * MASTER_PORT say otherwise. SLURM_NTASKS_PER_NODE is read only where SLURM_STEP_TASKS_PER_NODE is missing: it is what was
+     * asked for, also on a node that has fewer.
      *
      * @throws IllegalArgumentException if a variable is missing, no number, or out of range; the message names it
      */
@@ -89,7 +90,10 @@ public record World(int rank, int size, int localRank, int localSize, String mas
     /** SLURM_STEP_TASKS_PER_NODE is {@code 3,2}, or {@code 4(x2),1} for 4, 4 and 1. */
     private static int tasksOfNode(Variables variables, int size) {
         String name = "SLURM_STEP_TASKS_PER_NODE";
-        if (!variables.has(name)) return size;
+        if (!variables.has(name)) {
+            String asked = "SLURM_NTASKS_PER_NODE";
+            return variables.has(asked) ? Math.min(size, variables.number(asked, 1, Integer.MAX_VALUE)) : size;
+        }
         int node = variables.number("SLURM_NODEID", 0, Integer.MAX_VALUE);
         int passed = 0;
         for (String part : variables.text(name).split(",")) {

@@ -49,6 +49,7 @@ class WorldTest {
         assertEquals(new World(4, 5, 1, 2, "node03", 22345), World.of(SLURM));
         assertEquals(
                 2, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", "2(x2),1")).localSize());
+        assertEquals(3, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", null)).localSize(), "as was asked for");
         assertEquals(2, new World(0, 5, 0, 3, "node03", 22345).nodes());
         assertEquals(2, World.of(TORCHRUN).nodes());
         assertEquals("other", World.of(with(SLURM, "MASTER_ADDR", "other")).masterAddress());
