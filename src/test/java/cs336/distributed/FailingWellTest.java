@@ -2,6 +2,7 @@ package cs336.distributed;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -113,14 +114,18 @@ class FailingWellTest {
         double seconds = (System.nanoTime() - now) / 1e9;
         System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
         assertTrue(seconds < BOUND_S, "took " + seconds + " s");
-        List<Long> pids = Pattern.compile("\\[\\d] pid (\\d+)")
+        assertEquals(2, pids().size());
+        for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
+        return e;
+    }
+
+    /** Processes that have printed their number. */
+    private List<Long> pids() {
+        return Pattern.compile("\\[\\d] pid (\\d+)")
                 .matcher(output.toString(StandardCharsets.UTF_8))
                 .results()
                 .map(m -> Long.parseLong(m.group(1)))
                 .toList();
-        assertEquals(2, pids.size());
-        for (long pid : pids) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
-        return e;
     }
 
     static boolean isAlive(long pid) {
@@ -164,6 +169,50 @@ class FailingWellTest {
         assertEquals(1, e.rank());
         assertTrue(e.getMessage().startsWith("rank 1 of 2: ArithmeticException: no gradient today"), e.getMessage());
         assertTrue(e.getMessage().contains("FailingWellTest.java"), e.getMessage());
+    }
+
+    /** Trains with overlap; in the third step rank 1 refuses a gradient when some are on their way. */
+    public static final class FaultyTraining implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String argument) {
+            try (var model = new ToyModel(false, Device.cpu(), DType.FLOAT32);
+                    var ddp = new DistributedDataParallel(model, group, Strategy.overlapped())) {
+                for (int step = 0; ; step++) {
+                    try (var scope = MemoryScope.open()) {
+                        Tensor x = ones(DType.FLOAT32, 1, ToyModel.IN).set_requires_grad(true);
+                        boolean faulty = step == 2 && group.rank() == 1;
+                        ddp.forward(faulty ? new Faulty().apply(x)[0] : x).sum().backward();
+                        ddp.finishGradientSynchronization();
+                    }
+                }
+            }
+        }
+    }
+
+    @Test
+    void anExceptionInOneRanksBackwardPassIsNotLostBehindTheGradientsThatWereSent() {
+        var launcher = Launcher.of(2).timeout(TIMEOUT);
+        var e = assertThrows(RankFailure.class, () -> launcher.run(FaultyTraining.class, ""));
+        assertEquals(1, e.rank());
+        assertTrue(e.getMessage().startsWith("rank 1 of 2: ArithmeticException: no gradient today"), e.getMessage());
+    }
+
+    @Test
+    void aLaunchThatIsInterruptedAsByANotebooksStopLeavesNoProcess() throws Exception {
+        var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
+        var interrupted = new CompletableFuture<Throwable>();
+        var launch = new Thread(() -> {
+            try {
+                Launcher.of(2).output(printed).run(Disturbed.class, "never");
+            } catch (Throwable e) {
+                interrupted.complete(e);
+            }
+        });
+        launch.start();
+        while (pids().size() < 2) Thread.sleep(20);
+        launch.interrupt();
+        assertInstanceOf(InterruptedException.class, interrupted.get(5, TimeUnit.SECONDS));
+        for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
     }
 
     /** Prints for longer than it may be silent, and is silent then. */
