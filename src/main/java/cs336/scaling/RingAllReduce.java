@@ -13,9 +13,8 @@ import java.util.List;
  * <pre>t = 2(n − 1) (α + S / (n β))</pre>
  *
  * <p>Where ranks alone add, no algorithm sends fewer bytes from its busiest rank: 2(n − 1) / n · S (a switch that adds needs S of
- * each). That is why the <em>bus bandwidth</em>, these
- * bytes by the time, can be held against a link's bandwidth whatever n is (Patarasuk and Yuan, 2009; NVIDIA's nccl-tests,
- * PERFORMANCE.md).
+ * each). That is why the <em>bus bandwidth</em>, these bytes by the time, can be held against a link's bandwidth whatever n is
+ * (Patarasuk and Yuan, 2009; NVIDIA's nccl-tests, PERFORMANCE.md).
  *
  * @param alpha latency of a step
  * @param beta bandwidth of a link in one direction
