@@ -155,7 +155,8 @@ final class Nvrtc {
             }
         }
         throw new IllegalStateException("kernels cannot be compiled: NVRTC was found in none of " + tried
-                + ". Add cuda-redist to the class path, or the folder of libnvrtc to LD_LIBRARY_PATH.");
+                + ". Build with 'mvn -Pgpu -DskipTests package', which brings it, or add the folder of an installed"
+                + " libnvrtc to LD_LIBRARY_PATH.");
     }
 
     private static Api load(String library) {

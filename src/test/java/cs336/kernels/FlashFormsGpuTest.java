@@ -4,7 +4,6 @@ import static cs336.kernels.FlashReference.relative;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ScaledDotProductAttention;
 import cs336.kernels.TestedForm.Products;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -104,7 +103,7 @@ class FlashFormsGpuTest extends FlashFormContract {
                     long[] shape = {2, 4, 1024, d};
                     FlashInputs x = FlashInputs.random(Device.cuda(0), type, shape, shape);
                     FlashInputs leaves = x.each(tensor -> tensor.detach().set_requires_grad(true));
-                    Tensor o = new ScaledDotProductAttention().apply(leaves.q(), leaves.k(), leaves.v(), causal);
+                    Tensor o = new PyTorchsFlash().apply(leaves.q(), leaves.k(), leaves.v(), causal);
                     Backward.of(o).with(x.dO()).run();
                     FlashResult exact = FlashReference.of(x, causal).exact();
                     FlashResult ours = FlashResult.of(form.form(), x, causal);
