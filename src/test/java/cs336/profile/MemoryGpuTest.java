@@ -74,6 +74,17 @@ class MemoryGpuTest {
         assertEquals(own, read.peakBytes(), 0.02 * own, "blocks are rounded up");
     }
 
+    @Test
+    void pythonSeesTheSameInASnapshot() throws IOException {
+        MemoryRecord record = PassMemory.of(CONFIG, Device.cuda(0)).record(Pass.FORWARD_GRAPH);
+        PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals(record.allocations().stream().filter(a -> a.from() >= 0).count(), python.allocations());
+        assertTrue(python.segments() > 0);
+        double own = record.peakBytes() - before(record);
+        assertEquals(own, python.peakBytes(), 0.02 * own, "blocks are rounded up");
+        assertTrue(python.largest().contains("TransformerLM"), python.largest());
+    }
+
     /** What earlier tests of this process left, cuBLAS's workspaces among it. */
     private static long before(MemoryRecord record) {
         return record.allocations().stream()

@@ -42,6 +42,15 @@ class MemorySnapshotTest {
     }
 
     @Test
+    void pythonSeesTheSameInASnapshot() throws IOException {
+        MemoryRecord record = step();
+        PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals(record.allocations().size(), python.allocations(), "nothing was there before");
+        assertEquals(record.peakBytes(), python.peakBytes());
+        assertEquals(0, python.segments(), "the CPU has none");
+    }
+
+    @Test
     void aSnapshotOfAPythonProgramHasItsStacksAndWhatWasThereBefore() throws IOException {
         var frame = Map.of("filename", "train.py", "line", 7, "name", "forward");
         Path file = write(List.of(
