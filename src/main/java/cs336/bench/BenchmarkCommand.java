@@ -32,6 +32,8 @@ import picocli.CommandLine.Spec;
             "    cs336 benchmark --size all --dtype fp32,tf32,bf16 --pass forward-backward --problem mixed",
             "  What the first steps cost, with every single step kept:",
             "    cs336 benchmark --size all --warmup 0,1,2 --keep-steps --problem warmup",
+            "  A timeline in Nsight Systems, with the ranges of model and step:",
+            "    nsys profile -t cuda,nvtx ./cs336 benchmark --size xl --problem traced",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
         })
