@@ -198,6 +198,7 @@ public final class Benchmark {
                     loss = scaler.scale(Losses.crossEntropy(model.forward(data.inputs()), data.targets()));
                 }
                 lap.end("forward");
+                if (pass == Pass.FORWARD_GRAPH) return;
                 try (var range = Range.of("backward")) {
                     loss.backward();
                 }

@@ -2,7 +2,6 @@ package cs336.bench;
 
 import cs336.basics.Form;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
@@ -33,6 +32,8 @@ import picocli.CommandLine.Spec;
             "    cs336 benchmark --size all --dtype fp32,tf32,bf16 --pass forward-backward --problem mixed",
             "  What the first steps cost, with every single step kept:",
             "    cs336 benchmark --size all --warmup 0,1,2 --keep-steps --problem warmup",
+            "  A timeline in Nsight Systems, with the ranges of model and step:",
+            "    nsys profile -t cuda,nvtx ./cs336 benchmark --size xl --problem traced",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
         })
@@ -41,7 +42,7 @@ public final class BenchmarkCommand implements Callable<Integer> {
     private CommandSpec spec;
 
     @Mixin
-    private final ModelOptions models = new ModelOptions();
+    private final ModelCaseOptions models = new ModelCaseOptions(Pass.FORWARD, Pass.FORWARD_BACKWARD, Pass.STEP);
 
     @Option(
             names = "--warmup",
@@ -53,62 +54,24 @@ public final class BenchmarkCommand implements Callable<Integer> {
     @Option(names = "--steps", paramLabel = "<n>", description = "timed steps. Default: 10 (2024: 5)")
     private Integer steps;
 
-    @Option(
-            names = "--pass",
-            split = ",",
-            defaultValue = "forward,forward-backward,step",
-            paramLabel = "<pass>",
-            description = "forward (no graph kept), forward-backward, step (with AdamW). Default: all three")
-    private List<String> passes;
-
-    @Option(
-            names = "--dtype",
-            split = ",",
-            defaultValue = "fp32",
-            paramLabel = "<dtype>",
-            description = "fp32 (TF32 off), tf32 (fp32 tensors, TF32 products), bf16 (autocast), fp16 (autocast, scaled"
-                    + " loss). Default: ${DEFAULT-VALUE}")
-    private List<String> dtypes;
-
     @Mixin
     private final SweepOptions sweep = new SweepOptions("benchmarking_script");
 
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
-            List<ModelCase> cases = cases();
-            return sweep.run(spec, survey -> {
-                for (ModelCase c : cases) c.model.requireFits(c.pass, c.pass.copiesOfParameters(), survey);
-                return cases.stream().map(ModelCase::toCase).toList();
-            });
+            boolean is2024 = models.form() == Form.SPRING_2024;
+            int n = Argument.atLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
+            List<Integer> ws = warmups == null ? List.of(is2024 ? 1 : 5) : warmups;
+            ws.forEach(w -> Argument.atLeast("--warmup", 0, w));
+            models.cases(); // are checked before the machine is
+            return sweep.run(
+                    spec,
+                    machine -> models.cases(machine)
+                            .flatMap(c -> ws.stream().map(w -> BenchmarkWorkload.of(c, w, n)))
+                            .toList());
         } catch (IllegalArgumentException e) {
             throw new ParameterException(spec.commandLine(), e.getMessage(), e);
-        }
-    }
-
-    /** Every combination, checked. From the list that varies slowest: models, dtypes, warm-ups, passes. */
-    private List<ModelCase> cases() {
-        boolean is2024 = models.form() == Form.SPRING_2024;
-        int n = Argument.atLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
-        List<Integer> ws = warmups == null ? List.of(is2024 ? 1 : 5) : warmups;
-        ws.forEach(w -> Argument.atLeast("--warmup", 0, w));
-        List<Precision> precisions = dtypes.stream().map(Precision::parse).toList();
-        List<Pass> ps = passes.stream().map(Pass::parse).toList();
-        var cases = new ArrayList<ModelCase>();
-        for (ModelOptions.Model model : models.models()) {
-            for (Precision precision : precisions) {
-                for (int w : ws) {
-                    for (Pass pass : ps) cases.add(new ModelCase(model, precision, pass, w, n));
-                }
-            }
-        }
-        return cases;
-    }
-
-    /** A case before it becomes text. */
-    private record ModelCase(ModelOptions.Model model, Precision precision, Pass pass, int warmup, int steps) {
-        Case toCase() {
-            return BenchmarkWorkload.of(model, precision, pass, warmup, steps);
         }
     }
 }

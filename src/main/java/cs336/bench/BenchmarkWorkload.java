@@ -7,11 +7,11 @@ import java.util.function.Consumer;
 /** A {@link Benchmark} as a case of a sweep. */
 public final class BenchmarkWorkload implements Workload {
     /** The case of a model; {@code device} is still to be set. */
-    static Case of(ModelOptions.Model model, Precision precision, Pass pass, int warmup, int steps) {
-        return ModelCases.of(BenchmarkWorkload.class, model, precision, pass)
+    static Case of(ModelCase c, int warmup, int steps) {
+        return ModelCases.of(BenchmarkWorkload.class, c)
                 .with("warmup", warmup)
                 .with("steps", steps)
-                .yields(Benchmark.metrics(pass).toArray(Metric[]::new));
+                .yields(Benchmark.metrics(c.pass()).toArray(Metric[]::new));
     }
 
     @Override

@@ -9,10 +9,9 @@ public final class ModelCases {
     private ModelCases() {}
 
     /** The case of a model, by its size, year, batch, context, dtype and pass; {@code device} is still to be set. */
-    public static Case of(
-            Class<? extends Workload> workload, ModelOptions.Model model, Precision precision, Object pass) {
-        return described(Case.of(workload, model.implementation()), model, precision)
-                .with("pass", pass);
+    public static Case of(Class<? extends Workload> workload, ModelCase c) {
+        return described(Case.of(workload, c.model().implementation()), c.model(), c.precision())
+                .with("pass", c.pass());
     }
 
     /** The same without a pass, to be stored by its measurer without a sweep. */

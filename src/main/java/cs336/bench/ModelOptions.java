@@ -6,13 +6,10 @@ import cs336.basics.TransformerConfig;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import picocli.CommandLine.Option;
 
 /** The options of a command that runs Transformer language models: which ones, on batches of what size. */
 public final class ModelOptions {
-    private static final double GB = 1e9;
-
     @Option(
             names = "--size",
             split = ",",
@@ -86,32 +83,6 @@ public final class ModelOptions {
             boolean plainAttention = config.attention().equals("plain");
             if (plainNorm) return config.attention();
             return plainAttention ? config.normalization() : config.normalization() + "+" + config.attention();
-        }
-
-        /**
-         * Asserts that there is memory for what a pass is certain to need. Whether activations fit too, the run will show.
-         *
-         * @param pass its name, for the message
-         * @param copiesOfParameters as {@link Pass#copiesOfParameters} counts them
-         * @throws IllegalArgumentException if there is not
-         */
-        public void requireFits(Object pass, int copiesOfParameters, Survey survey) {
-            long needed = config.parameterCount() * Float.BYTES * copiesOfParameters;
-            if (needed > survey.availableBytes()) {
-                throw new IllegalArgumentException(String.format(
-                        Locale.ROOT,
-                        "too little memory: --size %s --pass %s needs %.1f GB for %s alone, and %s has %.1f GB available",
-                        label,
-                        pass,
-                        needed / GB,
-                        copiesOfParameters == 1
-                                ? "parameters"
-                                : copiesOfParameters == 2
-                                        ? "parameters and gradients"
-                                        : "parameters, gradients and optimizer state",
-                        survey.device(),
-                        survey.availableBytes() / GB));
-            }
         }
     }
 

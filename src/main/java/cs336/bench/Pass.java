@@ -6,6 +6,8 @@ import java.util.List;
 public enum Pass {
     /** Logits alone, without a graph for a backward pass, as in inference. */
     FORWARD("forward", 1, "forward"),
+    /** Logits and loss with the graph that a backward pass would need; it is dropped unused. */
+    FORWARD_GRAPH("forward-graph", 1, "forward"),
     /** Logits and loss with their graph, then all gradients. */
     FORWARD_BACKWARD("forward-backward", 2, "forward", "backward"),
     /** The whole step: forward, backward, AdamW's update. */
@@ -34,7 +36,7 @@ public enum Pass {
     }
 
     /**
-     * Reads {@code forward}, {@code forward-backward} or {@code step}.
+     * Reads {@code forward}, {@code forward-graph}, {@code forward-backward} or {@code step}.
      *
      * @throws IllegalArgumentException if the text is none of these
      */

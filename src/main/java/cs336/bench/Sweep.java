@@ -28,6 +28,7 @@ public final class Sweep {
     private boolean again;
     private boolean keepSteps;
     private Function<Case, ?> group = c -> new Object();
+    private Beside beside = (c, rows, provenance) -> {};
     private PrintStream progress = System.err;
 
     /** A sweep that stores into these measurements. */
@@ -57,6 +58,23 @@ public final class Sweep {
     /** Lets neighbouring cases of one workload share a JVM where this gives equal values for them. By default, none do. */
     public Sweep sharing(Function<Case, ?> equalValues) {
         group = equalValues;
+        return this;
+    }
+
+    /** Stores what else a case has left. */
+    @FunctionalInterface
+    public interface Beside {
+        /**
+         * Called when a case has ended, before its rows are stored: once they are there, it counts as done.
+         *
+         * @param rows where its rows will be stored
+         */
+        void store(Case c, Measurements rows, Provenance provenance) throws IOException;
+    }
+
+    /** What to store beside the rows of each case. */
+    public Sweep beside(Beside what) {
+        beside = what;
         return this;
     }
 
@@ -173,8 +191,9 @@ public final class Sweep {
         var rows = new ArrayList<Measurement>();
         outcome.samples.forEach(s -> rows.add(Measurement.of(s)));
         missing(c, outcome.samples).forEach(m -> rows.add(Measurement.missing(m, outcome.status)));
-        // Steps first: the case counts as done once its rows are there.
+        // The rest first: the case counts as done once its rows are there.
         if (keepSteps && !outcome.samples.isEmpty()) measurements.putSteps(c, outcome.samples);
+        if (outcome.status == Status.OK) beside.store(c, measurements, provenance.dated());
         measurements.put(c, rows, provenance.dated());
     }
 

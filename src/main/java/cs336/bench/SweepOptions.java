@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.function.Function;
+import java.util.function.UnaryOperator;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -44,13 +45,7 @@ public final class SweepOptions {
     /** As {@link #run(CommandSpec, Function)}, with processes that cases share; see {@link Sweep#sharing}. */
     public int run(CommandSpec spec, Function<Survey, List<Case>> cases, Function<Case, ?> sharing)
             throws IOException, InterruptedException {
-        if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
-        storage.requireNames();
-        StorageOptions.Swept swept = storage.sweep(
-                cases,
-                sweep -> sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
-                        .keepSteps(keepSteps)
-                        .sharing(sharing));
+        StorageOptions.Swept swept = sweep(cases, sweep -> sweep.sharing(sharing));
         List<String> tables = new ArrayList<>();
         for (List<Case> alike : alike(swept.cases())) {
             tables.add(ResultTable.of(swept.measurements(), alike));
@@ -58,6 +53,21 @@ public final class SweepOptions {
         spec.commandLine().getOut().println(String.join("\n\n", tables));
         spec.commandLine().getOut().flush();
         return swept.exitCode();
+    }
+
+    /**
+     * Surveys the machine and runs the cases that are not stored yet, without printing what is then stored.
+     *
+     * @param set sets what else there is to set of the sweep
+     */
+    public StorageOptions.Swept sweep(Function<Survey, List<Case>> cases, UnaryOperator<Sweep> set)
+            throws IOException, InterruptedException {
+        if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
+        storage.requireNames();
+        return storage.sweep(
+                cases,
+                sweep -> set.apply(sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
+                        .keepSteps(keepSteps)));
     }
 
     /** Neighbouring cases that have metrics in common, and so make one table. */

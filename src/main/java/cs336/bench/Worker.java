@@ -2,6 +2,7 @@ package cs336.bench;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import cs336.torch.Nvtx;
 
 /**
  * The process of one case, or of several that share it. Reads a case, answers with its samples as they come, and at the end
@@ -25,7 +26,13 @@ final class Worker {
     record Answer(Samples samples, Status status, String reason) {}
 
     public static void main(String[] args) throws Exception {
-        var parent = new FreshJvm.Child();
+        try (var nvtx = Nvtx.openIfTraced()) {
+            work(new FreshJvm.Child());
+        }
+    }
+
+    /** Until the process is ended. */
+    private static void work(FreshJvm.Child parent) throws InterruptedException {
         Workload workload = null;
         while (true) {
             String line = parent.next();

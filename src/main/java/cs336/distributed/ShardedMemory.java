@@ -1,7 +1,7 @@
 package cs336.distributed;
 
 import cs336.bench.Argument;
-import cs336.profile.MemoryPass;
+import cs336.bench.Pass;
 import cs336.profile.ModelMemory;
 import cs336.profile.ModelMemory.Copy;
 import cs336.profile.ModelMemory.Moment;
@@ -44,7 +44,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
 
     /** When most is alive until the first of {@link #moments}, from there until the second, and from there until the third. */
     public List<Moment> peaks() {
-        Moment passes = model.moments(MemoryPass.FORWARD_BACKWARD).stream()
+        Moment passes = model.moments(Pass.FORWARD_BACKWARD).stream()
                 .map(this::withBuckets)
                 .max(Comparator.comparingLong(Moment::bytes))
                 .orElseThrow();

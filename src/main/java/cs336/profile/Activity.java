@@ -1,6 +1,5 @@
 package cs336.profile;
 
-import cs336.profile.Intervals.Interval;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
@@ -67,29 +66,29 @@ public record Activity(
                 .sorted()
                 .distinct()
                 .toArray()) {
-            var kernels = new ArrayList<Interval>();
-            var nccl = new ArrayList<Interval>();
-            var copies = new ArrayList<Interval>();
+            var kernels = new ArrayList<DeviceEvent>();
+            var nccl = new ArrayList<DeviceEvent>();
+            var copies = new ArrayList<DeviceEvent>();
             for (DeviceEvent event : work) {
                 if (event.stream().device() != card) continue;
-                List<Interval> place = event.kernelKind() == KernelKind.COMMUNICATION
+                List<DeviceEvent> place = event.kernelKind() == KernelKind.COMMUNICATION
                         ? nccl
                         : event.kind() == DeviceEvent.Kind.KERNEL ? kernels : copies;
-                place.add(new Interval(event.start(), event.end()));
+                place.add(event);
             }
             activities.add(new Activity(
                     "cuda:" + card,
                     start,
                     end,
-                    Intervals.of(kernels),
-                    Intervals.of(nccl).or(collectives),
-                    Intervals.of(copies)));
+                    Intervals.during(kernels),
+                    Intervals.during(nccl).or(collectives),
+                    Intervals.during(copies)));
         }
         return activities;
     }
 
     private static Intervals host(Trace trace, Predicate<HostEvent> condition) {
         List<HostEvent> events = trace.host().stream().filter(condition).toList();
-        return Intervals.of(events, HostEvent::start, HostEvent::end);
+        return Intervals.during(events);
     }
 }

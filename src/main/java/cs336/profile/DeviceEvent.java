@@ -4,10 +4,8 @@ import java.util.List;
 
 /**
  * Something a card did on one of its streams.
- *
- * <p>Times are nanoseconds. A start counts from the trace's {@link Trace#baseTime}.
  */
-public final class DeviceEvent {
+public final class DeviceEvent extends TraceEvent {
     /** What an event is. */
     public enum Kind {
         KERNEL,
@@ -22,10 +20,7 @@ public final class DeviceEvent {
     }
 
     private final Kind kind;
-    private final String name;
     private final Stream stream;
-    private final long start;
-    private final long duration;
     private final Marks marks;
     private final HostEvent launch;
     private final KernelKind kernelKind;
@@ -54,11 +49,9 @@ public final class DeviceEvent {
     record Marks(long correlation, long external, long bytes) {}
 
     DeviceEvent(Kind kind, String name, Stream stream, long start, long duration, Marks marks, HostEvent launch) {
+        super(name, start, duration);
         this.kind = kind;
-        this.name = name;
         this.stream = stream;
-        this.start = start;
-        this.duration = duration;
         this.marks = marks;
         this.launch = launch;
         kernelKind = KernelKind.of(kind, name, launch);
@@ -69,29 +62,9 @@ public final class DeviceEvent {
         return kind;
     }
 
-    /** A kernel's C++ name, or as in {@code Memcpy HtoD (Pinned -> Device)}. */
-    public String name() {
-        return name;
-    }
-
     /** Where it ran. */
     public Stream stream() {
         return stream;
-    }
-
-    /** When it began. */
-    public long start() {
-        return start;
-    }
-
-    /** How long it took. */
-    public long duration() {
-        return duration;
-    }
-
-    /** When it ended: start + duration. */
-    public long end() {
-        return start + duration;
     }
 
     /** Bytes copied or set; -1 where it is a kernel or the trace does not say. */
@@ -142,6 +115,6 @@ public final class DeviceEvent {
 
     @Override
     public String toString() {
-        return "%s %s at %d for %d ns on %s".formatted(kind, name, start, duration, stream);
+        return "%s %s at %d for %d ns on %s".formatted(kind, name(), start(), duration(), stream);
     }
 }

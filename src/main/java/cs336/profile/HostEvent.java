@@ -6,10 +6,8 @@ import java.util.List;
 
 /**
  * Something the program did on one of its threads: a stretch of time with a name. Events of a thread nest.
- *
- * <p>Times are nanoseconds. A start counts from the trace's {@link Trace#baseTime}.
  */
-public final class HostEvent {
+public final class HostEvent extends TraceEvent {
     /** What an event is. Of two that take the very same time, the one that stands first here is around the other. */
     public enum Kind {
         /** A named range, as {@link cs336.torch.Range} or Python's {@code record_function} makes it. */
@@ -32,10 +30,7 @@ public final class HostEvent {
     private static final String ENGINE = "autograd::engine::evaluate_function";
 
     private final Kind kind;
-    private final String name;
     private final HostThread thread;
-    private final long start;
-    private final long duration;
     private final Marks marks;
 
     // Found out by Nesting and Links before anybody else sees the event.
@@ -57,11 +52,9 @@ public final class HostEvent {
     record Marks(long correlation, long external, long sequence, long forwardThread, String shapes) {}
 
     HostEvent(Kind kind, String name, HostThread thread, long start, long duration, Marks marks) {
+        super(name, start, duration);
         this.kind = kind;
-        this.name = name;
         this.thread = thread;
-        this.start = start;
-        this.duration = duration;
         this.marks = marks;
     }
 
@@ -70,29 +63,9 @@ public final class HostEvent {
         return kind;
     }
 
-    /** As in {@code aten::mm}, {@code attention.softmax}, {@code cudaLaunchKernel}. */
-    public String name() {
-        return name;
-    }
-
     /** Where it ran. */
     public HostThread thread() {
         return thread;
-    }
-
-    /** When it began. */
-    public long start() {
-        return start;
-    }
-
-    /** How long it took. */
-    public long duration() {
-        return duration;
-    }
-
-    /** When it ended: start + duration. */
-    public long end() {
-        return start + duration;
     }
 
     /** The part of its duration in which no event inside it ran. */
@@ -123,7 +96,7 @@ public final class HostEvent {
     }
 
     boolean isStep() {
-        return kind == Kind.RANGE && name.startsWith(STEP);
+        return kind == Kind.RANGE && name().startsWith(STEP);
     }
 
     /** Whether a name of the profiler's, as in {@code gloo:all_reduce}, is that of a collective that threads carry out. */
@@ -133,11 +106,11 @@ public final class HostEvent {
 
     /** Whether it is an operator that computes; see {@link Activity}. */
     boolean isComputation() {
-        return kind == Kind.OP && !isEngine() && !name.startsWith(STARTS_COLLECTIVE);
+        return kind == Kind.OP && !isEngine() && !name().startsWith(STARTS_COLLECTIVE);
     }
 
     boolean isEngine() {
-        return kind == Kind.OP && name.startsWith(ENGINE);
+        return kind == Kind.OP && name().startsWith(ENGINE);
     }
 
     boolean isRange() {
@@ -157,7 +130,7 @@ public final class HostEvent {
     public List<String> range() {
         List<String> names = new ArrayList<>();
         for (HostEvent at = this; at != null; at = at.outer()) {
-            if (at.isRange()) names.add(at.name);
+            if (at.isRange()) names.add(at.name());
         }
         Collections.reverse(names);
         return names;
@@ -168,7 +141,7 @@ public final class HostEvent {
         for (HostEvent at = this; at != null; at = at.outer()) {
             if (at.isStep()) {
                 try {
-                    return Integer.parseInt(at.name.substring(STEP.length()));
+                    return Integer.parseInt(at.name().substring(STEP.length()));
                 } catch (NumberFormatException e) {
                     continue;
                 }
@@ -200,6 +173,6 @@ public final class HostEvent {
 
     @Override
     public String toString() {
-        return "%s %s at %d for %d ns on %s".formatted(kind, name, start, duration, thread);
+        return "%s %s at %d for %d ns on %s".formatted(kind, name(), start(), duration(), thread);
     }
 }

@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
-import java.util.function.ToLongFunction;
 
 /**
  * A set of moments: stretches of time in whole nanoseconds, in order, none of which meet. Each holds its start and not its end,
@@ -51,9 +50,9 @@ public final class Intervals {
     }
 
     /** The moments in which at least one of these events runs. */
-    public static <E> Intervals of(Collection<E> events, ToLongFunction<E> start, ToLongFunction<E> end) {
+    public static Intervals during(Collection<? extends TraceEvent> events) {
         return of(events.stream()
-                .map(event -> new Interval(start.applyAsLong(event), end.applyAsLong(event)))
+                .map(event -> new Interval(event.start(), event.end()))
                 .toList());
     }
 

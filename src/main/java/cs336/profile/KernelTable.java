@@ -73,7 +73,7 @@ public final class KernelTable {
                 group(work, event -> event.stream().device());
         long busy = 0;
         for (List<DeviceEvent> card : cards.values()) {
-            busy += Intervals.of(card, DeviceEvent::start, DeviceEvent::end).total();
+            busy += Intervals.during(card).total();
         }
         return busy;
     }

@@ -3,8 +3,9 @@ package cs336.profile;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
+import cs336.bench.ModelCase;
 import cs336.bench.ModelCases;
-import cs336.bench.ModelOptions;
+import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
@@ -46,15 +47,15 @@ public final class MemoryWorkload implements Workload {
     private static final Metric RESIDUAL_STREAM = Metric.bytes("residual-stream");
 
     /** The case of a model; {@code device} is still to be set. */
-    public static Case of(ModelOptions.Model model, Precision precision, MemoryPass pass, Path folder) {
-        Case c = ModelCases.of(MemoryWorkload.class, model, precision, pass)
+    public static Case of(ModelCase of, Path folder) {
+        Case c = ModelCases.of(MemoryWorkload.class, of)
                 .setting("folder", folder)
                 .yields(PEAK, PEAK_OF_FIRST_RUN)
                 .yields(Stream.of(MemoryCategory.values())
                         .map(MemoryWorkload::atPeak)
                         .toArray(Metric[]::new))
                 .yields(KEPT, LARGEST_ALLOCATION, RESIDUAL_STREAM);
-        return isPredicted(model.config()) ? c.yields(PREDICTED_PEAK, PREDICTED_KEPT) : c;
+        return isPredicted(of.model().config()) ? c.yields(PREDICTED_PEAK, PREDICTED_KEPT) : c;
     }
 
     private static boolean isPredicted(TransformerConfig config) {
@@ -70,7 +71,7 @@ public final class MemoryWorkload implements Workload {
         TransformerConfig config = ModelCases.config(c);
         Device device = Device.parse(c.text("device"));
         Precision precision = Precision.parse(c.text("dtype"));
-        MemoryPass pass = MemoryPass.parse(c.text("pass"));
+        Pass pass = Pass.parse(c.text("pass"));
         int batch = c.integer("batch");
 
         MemoryRecord memory =
@@ -102,7 +103,7 @@ public final class MemoryWorkload implements Workload {
         if (isPredicted(config)) {
             var predicted = new ModelMemory(config, batch, autocast(precision), device.kind());
             record.accept(Samples.once(PREDICTED_PEAK, predicted.peak(pass).bytes()));
-            record.accept(Samples.once(PREDICTED_KEPT, pass == MemoryPass.FORWARD ? 0 : predicted.keptBytes()));
+            record.accept(Samples.once(PREDICTED_KEPT, pass == Pass.FORWARD ? 0 : predicted.keptBytes()));
         }
 
         Path folder = Files.createDirectories(ModelCases.folder(c));

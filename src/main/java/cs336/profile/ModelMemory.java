@@ -3,6 +3,7 @@ package cs336.profile;
 import cs336.basics.Form;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Argument;
+import cs336.bench.Pass;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
@@ -112,14 +113,14 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     /** The moment of a pass when most is alive, in its second run, when AdamW's moments exist already. */
-    public Moment peak(MemoryPass pass) {
+    public Moment peak(Pass pass) {
         return moments(pass).stream()
                 .max(Comparator.comparingLong(Moment::bytes))
                 .orElseThrow();
     }
 
     /** The moments of a pass that may be its peak, in the order of time. */
-    public List<Moment> moments(MemoryPass pass) {
+    public List<Moment> moments(Pass pass) {
         return switch (pass) {
             case FORWARD ->
                 List.of(

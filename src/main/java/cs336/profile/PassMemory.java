@@ -7,6 +7,7 @@ import cs336.basics.Optimizer;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Argument;
+import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -21,10 +22,10 @@ import org.bytedeco.pytorch.Tensor;
  * Records the memory of a language model from its construction through two runs of a pass on one batch of random tokens:
  *
  * <pre>{@code
- * MemoryRecord record = PassMemory.of(ModelSize.SMALL.config(), Device.best()).batch(4).record(MemoryPass.STEP);
+ * MemoryRecord record = PassMemory.of(ModelSize.SMALL.config(), Device.best()).batch(4).record(Pass.STEP);
  * }</pre>
  *
- * <p>The phases of a run are {@code forward}, which ends with the loss except in {@link MemoryPass#FORWARD}, {@code backward} and
+ * <p>The phases of a run are {@code forward}, which ends with the loss except in {@link Pass#FORWARD}, {@code backward} and
  * {@code optimizer}, at whose end gradients are dropped. The first run is the first that the model ever does: AdamW's moments come to
  * be at its end. Peaks are those of the second.
  */
@@ -72,7 +73,7 @@ public final class PassMemory {
      *
      * @throws IllegalStateException if memory is being recorded already
      */
-    public MemoryRecord record(MemoryPass pass) {
+    public MemoryRecord record(Pass pass) {
         Torch.allowTf32(precision.tf32());
         try (var memory = MemoryProfile.start(device);
                 var scope = MemoryScope.open();
@@ -88,9 +89,8 @@ public final class PassMemory {
         }
     }
 
-    private void run(
-            MemoryPass pass, MemoryProfile memory, TransformerLM model, Optimizer optimizer, Batches.Batch data) {
-        if (pass == MemoryPass.FORWARD) {
+    private void run(Pass pass, MemoryProfile memory, TransformerLM model, Optimizer optimizer, Batches.Batch data) {
+        if (pass == Pass.FORWARD) {
             try (var phase = Range.of(FORWARD);
                     var scope = MemoryScope.open();
                     var noGrad = NoGrad.open();
@@ -101,7 +101,7 @@ public final class PassMemory {
         }
         try (var scope = MemoryScope.open()) {
             Tensor loss = loss(model, data);
-            if (pass == MemoryPass.FORWARD_GRAPH) {
+            if (pass == Pass.FORWARD_GRAPH) {
                 return;
             }
             try (var phase = Range.of(BACKWARD)) {
@@ -109,7 +109,7 @@ public final class PassMemory {
             }
         }
         memory.markGradients(model.namedParameters());
-        if (pass == MemoryPass.STEP) {
+        if (pass == Pass.STEP) {
             optimizer.step(); // opens the range of its phase by itself
             memory.mark(MemoryCategory.OPTIMIZER_STATE, moments(optimizer));
         }

@@ -3,8 +3,8 @@ package cs336.profile;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.bench.Metric;
+import cs336.bench.ModelCase;
 import cs336.bench.ModelCases;
-import cs336.bench.ModelOptions;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
@@ -44,9 +44,8 @@ public final class ProfileWorkload implements Workload {
     private static final double NANOS_PER_MS = 1e6;
 
     /** The case of a model; {@code device} is still to be set. */
-    public static Case of(
-            ModelOptions.Model model, Precision precision, Pass pass, int warmup, int steps, Path folder) {
-        return ModelCases.of(ProfileWorkload.class, model, precision, pass)
+    public static Case of(ModelCase c, int warmup, int steps, Path folder) {
+        return ModelCases.of(ProfileWorkload.class, c)
                 .setting("warmup", warmup)
                 .setting("steps", steps)
                 .setting("folder", folder)

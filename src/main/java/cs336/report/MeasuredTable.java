@@ -1,6 +1,7 @@
 package cs336.report;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -26,7 +27,8 @@ import tech.tablesaw.api.Table;
  *
  * <p>{@code rows} and {@code columns} name columns of the file; values stand in the order of the file, or in the order
  * in which the selection's filters list them. Without {@code columns}, each name in {@code cells} (separated by commas)
- * becomes a column. {@code over}, a selection that is laid over {@code from}, divides each cell by the same case there.
+ * becomes a column. {@code over}, a selection that is laid over {@code from}, divides each cell by the same case there: the one
+ * that differs from it at most in what {@code over} names.
  * A case that ran out of memory shows its status, one that was not measured a dash. A unit in {@code format} converts
  * every number and is named once, in the caption.
  *
@@ -46,7 +48,7 @@ record MeasuredTable(String name, String caption, TextTable cells) {
         List<String> rowKeys = list(keys.get("rows"));
         List<String> columnKeys = list(keys.getOrDefault("columns", ""));
         var format = NumberFormat.parse(keys.get("format"));
-        Table divisor = keys.containsKey("over") ? divisor(from, keys.get("over"), numbers) : null;
+        Divisor divisor = keys.containsKey("over") ? divisor(from, keys.get("over"), numbers) : null;
         for (String key : concat(rowKeys, columnKeys)) {
             if (!table.containsColumn(key)) {
                 throw new IllegalArgumentException("no column " + key + " in " + table.name());
@@ -90,12 +92,19 @@ record MeasuredTable(String name, String caption, TextTable cells) {
         return keys;
     }
 
-    private static Table divisor(Selection from, String over, Numbers numbers) {
-        Selection other = over.startsWith("[")
-                ? from.refined(
-                        Expression.selection(from.problem() + over, numbers).filters())
-                : Expression.selection(over, numbers);
-        return numbers.select(other);
+    /**
+     * What cells are divided by.
+     *
+     * @param chosen columns of which it has one value, chosen for it
+     */
+    private record Divisor(Table table, Set<String> chosen) {}
+
+    private static Divisor divisor(Selection from, String over, Numbers numbers) {
+        boolean laidOver = over.startsWith("[");
+        Selection named = Expression.selection(laidOver ? from.problem() + over : over, numbers);
+        var chosen = new HashSet<>(named.filters().keySet());
+        chosen.removeIf(column -> named.filters().get(column).size() > 1);
+        return new Divisor(numbers.select(laidOver ? from.refined(named.filters()) : named), chosen);
     }
 
     /** One row for each case, one column for each statistic. */
@@ -152,12 +161,12 @@ record MeasuredTable(String name, String caption, TextTable cells) {
     /** Writes cells, each from the one row that has the wanted values in the key columns. */
     private static final class Cells {
         private final Table table;
-        private final Table divisor;
+        private final Divisor divisor;
         private final NumberFormat format;
         private final List<String> keys;
         private final Set<String> units = new LinkedHashSet<>();
 
-        Cells(Table table, Table divisor, NumberFormat format, List<String> keys) {
+        Cells(Table table, Divisor divisor, NumberFormat format, List<String> keys) {
             this.table = table;
             this.divisor = divisor;
             this.format = format;
@@ -220,15 +229,15 @@ record MeasuredTable(String name, String caption, TextTable cells) {
         }
 
         String write(List<String> values, String template) {
-            int row = row(table, values);
+            int row = row(table, values, Set.of());
             if (row < 0) {
                 return UNMEASURED;
             }
             if (!Numbers.hasNumbers(table, row)) {
                 return Numbers.cell(table, row, "status").toUpperCase(Locale.ROOT);
             }
-            int below = divisor == null ? -1 : row(divisor, values);
-            if (divisor != null && (below < 0 || !Numbers.hasNumbers(divisor, below))) {
+            int below = divisor == null ? -1 : row(divisor.table, values, divisor.chosen);
+            if (divisor != null && (below < 0 || !Numbers.hasNumbers(divisor.table, below))) {
                 return UNMEASURED;
             }
             return WORD.matcher(template)
@@ -251,18 +260,19 @@ record MeasuredTable(String name, String caption, TextTable cells) {
                 return String.valueOf((long) quantity.value());
             }
             if (below >= 0) {
-                quantity = quantity.dividedBy(Numbers.number(divisor, below, column));
+                quantity = quantity.dividedBy(Numbers.number(divisor.table, below, column));
             }
             units.add(quantity.unit().symbol());
             return format.number(quantity);
         }
 
-        private int row(Table where, List<String> values) {
+        private int row(Table where, List<String> values, Set<String> chosen) {
             int found = -1;
             for (int row = 0; row < where.rowCount(); row++) {
                 boolean matches = true;
                 for (int k = 0; k < keys.size(); k++) {
-                    matches &= Numbers.same(Numbers.cell(where, row, keys.get(k)), values.get(k));
+                    matches &= chosen.contains(keys.get(k))
+                            || Numbers.same(Numbers.cell(where, row, keys.get(k)), values.get(k));
                 }
                 if (matches && found >= 0) {
                     var at = new ArrayList<String>();

@@ -1,23 +1,22 @@
 package cs336.report;
 
 import cs336.bench.Case;
+import cs336.bench.FolderOptions;
+import cs336.bench.ModelCase;
+import cs336.bench.ModelCaseOptions;
 import cs336.bench.ModelCases;
-import cs336.bench.ModelOptions;
-import cs336.bench.Precision;
+import cs336.bench.Pass;
 import cs336.bench.SweepOptions;
-import cs336.profile.MemoryPass;
 import cs336.profile.MemoryTimeline;
 import cs336.profile.MemoryWorkload;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
@@ -46,32 +45,10 @@ public final class MemoryCommand implements Callable<Integer> {
     private CommandSpec spec;
 
     @Mixin
-    private final ModelOptions models = new ModelOptions();
+    private final ModelCaseOptions models = new ModelCaseOptions(Pass.values());
 
-    @Option(
-            names = "--pass",
-            split = ",",
-            defaultValue = "forward,forward-graph,forward-backward,step",
-            paramLabel = "<pass>",
-            description =
-                    "forward (no graph kept), forward-graph (kept, with the loss), forward-backward, step (with AdamW)."
-                            + " Default: all four")
-    private List<String> passes;
-
-    @Option(
-            names = "--dtype",
-            split = ",",
-            defaultValue = "fp32",
-            paramLabel = "<dtype>",
-            description = "fp32 (TF32 off), tf32, bf16 or fp16 (autocast). Default: ${DEFAULT-VALUE}")
-    private List<String> dtypes;
-
-    @Option(
-            names = "--folder",
-            defaultValue = "target/memory",
-            paramLabel = "<folder>",
-            description = "where each case leaves its files. Default: ${DEFAULT-VALUE}")
-    private Path folder;
+    @Mixin
+    private final FolderOptions folder = new FolderOptions("target/memory");
 
     @Mixin
     private final SweepOptions sweep = new SweepOptions("memory_profiling");
@@ -79,14 +56,10 @@ public final class MemoryCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
-            List<ModelCase> cases = cases();
-            int exitCode = sweep.run(spec, survey -> {
-                for (ModelCase c : cases) c.model.requireFits(c.pass, c.pass.copiesOfParameters(), survey);
-                return cases.stream().map(ModelCase::toCase).toList();
-            });
-            for (ModelCase c : cases) {
-                draw(ModelCases.folder(c.toCase()));
-            }
+            List<ModelCase> cases = models.cases();
+            int exitCode = sweep.run(
+                    spec, machine -> models.cases(machine).map(this::toCase).toList());
+            for (ModelCase c : cases) draw(ModelCases.folder(toCase(c)));
             return exitCode;
         } catch (IllegalArgumentException e) {
             throw new ParameterException(spec.commandLine(), e.getMessage(), e);
@@ -103,22 +76,7 @@ public final class MemoryCommand implements Callable<Integer> {
         }
     }
 
-    private List<ModelCase> cases() {
-        List<Precision> precisions = dtypes.stream().map(Precision::parse).toList();
-        List<MemoryPass> ps = passes.stream().map(MemoryPass::parse).toList();
-        var cases = new ArrayList<ModelCase>();
-        for (ModelOptions.Model model : models.models()) {
-            for (Precision precision : precisions) {
-                for (MemoryPass pass : ps) cases.add(new ModelCase(model, precision, pass, folder));
-            }
-        }
-        return cases;
-    }
-
-    /** A case before it becomes text. */
-    private record ModelCase(ModelOptions.Model model, Precision precision, MemoryPass pass, Path folder) {
-        Case toCase() {
-            return MemoryWorkload.of(model, precision, pass, folder);
-        }
+    private Case toCase(ModelCase c) {
+        return MemoryWorkload.of(c, folder.path());
     }
 }

@@ -3,16 +3,18 @@ package cs336.report;
 import cs336.bench.AlignedText;
 import cs336.bench.Argument;
 import cs336.bench.Case;
+import cs336.bench.FolderOptions;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Metric;
+import cs336.bench.ModelCase;
+import cs336.bench.ModelCaseOptions;
 import cs336.bench.ModelCases;
-import cs336.bench.ModelOptions;
 import cs336.bench.Pass;
-import cs336.bench.Precision;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.bench.StorageOptions;
+import cs336.bench.SweepOptions;
 import cs336.profile.FoldedStacks;
 import cs336.profile.KernelKind;
 import cs336.profile.ProfileWorkload;
@@ -20,7 +22,6 @@ import cs336.profile.Trace;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -78,23 +79,7 @@ public final class ProfileCommand implements Callable<Integer> {
     private CommandSpec spec;
 
     @Mixin
-    private final ModelOptions models = new ModelOptions();
-
-    @Option(
-            names = "--pass",
-            split = ",",
-            defaultValue = "forward,step",
-            paramLabel = "<pass>",
-            description = "forward (no graph kept), forward-backward, step (with AdamW). Default: ${DEFAULT-VALUE}")
-    private List<String> passes;
-
-    @Option(
-            names = "--dtype",
-            split = ",",
-            defaultValue = "fp32",
-            paramLabel = "<dtype>",
-            description = "fp32 (TF32 off), tf32, bf16 or fp16 (autocast). Default: ${DEFAULT-VALUE}")
-    private List<String> dtypes;
+    private final ModelCaseOptions models = new ModelCaseOptions(Pass.FORWARD, Pass.STEP);
 
     @Option(
             names = "--warmup",
@@ -110,12 +95,8 @@ public final class ProfileCommand implements Callable<Integer> {
             description = "steps timed without the profiler, and then with it. Default: ${DEFAULT-VALUE}")
     private int steps;
 
-    @Option(
-            names = "--folder",
-            defaultValue = "target/profiles",
-            paramLabel = "<folder>",
-            description = "where each case leaves its files. Default: ${DEFAULT-VALUE}")
-    private Path folder;
+    @Mixin
+    private final FolderOptions folder = new FolderOptions("target/profiles");
 
     @Option(names = "--no-pictures", description = "leave out flame graphs and timelines")
     private boolean noPictures;
@@ -123,26 +104,18 @@ public final class ProfileCommand implements Callable<Integer> {
     @Option(names = "--draw-only", description = "measure nothing; draw the pictures of folders that are there")
     private boolean drawOnly;
 
-    @Option(
-            names = "--time-limit",
-            paramLabel = "<seconds>",
-            description = "the longest a case may take. Default: none")
-    private Long timeLimit;
-
     @Mixin
-    private final StorageOptions storage = new StorageOptions("profiling");
+    private final SweepOptions sweep = new SweepOptions("profiling");
 
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
             Argument.atLeast("--warmup", 0, warmup);
             Argument.atLeast("--steps", 1, steps);
-            if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
-            storage.requireNames();
-            List<ModelCase> cases = cases();
-            int exitCode = drawOnly ? 0 : measure(cases);
+            List<ModelCase> cases = models.cases();
+            int exitCode = drawOnly ? 0 : measure();
             if (!noPictures) {
-                for (ModelCase c : cases) draw(ModelCases.folder(c.toCase()));
+                for (ModelCase c : cases) draw(ModelCases.folder(toCase(c)));
             }
             return exitCode;
         } catch (IllegalArgumentException e) {
@@ -150,34 +123,14 @@ public final class ProfileCommand implements Callable<Integer> {
         }
     }
 
-    /** A case before it becomes text. */
-    private record ModelCase(
-            ModelOptions.Model model, Precision precision, Pass pass, int warmup, int steps, Path folder) {
-        Case toCase() {
-            return ProfileWorkload.of(model, precision, pass, warmup, steps, folder);
-        }
+    private Case toCase(ModelCase c) {
+        return ProfileWorkload.of(c, warmup, steps, folder.path());
     }
 
-    private List<ModelCase> cases() {
-        List<Precision> precisions = dtypes.stream().map(Precision::parse).toList();
-        List<Pass> ps = passes.stream().map(Pass::parse).toList();
-        var cases = new ArrayList<ModelCase>();
-        for (ModelOptions.Model model : models.models()) {
-            for (Precision precision : precisions) {
-                for (Pass pass : ps) cases.add(new ModelCase(model, precision, pass, warmup, steps, folder));
-            }
-        }
-        return cases;
-    }
-
-    private int measure(List<ModelCase> modelCases) throws IOException, InterruptedException {
-        StorageOptions.Swept swept = storage.sweep(
-                survey -> {
-                    for (ModelCase c : modelCases) c.model.requireFits(c.pass, c.pass.copiesOfParameters(), survey);
-                    return modelCases.stream().map(ModelCase::toCase).toList();
-                },
-                sweep -> sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit)));
-        for (Case c : swept.cases()) storeKernels(c, swept.measurements(), swept.provenance());
+    private int measure() throws IOException, InterruptedException {
+        StorageOptions.Swept swept = sweep.sweep(
+                machine -> models.cases(machine).map(this::toCase).toList(),
+                sweep -> sweep.beside(ProfileCommand::storeKernels));
         spec.commandLine().getOut().println(summary(swept.measurements(), swept.cases()));
         spec.commandLine().getOut().flush();
         return swept.exitCode();
@@ -187,11 +140,11 @@ public final class ProfileCommand implements Callable<Integer> {
      * The longest kernels of each phase, and the longest that are no matrix products, beside the other numbers in {@code
      * <problem>_kernels.csv}.
      */
-    private void storeKernels(Case c, Measurements beside, Provenance provenance) throws IOException {
+    private static void storeKernels(Case c, Measurements rows, Provenance provenance) throws IOException {
         Path file = ModelCases.folder(c).resolve(ProfileWorkload.KERNELS);
         if (!Files.exists(file)) return;
-        String name = beside.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
-        var measurements = new Measurements(beside.path().resolveSibling(name));
+        String name = rows.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
+        var measurements = new Measurements(rows.path().resolveSibling(name));
         Map<String, Integer> others = new HashMap<>(); // by phase, kernels that are no matrix products so far
         for (Row row : ProfileWorkload.readKernels(file)) {
             boolean product = row.getString("kind").equals(KernelKind.MATMUL.toString());
@@ -205,7 +158,6 @@ public final class ProfileCommand implements Callable<Integer> {
                     .with("rank", row.getInt("rank"))
                     .with("kind", row.getString("kind"))
                     .with("kernel", row.getString("kernel"));
-            if (!storage.again() && measurements.holds(kernel)) continue;
             measurements.put(
                     kernel,
                     List.of(

@@ -1,9 +1,12 @@
 package cs336.report;
 
+import cs336.basics.ModelSize;
 import cs336.profile.FoldedStacks;
 import cs336.profile.Trace;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
@@ -13,72 +16,101 @@ import tech.tablesaw.api.Table;
 
 /** The figures of the chapter on profiling, from what {@code cs336 profile} stored. */
 public final class ProfilingFigures {
-    private static final String KINDS = "matmul, elementwise, reduction, softmax, copy";
+    private static final List<String> KINDS = List.of("matmul", "elementwise", "reduction", "softmax", "copy");
+    private static final String OF_CASE = "profiling[year=2025, implementation=plain, ";
 
     private ProfilingFigures() {}
 
-    /** Share of the kernels' time by kind, in a forward pass and in a whole training step, a group a size; context 256, fp32. */
+    /** What one metric of a case is of another. */
+    private record Share(ModelSize size, int context, String dtype, String pass, String metric, double value) {}
+
+    /**
+     * What metrics are of another one in all cases that have them, fp32 first, then by pass, size and context.
+     *
+     * @param cases further filters
+     */
+    private static List<Share> shares(Numbers numbers, String cases, List<String> metrics, String of) {
+        List<Share> shares = new ArrayList<>();
+        for (Row row : numbers.select(OF_CASE + cases + ", metric=" + String.join(", ", metrics) + "]")) {
+            String whole = "size=%s, context=%d, dtype=%s, pass=%s, metric=%s]"
+                    .formatted(
+                            row.getString("size"),
+                            row.getInt("context"),
+                            row.getString("dtype"),
+                            row.getString("pass"),
+                            of);
+            shares.add(new Share(
+                    ModelSize.parse(row.getString("size")),
+                    row.getInt("context"),
+                    row.getString("dtype"),
+                    row.getString("pass"),
+                    row.getString("metric"),
+                    row.getDouble("mean") / numbers.quantity(OF_CASE + whole).value()));
+        }
+        shares.sort(Comparator.comparing(Share::dtype)
+                .reversed()
+                .thenComparing(Share::pass)
+                .thenComparing(Share::size)
+                .thenComparing(Share::context)
+                .thenComparing(share -> metrics.indexOf(share.metric)));
+        return shares;
+    }
+
+    /** Share of the kernels' time by kind, in a forward pass and in a whole training step, in fp32 and bf16, a group a size; context 256. */
     public static Figure kinds(Numbers numbers) {
         StringColumn size = StringColumn.create("size");
         StringColumn kind = StringColumn.create("kind");
-        StringColumn pass = StringColumn.create("pass");
-        DoubleColumn share = DoubleColumn.create("share");
-        String all = "profiling[year=2025, implementation=plain, context=256, dtype=fp32, pass=forward, step, metric=";
-        for (Row row : numbers.select(all + "total-" + KINDS.replace(", ", ", total-") + "]")) {
-            double total = numbers.quantity(
-                            "profiling[year=2025, implementation=plain, context=256, dtype=fp32, size=%s, pass=%s, metric=total-kernels]"
-                                    .formatted(row.getString("size"), row.getString("pass")))
-                    .value();
-            size.append(row.getString("size"));
-            pass.append(row.getString("pass").equals("step") ? "training step" : "forward pass");
-            kind.append(row.getString("metric").replace("total-", ""));
-            share.append(100 * row.getDouble("mean") / total);
+        StringColumn panel = StringColumn.create("panel");
+        DoubleColumn percent = DoubleColumn.create("percent");
+        List<String> metrics = KINDS.stream().map(name -> "total-" + name).toList();
+        for (Share share :
+                shares(numbers, "context=256, dtype=fp32, bf16, pass=forward, step", metrics, "total-kernels")) {
+            size.append(share.size.label());
+            kind.append(KINDS.get(metrics.indexOf(share.metric)));
+            panel.append((share.pass.equals("step") ? "training step, " : "forward pass, ") + share.dtype);
+            percent.append(100 * share.value);
         }
-        return Charts.bar(Table.create(size, kind, pass, share))
+        return Charts.bar(Table.create(size, kind, panel, percent))
                 .x("size", "size of the model")
-                .y("share", "share of the kernels' time (%)")
+                .y("percent", "share of the kernels' time (%)")
                 .by("kind")
-                .panels("pass")
+                .panels("panel")
                 .size(960, 340)
                 .figure(
                         "profiling-kinds",
                         "Share of the time of all kernels that each kind of kernel takes, in a forward pass and in a training"
-                                + " step of each size, context 256, fp32");
+                                + " step of each size, context 256, in fp32 and in bf16");
     }
 
-    /** Softmax over the products of attention in the forward pass: their times and their operations, over the context. */
+    /** Softmax over the products of attention in the forward pass, over the context: their times for each size, and their operations. */
     public static Figure softmax(Numbers numbers) {
         IntColumn context = IntColumn.create("context");
-        StringColumn what = StringColumn.create("what");
+        StringColumn size = StringColumn.create("size");
+        StringColumn dtype = StringColumn.create("dtype");
         DoubleColumn ratio = DoubleColumn.create("ratio");
-        for (Row row :
-                numbers.select("profiling[year=2025, implementation=plain, dtype=fp32, pass=forward, size=small, xl,"
-                        + " metric=forward-attention-softmax]")) {
-            String point =
-                    "profiling[year=2025, implementation=plain, dtype=fp32, pass=forward, size=%s, context=%s, metric="
-                            .formatted(row.getString("size"), row.getInt("context"));
-            context.append(row.getInt("context"));
-            what.append("time, " + row.getString("size"));
-            ratio.append(row.getDouble("mean")
-                    / numbers.quantity(point + "forward-attention-matmul]").value());
-            if (row.getString("size").equals("xl")) {
-                context.append(row.getInt("context"));
-                what.append("operations");
-                ratio.append(numbers.quantity(point + "attention-softmax-flop]").value()
-                        / numbers.quantity(point + "attention-matmul-flop]").value());
-            }
+        String cases = "dtype=fp32, bf16, pass=forward";
+        for (Share share : shares(numbers, cases, List.of("forward-attention-softmax"), "forward-attention-matmul")) {
+            context.append(share.context);
+            size.append(share.size.label());
+            dtype.append(share.dtype);
+            ratio.append(share.value);
         }
-        return Charts.line(Table.create(context, what, ratio))
+        Share operations = shares(
+                        numbers, cases + ", size=small", List.of("attention-softmax-flop"), "attention-matmul-flop")
+                .get(0);
+        return Charts.line(Table.create(context, size, dtype, ratio))
                 .x("context", "context (tokens)")
                 .y("ratio", "softmax ÷ products")
-                .by("what")
+                .by("size")
+                .panels("dtype")
+                .level(operations.value, "operations, d = 64")
                 .log2X()
                 .logY()
-                .size(640, 340)
+                .size(960, 340)
                 .figure(
                         "profiling-softmax",
-                        "Softmax over the matrix products inside attention over the context: ratio of their times for two"
-                                + " sizes, and ratio of their operations, forward pass in fp32");
+                        "Softmax over the matrix products inside attention over the context: ratio of their times for each"
+                                + " size in fp32 and in bf16, and ratio of their operations, forward pass");
     }
 
     /**

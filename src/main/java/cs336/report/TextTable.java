@@ -1,6 +1,8 @@
 package cs336.report;
 
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.function.BinaryOperator;
 import java.util.function.UnaryOperator;
@@ -15,6 +17,12 @@ import java.util.function.UnaryOperator;
 record TextTable(List<String> headers, List<Boolean> rightAligned, List<List<String>> rows) {
     /** That a page has room for in its ordinary type. */
     private static final int MOST_COLUMNS = 9;
+
+    /** Letters that a line has room for in that type. */
+    private static final int MOST_LETTERS = 98;
+
+    /** As much as the room between two columns. */
+    private static final int LETTERS_BETWEEN = 3;
 
     /** GitHub-flavoured Markdown, padded so that the source reads as a table too. */
     String markdown() {
@@ -60,14 +68,28 @@ record TextTable(List<String> headers, List<Boolean> rightAligned, List<List<Str
         return text.toString();
     }
 
-    /** An HTML table; numbers carry the class {@code number}, and a table with many columns the class {@code wide}. */
+    /** An HTML table; numbers carry the class {@code number}, and a table with many columns or long words the class {@code wide}. */
     String html() {
-        String open = headers.size() > MOST_COLUMNS ? "<table class=\"wide\">" : "<table>";
+        String open =
+                headers.size() > MOST_COLUMNS || leastLetters() > MOST_LETTERS ? "<table class=\"wide\">" : "<table>";
         var text = new StringBuilder(open + "\n<thead>\n");
         appendHtml(text, headers, "th");
         text.append("</thead>\n<tbody>\n");
         rows.forEach(row -> appendHtml(text, row, "td"));
         return text.append("</tbody>\n</table>\n").toString();
+    }
+
+    /** In a line whose cells are broken wherever they can be. */
+    private int leastLetters() {
+        return widths(0, TextTable::longestWord).stream()
+                .mapToInt(width -> width + LETTERS_BETWEEN)
+                .sum();
+    }
+
+    private static String longestWord(String cell) {
+        return Arrays.stream(cell.split("\\s+|(?<=-)"))
+                .max(Comparator.comparingInt(TextTable::length))
+                .orElse("");
     }
 
     private void appendHtml(StringBuilder text, List<String> row, String tag) {

@@ -39,7 +39,7 @@ class BenchmarkCommandTest extends CommandTest {
                 "--warmup -1 | --warmup must be at least 0, not -1",
                 "--heads 7 | --heads 7 does not divide --d-model 768",
                 "--d-model 0 | --d-model must be at least 1, not 0",
-                "--pass backward | pass 'backward' is unknown; known: forward, forward-backward, step",
+                "--pass backward | pass 'backward' is unknown; known: forward, forward-graph, forward-backward, step",
                 "--dtype fp8 | dtype 'fp8' is unknown; known: fp32, tf32, bf16, fp16",
                 "--time-limit 0 | --time-limit must be at least 1, not 0",
                 "--time-limit 3000000000 | --time-limit must be at most 2147483647, not 3000000000",

@@ -60,6 +60,8 @@ class BenchmarkTest {
                 List.of("total", "forward", "unsynchronised", "peak-memory"),
                 metrics(benchmark().run(Pass.FORWARD)));
         assertEquals(
+                List.of("total", "forward", "peak-memory"), metrics(benchmark().run(Pass.FORWARD_GRAPH)));
+        assertEquals(
                 List.of("total", "forward", "backward", "peak-memory"),
                 metrics(benchmark().run(Pass.FORWARD_BACKWARD)));
         BenchmarkResult step = benchmark().run(Pass.STEP);

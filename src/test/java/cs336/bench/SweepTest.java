@@ -221,6 +221,18 @@ class SweepTest {
     }
 
     @Test
+    void whatIsStoredBesideACaseIsThereBeforeItsRowsAndOnlyIfItEndedWell() throws Exception {
+        List<String> beside = new ArrayList<>();
+        sweep().beside((c, rows, provenance) -> {
+                    assertFalse(rows.holds(c), "it counts as done too early");
+                    beside.add(c.text("end") + " from " + provenance.machine());
+                })
+                .run(ending("ok", "exception", "cuda", "slow"));
+        assertEquals(List.of("ok from h200", "slow from h200"), beside);
+        assertTrue(measurements.holds(ending("slow").get(0)));
+    }
+
+    @Test
     void singleStepsAreKeptWhenAskedFor() throws Exception {
         sweep().keepSteps(true).run(ending("ok"));
         Table steps = Measurements.read(measurements.stepsPath());

@@ -25,14 +25,14 @@ import org.junit.jupiter.params.provider.EnumSource;
 @Tag("gpu")
 class ProductKernelsGpuTest {
     /** The sums of products that were split along their inner dimension are fp32 in all precisions. */
-    private static final Pattern SUM_OF_PARTS = Pattern.compile("splitk.*reduce", Pattern.CASE_INSENSITIVE);
+    static final Pattern SUM_OF_PARTS = Pattern.compile("splitk.*reduce", Pattern.CASE_INSENSITIVE);
 
     @AfterEach
     void forbidTf32() {
         Torch.allowTf32(false);
     }
 
-    private static Pattern names(Precision precision) {
+    static Pattern names(Precision precision) {
         return Pattern.compile(
                 switch (precision) {
                     case FP32 -> "simt_sgemm|ampere_sgemm|f32f32_f32f32_f32|_sss_";

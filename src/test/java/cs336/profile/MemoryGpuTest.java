@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.Form;
 import cs336.basics.TransformerConfig;
+import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -39,7 +40,7 @@ class MemoryGpuTest {
     void thePeakIsThatOfTheAllocatorsOwnStatistics() {
         Device cuda = Device.cuda(0);
         Memory.resetPeak(cuda);
-        MemoryRecord record = PassMemory.of(CONFIG, cuda).record(MemoryPass.STEP);
+        MemoryRecord record = PassMemory.of(CONFIG, cuda).record(Pass.STEP);
         assertEquals(Memory.peak(cuda), record.peakBytes());
     }
 
@@ -48,20 +49,20 @@ class MemoryGpuTest {
     void theAllocatorsPeakIsWithinFivePercentOfThePrediction(String dtype, String pass) {
         Device cuda = Device.cuda(0);
         MemoryRecord record =
-                PassMemory.of(CONFIG, cuda).precision(Precision.parse(dtype)).record(MemoryPass.parse(pass));
+                PassMemory.of(CONFIG, cuda).precision(Precision.parse(dtype)).record(Pass.parse(pass));
         long own = record.allocations().stream()
                 .filter(a -> a.from() >= 0 && a.bytes() == ModelMemory.CUBLAS_WORKSPACE)
                 .mapToLong(Allocation::bytes)
                 .sum();
         long workspaces = ModelMemory.CUBLAS_WORKSPACE * (pass.equals("step") ? 2 : 1);
-        var predicted = new ModelMemory(CONFIG, 4, DType.parse(dtype), cuda.kind()).peak(MemoryPass.parse(pass));
+        var predicted = new ModelMemory(CONFIG, 4, DType.parse(dtype), cuda.kind()).peak(Pass.parse(pass));
         double tensors = record.peakBytes() - before(record) - own;
         assertEquals(predicted.bytes() - workspaces, tensors, 0.05 * tensors, predicted.name());
     }
 
     @Test
     void theSnapshotIsTheAllocatorsHistoryWithOurPlaces() throws IOException {
-        MemoryRecord record = PassMemory.of(CONFIG, Device.cuda(0)).record(MemoryPass.STEP);
+        MemoryRecord record = PassMemory.of(CONFIG, Device.cuda(0)).record(Pass.STEP);
         MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
         long ofRecord = record.allocations().stream().filter(a -> a.from() >= 0).count();
         long ofSnapshot = read.allocations().stream().filter(a -> a.from() >= 0).count();
@@ -71,6 +72,17 @@ class MemoryGpuTest {
                         && a.bytes() == 4L * 16 * 256 * 256 * 4));
         double own = record.peakBytes() - before(record);
         assertEquals(own, read.peakBytes(), 0.02 * own, "blocks are rounded up");
+    }
+
+    @Test
+    void pythonSeesTheSameInASnapshot() throws IOException {
+        MemoryRecord record = PassMemory.of(CONFIG, Device.cuda(0)).record(Pass.FORWARD_GRAPH);
+        PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals(record.allocations().stream().filter(a -> a.from() >= 0).count(), python.allocations());
+        assertTrue(python.segments() > 0);
+        double own = record.peakBytes() - before(record);
+        assertEquals(own, python.peakBytes(), 0.02 * own, "blocks are rounded up");
+        assertTrue(python.largest().contains("TransformerLM"), python.largest());
     }
 
     /** What earlier tests of this process left, cuBLAS's workspaces among it. */

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.Form;
 import cs336.basics.TransformerConfig;
+import cs336.bench.Pass;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -24,7 +25,7 @@ class MemorySnapshotTest {
 
     private static MemoryRecord step() {
         var config = new TransformerConfig(Form.SPRING_2025, 50, 16, 16, 2, 2, 32, "rmsnorm", "plain");
-        return PassMemory.of(config, Device.cpu()).batch(2).record(MemoryPass.STEP);
+        return PassMemory.of(config, Device.cpu()).batch(2).record(Pass.STEP);
     }
 
     @Test
@@ -38,6 +39,15 @@ class MemorySnapshotTest {
         assertEquals(
                 List.of("forward", "backward", "optimizer", "forward", "backward"),
                 read.phases().stream().map(MemoryPhase::name).toList());
+    }
+
+    @Test
+    void pythonSeesTheSameInASnapshot() throws IOException {
+        MemoryRecord record = step();
+        PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals(record.allocations().size(), python.allocations(), "nothing was there before");
+        assertEquals(record.peakBytes(), python.peakBytes());
+        assertEquals(0, python.segments(), "the CPU has none");
     }
 
     @Test

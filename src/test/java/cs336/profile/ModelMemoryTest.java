@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.Form;
 import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
+import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -38,7 +39,7 @@ class ModelMemoryTest {
             int year, int d, int layers, int heads, int f, int v, int batch, int t, String dtype) {
         TransformerConfig config = config(year, d, layers, heads, f, v, t);
         var counted = new ModelMemory(config, batch, DType.parse(dtype), Device.Kind.CPU);
-        for (MemoryPass pass : MemoryPass.values()) {
+        for (Pass pass : Pass.values()) {
             MemoryRecord record = PassMemory.of(config, Device.cpu())
                     .batch(batch)
                     .precision(Precision.parse(dtype))
@@ -46,14 +47,14 @@ class ModelMemoryTest {
             MemoryPhase forward = record.phase("forward", 1);
             long measured = record.bytes(record.peakEvent(forward.from(), record.events()));
             // Without a graph, oneDNN packs narrow matrices anew for each product; that is not counted.
-            boolean packed = pass == MemoryPass.FORWARD && dtype.equals("bf16");
+            boolean packed = pass == Pass.FORWARD && dtype.equals("bf16");
             double margin = packed ? 0.05 * measured : SCALARS * (layers + 2);
             assertEquals(
                     measured,
                     counted.peak(pass).bytes(),
                     margin,
                     pass + ": " + counted.peak(pass).name());
-            if (pass == MemoryPass.FORWARD_GRAPH) {
+            if (pass == Pass.FORWARD_GRAPH) {
                 long kept = record.breakdown(forward.until() - 1).get(MemoryCategory.ACTIVATIONS);
                 assertEquals(kept, counted.keptBytes(), SCALARS * (layers + 2));
             }
@@ -86,8 +87,7 @@ class ModelMemoryTest {
                 .sum();
         long embeddingsAndNorms = 10_000L * 2560 + (2 * 32 + 1) * 2560;
         assertEquals(2 * (config.parameterCount() - embeddingsAndNorms), casts);
-        assertTrue(narrow.peak(MemoryPass.FORWARD).bytes()
-                > wide.peak(MemoryPass.FORWARD).bytes());
+        assertTrue(narrow.peak(Pass.FORWARD).bytes() > wide.peak(Pass.FORWARD).bytes());
     }
 
     @Test
@@ -95,8 +95,8 @@ class ModelMemoryTest {
         TransformerConfig config = config(2025, 64, 2, 2, 256, 500, 64);
         var memory = new ModelMemory(config, 2, DType.FLOAT32, Device.Kind.CPU);
         assertEquals(
-                memory.peak(MemoryPass.FORWARD_BACKWARD).bytes() + 8 * config.parameterCount(),
-                memory.peak(MemoryPass.STEP).bytes());
+                memory.peak(Pass.FORWARD_BACKWARD).bytes() + 8 * config.parameterCount(),
+                memory.peak(Pass.STEP).bytes());
     }
 
     @Test
@@ -113,7 +113,7 @@ class ModelMemoryTest {
     @Test
     void theLargestBlocksOfAllLayersAreOneRowWithTheirNumber() {
         TransformerConfig config = config(2025, 16, 3, 2, 64, 50, 64);
-        MemoryRecord record = PassMemory.of(config, Device.cpu()).batch(2).record(MemoryPass.FORWARD);
+        MemoryRecord record = PassMemory.of(config, Device.cpu()).batch(2).record(Pass.FORWARD);
         MemoryPhase forward = record.phase("forward", 1);
         Table largest = record.largest(forward.from(), forward.until(), 2);
         assertEquals(2, largest.rowCount());

@@ -349,15 +349,6 @@ class ProfilerTest {
         assertTrue(e.getMessage().contains("no CUDA card"), e.getMessage());
     }
 
-    @Test
-    void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
-        try (var nvtx = Nvtx.open();
-                var range = Range.of("shown")) {
-            assertEquals(Nvtx.isAvailable(), Range.isHeard());
-        }
-        assertFalse(Range.isHeard());
-    }
-
     /**
      * Bytes that C's allocator has handed out and Java's heap holds. The process's size tells less: the heap is slow to
      * fill.

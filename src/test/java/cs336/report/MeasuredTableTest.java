@@ -106,6 +106,24 @@ class MeasuredTableTest {
     }
 
     @Test
+    void whatOverNamesMayStandInRowsAndColumnsToo() {
+        var table = table("""
+                from: timing[metric=forward, context=128, size=small, xl, implementation=plain, peer]
+                over: [implementation=peer]
+                rows: size, implementation
+                columns: context
+                format: %.2f×
+                """);
+        assertEquals("""
+                size   implementation  context 128
+                small  plain                  0.50
+                small  peer                   1.00
+                xl     plain                  0.50
+                xl     peer                   1.00
+                """, table.cells().text());
+    }
+
+    @Test
     void ambiguousCellsAreRefused() {
         assertEquals(
                 "ambiguous: more than one row of timing.csv has size=small, context=128;"

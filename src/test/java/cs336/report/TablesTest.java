@@ -47,6 +47,16 @@ class TablesTest {
     }
 
     @Test
+    void aTableOfLongWordsIsMarkedAsWideAndOneOfLongTextsIsNot() {
+        String text = "word ".repeat(40);
+        assertTrue(Tables.html(Table.create("made up", StringColumn.create("a", text), StringColumn.create("b", text)))
+                .startsWith("<table>"));
+        String word = "w".repeat(50);
+        assertTrue(Tables.html(Table.create("made up", StringColumn.create("a", word), StringColumn.create("b", word)))
+                .startsWith("<table class=\"wide\">"));
+    }
+
+    @Test
     void textIsAligned() {
         assertEquals("""
                 name       n     ms

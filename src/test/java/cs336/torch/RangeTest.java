@@ -1,6 +1,7 @@
 package cs336.torch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 
 import java.util.ArrayList;
@@ -60,5 +61,21 @@ class RangeTest {
     @Test
     void whileNobodyListensThereIsOneRangeForAll() {
         assertSame(Range.of("a"), Range.of("b"));
+    }
+
+    @Test
+    void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
+        try (var nvtx = Nvtx.open();
+                var range = Range.of("shown")) {
+            assertEquals(Nvtx.isAvailable(), Range.isHeard());
+        }
+        assertFalse(Range.isHeard());
+    }
+
+    @Test
+    void aProcessThatNoToolStartedShowsThemToNobody() {
+        try (var nvtx = Nvtx.openIfTraced()) {
+            assertEquals(System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.isAvailable(), Range.isHeard());
+        }
     }
 }

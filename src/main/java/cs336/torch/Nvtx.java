@@ -1,8 +1,7 @@
-package cs336.profile;
+package cs336.torch;
 
 import com.sun.jna.Function;
 import com.sun.jna.NativeLibrary;
-import cs336.torch.Range;
 import java.util.List;
 import java.util.Optional;
 
@@ -12,14 +11,23 @@ import java.util.Optional;
  * earlier ones as libnvToolsExt; without it, ranges are shown to nobody.
  *
  * <pre>{@code
- * nsys profile -t cuda,nvtx java … // where the program says:
  * try (var nvtx = Nvtx.open()) { … }
  * }</pre>
+ *
+ * The processes in which commands measure do so by themselves when such a tool has started them, as in {@code nsys profile -t
+ * cuda,nvtx ./cs336 benchmark --size xl}.
  */
 public final class Nvtx implements AutoCloseable {
     private static final List<String> LIBRARIES =
             List.of("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so");
-    private static final Optional<NativeLibrary> LIBRARY = load();
+
+    /** By this variable NVIDIA's tools tell a process which library is to hear of its ranges. */
+    private static final String INJECTION = "NVTX_INJECTION64_PATH";
+
+    /** Looked for when it is needed first. */
+    private static final class Library {
+        private static final Optional<NativeLibrary> FOUND = load();
+    }
 
     private final Range.Listener listener;
 
@@ -29,14 +37,19 @@ public final class Nvtx implements AutoCloseable {
 
     /** Whether the library was found. */
     public static boolean isAvailable() {
-        return LIBRARY.isPresent();
+        return Library.FOUND.isPresent();
     }
 
     /** Begins to show ranges, those that open from now on, until {@link #close}. */
     public static Nvtx open() {
-        Range.Listener listener = LIBRARY.map(Nvtx::listener).orElse(null);
+        Range.Listener listener = Library.FOUND.map(Nvtx::listener).orElse(null);
         if (listener != null) Range.listen(listener);
         return new Nvtx(listener);
+    }
+
+    /** The same where one of NVIDIA's tools has started this process; elsewhere ranges are shown to nobody, and cost nothing. */
+    public static Nvtx openIfTraced() {
+        return System.getenv(INJECTION) == null ? new Nvtx(null) : open();
     }
 
     private static Range.Listener listener(NativeLibrary library) {
