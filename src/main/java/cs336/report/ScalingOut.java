@@ -49,9 +49,6 @@ public record ScalingOut(Numbers numbers) {
     private static final DType DTYPE = DType.FLOAT32;
     private static final double MB = 1e6;
 
-    /** Of the buckets that were measured, the one nearest to PyTorch's own size is what the slowdown is fitted to. */
-    private static final double FITTED_BUCKET_MB = 25;
-
     /** Of one card that trains xl by itself, as it was benchmarked. */
     private static final int ALONE_BATCH = 4;
 
@@ -98,15 +95,7 @@ public record ScalingOut(Numbers numbers) {
                 Seconds.ms(alone.get("optimizer")),
                 Seconds.ms(alone.get("total")),
                 under);
-        return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured, fittedTo(steps));
-    }
-
-    private static Synchronization fittedTo(Map<String, Map<String, Double>> steps) {
-        return steps.keySet().stream()
-                .filter(way -> way.startsWith("bucketed"))
-                .min(Comparator.comparing(way -> Math.abs(Math.log(megabytes(way) / FITTED_BUCKET_MB))))
-                .map(ScalingOut::synchronization)
-                .orElseThrow(() -> new IllegalArgumentException("no step with buckets was measured on 2 cards"));
+        return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured);
     }
 
     private List<RingAllReduce.Measured> measuredAllReduces(int processes) {
@@ -139,7 +128,6 @@ public record ScalingOut(Numbers numbers) {
                 StringColumn.create("fitted"));
         for (String size : sizes()) {
             Calibration calibration = calibration(size);
-            Synchronization fittedTo = fittedTo(steps(size, 2));
             for (int processes : new int[] {2, 4}) {
                 measuredSteps(size, processes).forEach((way, ms) -> {
                     if (way.startsWith("none")) return;
@@ -154,10 +142,7 @@ public record ScalingOut(Numbers numbers) {
                     row.setDouble("measured", rounded(ms.get("total")));
                     row.setDouble("predicted", rounded(predicted));
                     row.setDouble("off", rounded(100 * (predicted / ms.get("total") - 1)));
-                    boolean used = how.equals(fittedTo)
-                            || how.equals(Synchronization.each())
-                            || how.equals(Synchronization.flat());
-                    row.setString("fitted", processes == 2 && used ? "yes" : "no");
+                    row.setString("fitted", processes == 2 ? "yes" : "no");
                 });
             }
         }
@@ -213,7 +198,8 @@ public record ScalingOut(Numbers numbers) {
 
     /**
      * What was fitted, a row a fit: {@code from} what, {@code bandwidth} of the link in GB/s, {@code launch} of a collective in µs; and for
-     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} in GB/s, {@code slowdown} in percent.
+     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} in GB/s, {@code start} of a collective beside the
+     * backward pass in µs, {@code slowdown} in percent.
      */
     public Table fits() {
         Table table = Table.create(
@@ -223,6 +209,7 @@ public record ScalingOut(Numbers numbers) {
                 DoubleColumn.create("launch"),
                 DoubleColumn.create("each"),
                 DoubleColumn.create("copy"),
+                DoubleColumn.create("start"),
                 DoubleColumn.create("slowdown"));
         append(table, "all-reduces", network());
         for (String size : sizes()) {
@@ -230,6 +217,7 @@ public record ScalingOut(Numbers numbers) {
             Row row = append(table, size, fit.cluster());
             row.setDouble("each", 1e6 * fit.overheads().eachCollective().value());
             row.setDouble("copy", fit.overheads().copy().bytesPerSecond() / 1e9);
+            row.setDouble("start", 1e6 * fit.overheads().start().value());
             row.setDouble("slowdown", 100 * fit.overheads().slowdown());
         }
         return table;
@@ -355,7 +343,7 @@ public record ScalingOut(Numbers numbers) {
     private Calibration oneCard() {
         var config = ModelSize.XL.config(Form.SPRING_2025, CONTEXT);
         var model = StepModel.of(config, alone("forward"), alone("backward"), alone("optimizer"));
-        return new Calibration(model, network(), Overheads.NONE, DTYPE.bytes());
+        return new Calibration(model, network(), Overheads.NONE, DTYPE);
     }
 
     private Seconds alone(String metric) {
@@ -371,8 +359,7 @@ public record ScalingOut(Numbers numbers) {
                 Accelerator.H200,
                 LARGE_UTILIZATION,
                 new Seconds(perParameter * ModelShape.XXL.parameters()));
-        return new Calibration(
-                model, xl.cluster(), xl.overheads(), TrainingState.MIXED.sent().bytes());
+        return new Calibration(model, xl.cluster(), xl.overheads(), TrainingState.MIXED.sent());
     }
 
     private static List<Way> ways(int n) {
