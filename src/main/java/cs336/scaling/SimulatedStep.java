@@ -28,8 +28,8 @@ import java.util.List;
  *       which nothing hides.
  * </ul>
  *
- * <p>Not in it: devices that are slower than others, links that several jobs share, time that the host loses, and that narrower matrices
- * are multiplied less efficiently.
+ * <p>Not in it: devices that are slower than others, links that several jobs share, a host that queues kernels more slowly than they run
+ * ({@link Overheads#start} is all of its time that counts), and that narrower matrices are multiplied less efficiently.
  *
  * @param model work of a device
  * @param cluster where it runs; tensor shares are neighbours, then shards, then replicas
