@@ -27,6 +27,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import tech.tablesaw.api.DoubleColumn;
@@ -48,6 +49,9 @@ public record ScalingOut(Numbers numbers) {
     private static final int CONTEXT = 128;
     private static final DType DTYPE = DType.FLOAT32;
     private static final double MB = 1e6;
+
+    /** Modes without which nothing can be fitted. */
+    private static final List<String> NEEDED = List.of("none", "naive", "flat", "bucketed");
 
     /** Of one card that trains xl by itself, as it was benchmarked. */
     private static final int ALONE_BATCH = 4;
@@ -86,16 +90,30 @@ public record ScalingOut(Numbers numbers) {
         steps.forEach((way, ms) -> {
             if (!way.startsWith("none")) under.put(synchronization(way), Seconds.ms(ms.get("total")));
         });
+        Seconds forward = undisturbed(steps, "forward");
+        Seconds backward = undisturbed(steps, "backward");
+        Seconds optimizer = undisturbed(steps, "optimizer");
+        double between = alone.get("total") / (alone.get("forward") + alone.get("backward") + alone.get("optimizer"));
         var measured = new Calibration.Steps(
                 ModelSize.parse(size).config(Form.SPRING_2025, CONTEXT),
                 DTYPE,
                 2,
-                Seconds.ms(alone.get("forward")),
-                Seconds.ms(alone.get("backward")),
-                Seconds.ms(alone.get("optimizer")),
-                Seconds.ms(alone.get("total")),
+                forward,
+                backward,
+                optimizer,
+                forward.plus(backward).plus(optimizer).times(between),
                 under);
         return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured);
+    }
+
+    /** Of a phase in the three ways in which nothing is sent meanwhile, so that all compute the same, the one in the middle. */
+    private static Seconds undisturbed(Map<String, Map<String, Double>> steps, String phase) {
+        double[] ms = Stream.of("none 0", "naive 0", "flat 0")
+                .filter(steps::containsKey)
+                .mapToDouble(way -> steps.get(way).get(phase))
+                .sorted()
+                .toArray();
+        return Seconds.ms(ms[ms.length / 2]);
     }
 
     private List<RingAllReduce.Measured> measuredAllReduces(int processes) {
@@ -153,7 +171,7 @@ public record ScalingOut(Numbers numbers) {
     public List<String> sizes() {
         return Stream.of(ModelSize.values())
                 .map(ModelSize::label)
-                .filter(size -> modes(size, 2).containsAll(List.of("none", "naive", "flat", "bucketed")))
+                .filter(size -> modes(size, 2).containsAll(NEEDED))
                 .filter(size -> modes(size, 4).size() > 1)
                 .toList();
     }
@@ -246,14 +264,19 @@ public record ScalingOut(Numbers numbers) {
         }
     }
 
-    /** Medians in ms by metric, of each mode and size of buckets; rounds are averaged. */
+    /**
+     * Medians in ms by metric, of each mode and size of buckets. Rounds are averaged, those that have all modes that a fit needs: a host
+     * that was slower in another one would be so for some modes alone.
+     */
     private Map<String, Map<String, Double>> steps(String size, int processes) {
         Map<String, Map<String, List<Double>>> all = new TreeMap<>();
         Table rows = numbers.select(
                 ("ddp_benchmarking[size=%s, year=2025, batch=%d, context=%d, dtype=%s, backend=nccl, nodes=1, processes=%d,"
                                 + " implementation=plain, status=ok]")
                         .formatted(size, BATCH, CONTEXT, DTYPE, processes));
+        Set<String> complete = complete(rows);
         for (Row row : rows) {
+            if (!complete.contains(round(row))) continue;
             String way = row.getString("mode") + " " + row.getObject("bucket_mb");
             all.computeIfAbsent(way, w -> new TreeMap<>())
                     .computeIfAbsent(row.getString("metric"), m -> new ArrayList<>())
@@ -270,6 +293,19 @@ public record ScalingOut(Numbers numbers) {
             means.put(way, mean);
         });
         return means;
+    }
+
+    private static Set<String> complete(Table rows) {
+        Map<String, Set<String>> modes = new TreeMap<>();
+        for (Row row : rows) {
+            modes.computeIfAbsent(round(row), r -> new TreeSet<>()).add(row.getString("mode"));
+        }
+        modes.values().removeIf(of -> !of.containsAll(NEEDED));
+        return modes.keySet();
+    }
+
+    private static String round(Row row) {
+        return String.valueOf(row.getObject("round"));
     }
 
     /** To a thousandth: what is below tells nothing. */

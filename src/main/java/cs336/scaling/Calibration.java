@@ -44,10 +44,10 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @param config the model
      * @param dtype of its gradients
      * @param processes devices
-     * @param forward phases of a step that sends nothing
+     * @param forward phases of a step in which nothing is sent meanwhile
      * @param backward likewise
      * @param optimizer likewise
-     * @param alone that step as a whole
+     * @param alone a step that sends nothing at all, with what lies between its phases
      * @param under steps as a whole, by how gradients are summed
      */
     public record Steps(
