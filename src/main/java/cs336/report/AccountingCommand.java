@@ -76,7 +76,7 @@ public final class AccountingCommand implements Callable<Integer> {
             new Metric("bandwidth", "GB/s"),
             new Metric("launch", "us"),
             new Metric("each", "us"),
-            new Metric("copy", "GB/s"),
+            new Metric("copy", "ms"),
             new Metric("start", "us"),
             new Metric("slowdown", "%"));
     private static final Map<String, Accelerator> CHIPS =

@@ -216,7 +216,7 @@ public record ScalingOut(Numbers numbers) {
 
     /**
      * What was fitted, a row a fit: {@code from} what, {@code bandwidth} of the link in GB/s, {@code launch} of a collective in µs; and for
-     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} in GB/s, {@code start} of a collective beside the
+     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} of all gradients into buffers in ms, {@code start} of a collective beside the
      * backward pass in µs, {@code slowdown} in percent.
      */
     public Table fits() {
@@ -234,7 +234,7 @@ public record ScalingOut(Numbers numbers) {
             Calibration fit = calibration(size);
             Row row = append(table, size, fit.cluster());
             row.setDouble("each", 1e6 * fit.overheads().eachCollective().value());
-            row.setDouble("copy", fit.overheads().copy().bytesPerSecond() / 1e9);
+            row.setDouble("copy", fit.copying().ms());
             row.setDouble("start", 1e6 * fit.overheads().start().value());
             row.setDouble("slowdown", 100 * fit.overheads().slowdown());
         }

@@ -173,6 +173,11 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         return new SimulatedStep(model, cluster, mesh, sent, tokens, synchronization, 1, overheads);
     }
 
+    /** How long it takes to copy all gradients into the buffers in which they are sent. */
+    public Seconds copying() {
+        return Bytes.of(model.parameters(), sent).over(overheads.copy());
+    }
+
     /** How long an all-reduce takes among so many devices. */
     public Seconds allReduce(Bytes payload, int ranks) {
         Group group = cluster.group(ranks, 1);

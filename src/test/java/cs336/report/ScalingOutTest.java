@@ -128,7 +128,7 @@ class ScalingOutTest {
         assertEquals(330, fit.getDouble("bandwidth"), 1e-6);
         assertEquals(12, fit.getDouble("launch"), 1e-6);
         assertEquals(9, fit.getDouble("each"), 1e-3);
-        assertEquals(1500, fit.getDouble("copy"), 1e-1);
+        assertEquals(TRUTH.copying().ms(), fit.getDouble("copy"), 1e-4);
         assertEquals(14, fit.getDouble("start"), 1e-3);
         assertEquals(30, fit.getDouble("slowdown"), 1e-3);
     }
