@@ -42,6 +42,9 @@ import org.bytedeco.pytorch.global.torch;
  * be ready first on each. In the first step that is the reverse of the parameters' order; meanwhile rank 0 notes in which order they
  * were ready, and from the second step on all ranks send in that one. What is ready before its turn waits for it.
  *
+ * <p><b>The first step</b> is also where ranks make sure that they send the same ({@link ProcessGroup}), for which the one that is ahead
+ * waits. Its backward pass waits with it: otherwise the gradients of many layers would pile up beside their buckets.
+ *
  * <p>What is sent during the backward pass is sent by a thread of its own, so that sending does not hold the host up. So from the
  * beginning of a backward pass until {@link #finishGradientSynchronization} the group belongs to this container: other collectives
  * would come between its own, on each rank at another place.
@@ -284,6 +287,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             if (sent == 0) sending.follow();
             int next = order[sent++];
             sending.send(() -> send(next));
+            if (!orderIsLearned) sending.awaitAllBut(1);
         }
     }
 

@@ -155,6 +155,15 @@ final class FlatBucket implements AutoCloseable {
         }
     }
 
+    /** Moves the parameters out again, each into memory of its own, and closes the bucket. */
+    void giveUp() {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            parameters.values().forEach(parameter -> parameter.set_data(parameter.clone()));
+        }
+        close();
+    }
+
     /** Frees what is only this object's; the parameters stay where they are. */
     @Override
     public void close() {

@@ -104,6 +104,11 @@ final class FlatShards implements Shards {
     }
 
     @Override
+    public void giveUp() {
+        buckets.forEach(FlatBucket::giveUp);
+    }
+
+    @Override
     public void close() {
         buckets.forEach(FlatBucket::close);
     }

@@ -3,6 +3,8 @@ package cs336.distributed;
 import cs336.torch.AllocatorReports;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -26,7 +28,7 @@ final class SendingThread implements AutoCloseable {
         daemon.setDaemon(true);
         return daemon;
     });
-    private Future<?> last;
+    private final Deque<Future<?>> unsent = new ArrayDeque<>(); // as far as anybody has looked
     private volatile Throwable failure; // the first
 
     SendingThread(Device device) {
@@ -53,27 +55,32 @@ final class SendingThread implements AutoCloseable {
 
     /** Runs this after all that came before, unless something of that has failed. */
     void send(Runnable message) {
-        last = thread.submit(() -> {
+        unsent.add(thread.submit(() -> {
             try {
                 if (failure == null) message.run();
             } catch (Throwable thrown) { // an error too: what came after it would meet another message's collective
                 failure = thrown;
             }
-        });
+        }));
     }
 
     /** Waits until all is sent, and throws what went wrong first. */
     void drain() {
+        awaitAllBut(0);
+        if (failure instanceof Error error) throw error;
+        if (failure != null) throw (RuntimeException) failure; // a Runnable throws nothing else
+    }
+
+    /** Waits until no more than so many messages are left to be sent. */
+    void awaitAllBut(int left) {
         try {
-            if (last != null) last.get();
+            while (unsent.size() > left) unsent.remove().get();
         } catch (ExecutionException e) {
             throw new AssertionError("a message keeps what it throws", e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while gradients were being sent", e);
         }
-        if (failure instanceof Error error) throw error;
-        if (failure != null) throw (RuntimeException) failure; // a Runnable throws nothing else
     }
 
     /** Ends the thread when it has done what it was given, and waits for that. */

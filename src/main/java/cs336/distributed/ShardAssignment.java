@@ -22,6 +22,14 @@ public final class ShardAssignment {
         bytes = new long[ranks];
     }
 
+    /** The same so far; what is added to one of the two is not in the other. */
+    ShardAssignment copy() {
+        var copy = new ShardAssignment(bytes.length);
+        System.arraycopy(bytes, 0, copy.bytes, 0, bytes.length);
+        copy.owners.putAll(owners);
+        return copy;
+    }
+
     /**
      * Assigns more parameters; those that have owners keep them.
      *

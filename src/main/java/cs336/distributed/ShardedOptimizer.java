@@ -43,7 +43,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private final BiFunction<Map<String, Tensor>, O, ? extends Optimizer> factory;
     private final ProcessGroup group;
     private final Sharding sharding;
-    private final ShardAssignment assignment;
+    private ShardAssignment assignment; // of whole parameters
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final List<Part> parts = new ArrayList<>();
     private Module model; // whose forward pass waits for its parameters; null if step() waits
@@ -89,35 +89,64 @@ public final class ShardedOptimizer<O> implements Optimizer {
         this.group = group;
         this.sharding = sharding;
         assignment = new ShardAssignment(group.size());
-        groups.forEach(g -> add(g.parameters, g.options));
+        try {
+            groups.forEach(g -> add(g.parameters, g.options));
+        } catch (RuntimeException e) {
+            close();
+            throw e;
+        }
     }
 
     /**
-     * Adds parameters with settings of their own, at any time between two steps.
+     * Adds parameters with settings of their own, at any time between two steps. What fails on any rank changes nothing on any.
      *
-     * @throws IllegalArgumentException on every rank, if parameters differ between ranks; or if one is in this optimizer already, or is
-     *     not a contiguous floating-point tensor on the group's device
+     * @throws IllegalArgumentException on every rank, if parameters differ between ranks, or one rank's optimizer could not be made; or
+     *     if a parameter is in this optimizer already, or is not a contiguous floating-point tensor on the group's device
      */
     public void add(Map<String, Tensor> more, O options) {
         arrive();
         Map<String, Tensor> once = once(more);
         SameParameters.require(group, once);
-        Shards shards = shards(once);
+        ShardAssignment assigned = assigned(once);
+        Shards shards = sharding instanceof Sharding.AllGather flat
+                ? new FlatShards(once, flat.bucketMb(), group)
+                : new WholeShards(once, assigned, group);
+        Optimizer optimizer = madeOnAllRanks(shards, options);
+        assignment = assigned;
         parameters.putAll(once);
-        parts.add(new Part(shards, factory.apply(shards.own(), options)));
+        parts.add(new Part(shards, optimizer));
         if (model != null) {
             overlapWith(model);
         }
     }
 
-    private Shards shards(Map<String, Tensor> more) {
-        if (sharding instanceof Sharding.AllGather flat) {
-            return new FlatShards(more, flat.bucketMb(), group);
-        }
+    private ShardAssignment assigned(Map<String, Tensor> more) {
         var sizes = new LinkedHashMap<String, Long>();
         more.forEach((name, parameter) -> sizes.put(name, parameter.nbytes()));
-        assignment.add(sizes);
-        return new WholeShards(more, assignment, group);
+        ShardAssignment assigned = assignment.copy();
+        assigned.add(sizes);
+        return assigned;
+    }
+
+    /** The optimizer of what this rank owns, if every rank could make its own; otherwise the shards are given up. */
+    private Optimizer madeOnAllRanks(Shards shards, O options) {
+        Optimizer made = null;
+        RuntimeException failure = null;
+        try {
+            made = factory.apply(shards.own(), options);
+        } catch (RuntimeException e) {
+            failure = e;
+        }
+        List<String> complaints = group.allGather(failure == null ? "" : failure.toString());
+        for (int rank = 0; rank < complaints.size(); rank++) {
+            if (complaints.get(rank).isEmpty()) continue;
+            if (made != null) made.close();
+            shards.giveUp();
+            if (failure != null) throw failure;
+            throw new IllegalArgumentException(
+                    "the optimizer of rank " + rank + " could not be made: " + complaints.get(rank));
+        }
+        return made;
     }
 
     /** Each parameter under its first name. */

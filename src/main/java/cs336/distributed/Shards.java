@@ -41,6 +41,9 @@ interface Shards extends AutoCloseable {
     /** What makes sure that this parameter has arrived; null if it is none of these. */
     Runnable arrivalOf(Tensor parameter);
 
+    /** Closes these shards as if they had never been: parameters have memory of their own again. */
+    void giveUp();
+
     @Override
     void close();
 }

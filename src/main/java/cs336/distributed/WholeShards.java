@@ -83,5 +83,8 @@ final class WholeShards implements Shards {
     }
 
     @Override
+    public void giveUp() {}
+
+    @Override
     public void close() {}
 }

@@ -24,6 +24,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -75,7 +76,8 @@ public final class AccountingCommand implements Callable<Integer> {
             new Metric("bandwidth", "GB/s"),
             new Metric("launch", "us"),
             new Metric("each", "us"),
-            new Metric("copy", "GB/s"),
+            new Metric("copy", "ms"),
+            new Metric("start", "us"),
             new Metric("slowdown", "%"));
     private static final Map<String, Accelerator> CHIPS =
             Map.of("tpu-v5p", Accelerator.TPU_V5P, "h100", Accelerator.H100, "h200", Accelerator.H200);
@@ -276,7 +278,7 @@ public final class AccountingCommand implements Callable<Integer> {
         Table allReduces = scaling.allReduces();
         Table fits = scaling.fits();
         Provenance provenance = onPaper();
-        Measurements predicted = Measurements.of(output, ON_PAPER, "scaling_predictions");
+        Measurements predicted = anew("scaling_predictions");
         for (Row row : predictions) {
             Case c = Case.measuredHere("simulated")
                     .with("size", row.getString("size"))
@@ -287,7 +289,7 @@ public final class AccountingCommand implements Callable<Integer> {
             predicted.put(c, deviations(row), provenance);
         }
         show(predictions, predicted);
-        Measurements curves = Measurements.of(output, ON_PAPER, "scaling_out");
+        Measurements curves = anew("scaling_out");
         for (Row row : steps) {
             Case c = Case.measuredHere("simulated")
                     .with("model", row.getString("model"))
@@ -301,7 +303,7 @@ public final class AccountingCommand implements Callable<Integer> {
                     provenance);
         }
         show(steps, curves);
-        Measurements collectives = Measurements.of(output, ON_PAPER, "scaling_all_reduces");
+        Measurements collectives = anew("scaling_all_reduces");
         for (Row row : allReduces) {
             Case c = Case.measuredHere("simulated")
                     .with("processes", row.getInt("processes"))
@@ -309,7 +311,7 @@ public final class AccountingCommand implements Callable<Integer> {
             collectives.put(c, deviations(row), provenance);
         }
         show(allReduces, collectives);
-        Measurements fit = Measurements.of(output, ON_PAPER, "scaling_fit");
+        Measurements fit = anew("scaling_fit");
         for (Row row : fits) {
             List<Measurement> numbers = new ArrayList<>();
             for (Metric metric : FITTED) {
@@ -319,6 +321,13 @@ public final class AccountingCommand implements Callable<Integer> {
             fit.put(Case.measuredHere("fitted").with("from", row.getString("from")), numbers, provenance);
         }
         show(fits, fit);
+    }
+
+    /** Without what followed from measurements that are there no more. */
+    private Measurements anew(String problem) throws IOException {
+        Measurements stored = Measurements.of(output, ON_PAPER, problem);
+        Files.deleteIfExists(stored.path());
+        return stored;
     }
 
     private static List<Measurement> deviations(Row row) {

@@ -27,6 +27,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import tech.tablesaw.api.DoubleColumn;
@@ -49,8 +50,8 @@ public record ScalingOut(Numbers numbers) {
     private static final DType DTYPE = DType.FLOAT32;
     private static final double MB = 1e6;
 
-    /** Of the buckets that were measured, the one nearest to PyTorch's own size is what the slowdown is fitted to. */
-    private static final double FITTED_BUCKET_MB = 25;
+    /** Modes without which nothing can be fitted. */
+    private static final List<String> NEEDED = List.of("none", "naive", "flat", "bucketed");
 
     /** Of one card that trains xl by itself, as it was benchmarked. */
     private static final int ALONE_BATCH = 4;
@@ -89,24 +90,30 @@ public record ScalingOut(Numbers numbers) {
         steps.forEach((way, ms) -> {
             if (!way.startsWith("none")) under.put(synchronization(way), Seconds.ms(ms.get("total")));
         });
+        Seconds forward = undisturbed(steps, "forward");
+        Seconds backward = undisturbed(steps, "backward");
+        Seconds optimizer = undisturbed(steps, "optimizer");
+        double between = alone.get("total") / (alone.get("forward") + alone.get("backward") + alone.get("optimizer"));
         var measured = new Calibration.Steps(
                 ModelSize.parse(size).config(Form.SPRING_2025, CONTEXT),
                 DTYPE,
                 2,
-                Seconds.ms(alone.get("forward")),
-                Seconds.ms(alone.get("backward")),
-                Seconds.ms(alone.get("optimizer")),
-                Seconds.ms(alone.get("total")),
+                forward,
+                backward,
+                optimizer,
+                forward.plus(backward).plus(optimizer).times(between),
                 under);
-        return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured, fittedTo(steps));
+        return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured);
     }
 
-    private static Synchronization fittedTo(Map<String, Map<String, Double>> steps) {
-        return steps.keySet().stream()
-                .filter(way -> way.startsWith("bucketed"))
-                .min(Comparator.comparing(way -> Math.abs(Math.log(megabytes(way) / FITTED_BUCKET_MB))))
-                .map(ScalingOut::synchronization)
-                .orElseThrow(() -> new IllegalArgumentException("no step with buckets was measured on 2 cards"));
+    /** Of a phase in the three ways in which nothing is sent meanwhile, so that all compute the same, the one in the middle. */
+    private static Seconds undisturbed(Map<String, Map<String, Double>> steps, String phase) {
+        double[] ms = Stream.of("none 0", "naive 0", "flat 0")
+                .filter(steps::containsKey)
+                .mapToDouble(way -> steps.get(way).get(phase))
+                .sorted()
+                .toArray();
+        return Seconds.ms(ms[ms.length / 2]);
     }
 
     private List<RingAllReduce.Measured> measuredAllReduces(int processes) {
@@ -139,7 +146,6 @@ public record ScalingOut(Numbers numbers) {
                 StringColumn.create("fitted"));
         for (String size : sizes()) {
             Calibration calibration = calibration(size);
-            Synchronization fittedTo = fittedTo(steps(size, 2));
             for (int processes : new int[] {2, 4}) {
                 measuredSteps(size, processes).forEach((way, ms) -> {
                     if (way.startsWith("none")) return;
@@ -154,10 +160,7 @@ public record ScalingOut(Numbers numbers) {
                     row.setDouble("measured", rounded(ms.get("total")));
                     row.setDouble("predicted", rounded(predicted));
                     row.setDouble("off", rounded(100 * (predicted / ms.get("total") - 1)));
-                    boolean used = how.equals(fittedTo)
-                            || how.equals(Synchronization.each())
-                            || how.equals(Synchronization.flat());
-                    row.setString("fitted", processes == 2 && used ? "yes" : "no");
+                    row.setString("fitted", processes == 2 ? "yes" : "no");
                 });
             }
         }
@@ -168,7 +171,7 @@ public record ScalingOut(Numbers numbers) {
     public List<String> sizes() {
         return Stream.of(ModelSize.values())
                 .map(ModelSize::label)
-                .filter(size -> modes(size, 2).containsAll(List.of("none", "naive", "flat", "bucketed")))
+                .filter(size -> modes(size, 2).containsAll(NEEDED))
                 .filter(size -> modes(size, 4).size() > 1)
                 .toList();
     }
@@ -213,7 +216,8 @@ public record ScalingOut(Numbers numbers) {
 
     /**
      * What was fitted, a row a fit: {@code from} what, {@code bandwidth} of the link in GB/s, {@code launch} of a collective in µs; and for
-     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} in GB/s, {@code slowdown} in percent.
+     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} of all gradients into buffers in ms, {@code start} of a collective beside the
+     * backward pass in µs, {@code slowdown} in percent.
      */
     public Table fits() {
         Table table = Table.create(
@@ -223,13 +227,15 @@ public record ScalingOut(Numbers numbers) {
                 DoubleColumn.create("launch"),
                 DoubleColumn.create("each"),
                 DoubleColumn.create("copy"),
+                DoubleColumn.create("start"),
                 DoubleColumn.create("slowdown"));
         append(table, "all-reduces", network());
         for (String size : sizes()) {
             Calibration fit = calibration(size);
             Row row = append(table, size, fit.cluster());
             row.setDouble("each", 1e6 * fit.overheads().eachCollective().value());
-            row.setDouble("copy", fit.overheads().copy().bytesPerSecond() / 1e9);
+            row.setDouble("copy", fit.copying().ms());
+            row.setDouble("start", 1e6 * fit.overheads().start().value());
             row.setDouble("slowdown", 100 * fit.overheads().slowdown());
         }
         return table;
@@ -258,14 +264,19 @@ public record ScalingOut(Numbers numbers) {
         }
     }
 
-    /** Medians in ms by metric, of each mode and size of buckets; rounds are averaged. */
+    /**
+     * Medians in ms by metric, of each mode and size of buckets. Rounds are averaged, those that have all modes that a fit needs: a host
+     * that was slower in another one would be so for some modes alone.
+     */
     private Map<String, Map<String, Double>> steps(String size, int processes) {
         Map<String, Map<String, List<Double>>> all = new TreeMap<>();
         Table rows = numbers.select(
                 ("ddp_benchmarking[size=%s, year=2025, batch=%d, context=%d, dtype=%s, backend=nccl, nodes=1, processes=%d,"
                                 + " implementation=plain, status=ok]")
                         .formatted(size, BATCH, CONTEXT, DTYPE, processes));
+        Set<String> complete = complete(rows);
         for (Row row : rows) {
+            if (!complete.contains(round(row))) continue;
             String way = row.getString("mode") + " " + row.getObject("bucket_mb");
             all.computeIfAbsent(way, w -> new TreeMap<>())
                     .computeIfAbsent(row.getString("metric"), m -> new ArrayList<>())
@@ -282,6 +293,19 @@ public record ScalingOut(Numbers numbers) {
             means.put(way, mean);
         });
         return means;
+    }
+
+    private static Set<String> complete(Table rows) {
+        Map<String, Set<String>> modes = new TreeMap<>();
+        for (Row row : rows) {
+            modes.computeIfAbsent(round(row), r -> new TreeSet<>()).add(row.getString("mode"));
+        }
+        modes.values().removeIf(of -> !of.containsAll(NEEDED));
+        return modes.keySet();
+    }
+
+    private static String round(Row row) {
+        return String.valueOf(row.getObject("round"));
     }
 
     /** To a thousandth: what is below tells nothing. */
@@ -355,7 +379,7 @@ public record ScalingOut(Numbers numbers) {
     private Calibration oneCard() {
         var config = ModelSize.XL.config(Form.SPRING_2025, CONTEXT);
         var model = StepModel.of(config, alone("forward"), alone("backward"), alone("optimizer"));
-        return new Calibration(model, network(), Overheads.NONE, DTYPE.bytes());
+        return new Calibration(model, network(), Overheads.NONE, DTYPE);
     }
 
     private Seconds alone(String metric) {
@@ -371,8 +395,7 @@ public record ScalingOut(Numbers numbers) {
                 Accelerator.H200,
                 LARGE_UTILIZATION,
                 new Seconds(perParameter * ModelShape.XXL.parameters()));
-        return new Calibration(
-                model, xl.cluster(), xl.overheads(), TrainingState.MIXED.sent().bytes());
+        return new Calibration(model, xl.cluster(), xl.overheads(), TrainingState.MIXED.sent());
     }
 
     private static List<Way> ways(int n) {

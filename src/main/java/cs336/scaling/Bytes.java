@@ -80,6 +80,11 @@ public record Bytes(long count) implements Comparable<Bytes> {
         return new Seconds(count / bandwidth.bytesPerSecond());
     }
 
+    /** How fast they move that take so long. */
+    public Bandwidth in(Seconds time) {
+        return new Bandwidth(count / time.value());
+    }
+
     /** In units of 10⁹ bytes. */
     public double gb() {
         return count / 1e9;

@@ -3,8 +3,16 @@ package cs336.scaling;
 import cs336.basics.TransformerConfig;
 import cs336.scaling.Cluster.Group;
 import cs336.torch.DType;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import org.hipparchus.analysis.MultivariateFunction;
+import org.hipparchus.optim.InitialGuess;
+import org.hipparchus.optim.MaxEval;
+import org.hipparchus.optim.SimpleBounds;
+import org.hipparchus.optim.nonlinear.scalar.GoalType;
+import org.hipparchus.optim.nonlinear.scalar.ObjectiveFunction;
+import org.hipparchus.optim.nonlinear.scalar.noderiv.BOBYQAOptimizer;
 
 /**
  * A cluster and the overheads of a step, fitted to what was measured with few devices of one node, so that steps of more can be predicted.
@@ -13,20 +21,22 @@ import java.util.Map;
  *
  * <ol>
  *   <li>bandwidth of the link in a node, and what a collective takes beside its messages: to all-reduces of many sizes;
- *   <li>{@link Overheads#eachCollective}: to the step that sends each gradient by itself after the backward pass;
- *   <li>{@link Overheads#copy}: to the step that copies all gradients into one buffer;
- *   <li>{@link Overheads#slowdown}: to one step that overlaps.
+ *   <li>all of {@link Overheads} together: to all steps that send gradients, by least squares of relative errors. Many tensors one after the
+ *       other tell what each collective costs, one buffer what copying does, many and few buckets what is lost while computing goes on.
  * </ol>
  *
- * What would come out negative becomes nothing.
+ * Nothing comes out negative.
  *
  * @param model work of a device
  * @param cluster with the fitted link
  * @param overheads fitted
- * @param sent bytes of a number that is sent
+ * @param sent type of the numbers that are sent
  */
-public record Calibration(StepModel model, Cluster cluster, Overheads overheads, int sent) {
-    private static final int HALVINGS = 50;
+public record Calibration(StepModel model, Cluster cluster, Overheads overheads, DType sent) {
+    private static final double LARGEST_SLOWDOWN = 0.95;
+    private static final double FIRST_STEP = 0.1; // of the search
+    private static final double LAST_STEP = 1e-9;
+    private static final int EVALUATIONS = 500;
 
     /**
      * Steps of a data-parallel model on the devices of one node.
@@ -34,10 +44,10 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @param config the model
      * @param dtype of its gradients
      * @param processes devices
-     * @param forward phases of a step that sends nothing
+     * @param forward phases of a step in which nothing is sent meanwhile
      * @param backward likewise
      * @param optimizer likewise
-     * @param alone that step as a whole
+     * @param alone a step that sends nothing at all, with what lies between its phases
      * @param under steps as a whole, by how gradients are summed
      */
     public record Steps(
@@ -53,13 +63,19 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
             under = Map.copyOf(under);
         }
 
-        Seconds measured(Synchronization synchronization) {
-            Seconds seconds = under.get(synchronization);
-            if (seconds == null) {
+        /** Always in the same order: a sum of errors depends on it in its last digit. */
+        List<Synchronization> ways() {
+            boolean enough = under.containsKey(Synchronization.each())
+                    && under.containsKey(Synchronization.flat())
+                    && under.size() >= 4;
+            if (!enough) {
                 throw new IllegalArgumentException(
-                        "under must hold " + synchronization + ", not only " + under.keySet());
+                        "under must hold steps that send each gradient, all at once, and two sizes of buckets, not "
+                                + under.keySet());
             }
-            return seconds;
+            return under.keySet().stream()
+                    .sorted(Comparator.comparing(Synchronization::toString))
+                    .toList();
         }
     }
 
@@ -69,17 +85,15 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @param nominal latencies and the links between nodes, which are kept
      * @param allReduces measured on devices of one node
      * @param steps measured on one node
-     * @param overlapping what the slowdown is fitted to
      * @throws IllegalArgumentException where a step that is needed was not measured, or times do not follow latency and bandwidth
      */
-    public static Calibration fit(
-            Cluster nominal, List<RingAllReduce.Measured> allReduces, Steps steps, Synchronization overlapping) {
+    public static Calibration fit(Cluster nominal, List<RingAllReduce.Measured> allReduces, Steps steps) {
         Seconds phases = steps.forward.plus(steps.backward).plus(steps.optimizer);
         double whole = steps.alone.value() / phases.value(); // what lies between phases is spread over them
         var model = StepModel.of(
                 steps.config, steps.forward.times(whole), steps.backward.times(whole), steps.optimizer.times(whole));
-        var fitted = new Calibration(model, network(nominal, allReduces), Overheads.NONE, steps.dtype.bytes());
-        return fitted.withEachCollective(steps).withCopy(steps).withSlowdown(steps, overlapping);
+        var fitted = new Calibration(model, network(nominal, allReduces), Overheads.NONE, steps.dtype);
+        return fitted.with(fitted.overheads(steps));
     }
 
     /**
@@ -105,38 +119,40 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
                 nominal.perNode(), within, nominal.between(), fit.alpha().times(RingAllReduce.steps(2)));
     }
 
-    private Calibration withEachCollective(Steps steps) {
-        double beyond =
-                beyondPrediction(Synchronization.each(), steps) / model.layers().size();
-        return with(new Overheads(new Seconds(Math.max(0, beyond)), overheads.copy(), overheads.slowdown()));
+    private Overheads overheads(Steps steps) {
+        List<Synchronization> ways = steps.ways();
+        MultivariateFunction squares = at -> {
+            Calibration tried = with(overheads(at, steps));
+            return ways.stream()
+                    .mapToDouble(way -> tried.beyondPrediction(way, steps)
+                            / steps.under.get(way).value())
+                    .map(error -> error * error)
+                    .sum();
+        };
+        double[] first = {FIRST_STEP, FIRST_STEP, FIRST_STEP, FIRST_STEP};
+        double[] best = new BOBYQAOptimizer(2 * first.length + 1, FIRST_STEP, LAST_STEP)
+                .optimize(
+                        new MaxEval(EVALUATIONS),
+                        new ObjectiveFunction(squares),
+                        GoalType.MINIMIZE,
+                        new InitialGuess(first),
+                        new SimpleBounds(new double[] {0, 0, 0, 0}, new double[] {1, 1, 1, LARGEST_SLOWDOWN}))
+                .getPoint();
+        return overheads(best, steps);
     }
 
-    private Calibration withCopy(Steps steps) {
-        double beyond = beyondPrediction(Synchronization.flat(), steps);
-        double copied = 2.0 * model.parameters() * sent;
-        var copy = new Bandwidth(beyond > 0 ? copied / beyond : Double.POSITIVE_INFINITY);
-        return with(new Overheads(overheads.eachCollective(), copy, overheads.slowdown()));
-    }
-
-    /** More slowdown makes a step longer, so that halving finds it. */
-    private Calibration withSlowdown(Steps steps, Synchronization overlapping) {
-        double low = 0;
-        double high = 0.99;
-        for (int i = 0; i < HALVINGS; i++) {
-            double middle = (low + high) / 2;
-            if (with(middle).beyondPrediction(overlapping, steps) > 0) low = middle;
-            else high = middle;
-        }
-        return with(low);
+    /** All in proportion to the step that sends nothing, so that they are searched for on one scale. */
+    private Overheads overheads(double[] at, Steps steps) {
+        Seconds unit = steps.alone.times(1.0 / model.layers().size());
+        Bandwidth copy = at[1] == 0
+                ? Overheads.NONE.copy()
+                : Bytes.of(model.parameters(), sent).in(steps.alone.times(at[1]));
+        return new Overheads(unit.times(at[0]), copy, unit.times(at[2]), at[3]);
     }
 
     private double beyondPrediction(Synchronization synchronization, Steps steps) {
-        return steps.measured(synchronization).value()
+        return steps.under.get(synchronization).value()
                 - dataParallel(synchronization, steps.processes).time().value();
-    }
-
-    private Calibration with(double slowdown) {
-        return with(new Overheads(overheads.eachCollective(), overheads.copy(), slowdown));
     }
 
     private Calibration with(Overheads other) {
@@ -155,6 +171,11 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      */
     public SimulatedStep step(Mesh mesh, Synchronization synchronization, Tokens tokens) {
         return new SimulatedStep(model, cluster, mesh, sent, tokens, synchronization, 1, overheads);
+    }
+
+    /** How long it takes to copy all gradients into the buffers in which they are sent. */
+    public Seconds copying() {
+        return Bytes.of(model.parameters(), sent).over(overheads.copy());
     }
 
     /** How long an all-reduce takes among so many devices. */

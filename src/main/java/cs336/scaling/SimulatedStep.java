@@ -6,8 +6,11 @@ import cs336.scaling.Cluster.Group;
 import cs336.scaling.Simulation.Resource;
 import cs336.scaling.Simulation.Task;
 import cs336.scaling.StepModel.Layer;
+import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
+import java.util.Iterator;
 import java.util.List;
 
 /**
@@ -25,13 +28,13 @@ import java.util.List;
  *       which nothing hides.
  * </ul>
  *
- * <p>Not in it: devices that are slower than others, links that several jobs share, time that the host loses, and that narrower matrices
- * are multiplied less efficiently.
+ * <p>Not in it: devices that are slower than others, links that several jobs share, a host that queues kernels more slowly than they run
+ * ({@link Overheads#start} is all of its time that counts), and that narrower matrices are multiplied less efficiently.
  *
  * @param model work of a device
  * @param cluster where it runs; tensor shares are neighbours, then shards, then replicas
  * @param mesh how the work is split; pipelines are not simulated
- * @param sent bytes of a number that is sent
+ * @param sent type of the numbers that are sent
  * @param tokens of each group that takes sequences of its own, for tensor parallelism
  * @param synchronization of gradients
  * @param prefetch blocks whose weights are gathered ahead of the one that computes; 0 gathers only when it is needed
@@ -41,7 +44,7 @@ public record SimulatedStep(
         StepModel model,
         Cluster cluster,
         Mesh mesh,
-        int sent,
+        DType sent,
         Tokens tokens,
         Synchronization synchronization,
         int prefetch,
@@ -57,7 +60,6 @@ public record SimulatedStep(
         if (mesh.pipeline() != 1) {
             throw new IllegalArgumentException("pipeline must be 1, not " + mesh.pipeline() + ": it is not simulated");
         }
-        Argument.atLeast("sent", 1, sent);
         Argument.atLeast("prefetch", 0, prefetch);
     }
 
@@ -107,48 +109,69 @@ public record SimulatedStep(
                 }
                 tensorAfter(block, "forward");
             }
-            List<Layer> backwards = new ArrayList<>();
-            List<Task> ready = new ArrayList<>();
+            boolean during = mesh.batchShards() > 1 && synchronization instanceof Synchronization.Buckets;
+            Iterator<Long> filled = during ? filled(((Synchronization.Buckets) synchronization).most()) : null;
+            List<Task> reduced = new ArrayList<>();
+            Task last = null;
             List<List<Layer>> blocks = blocks();
             for (int b = blocks.size() - 1; b >= 0; b--) {
                 List<Layer> block = blocks.get(b);
                 tensorBefore(block, "backward", 2);
                 for (int i = block.size() - 1; i >= 0; i--) {
-                    Layer layer = block.get(i);
-                    backwards.add(layer);
-                    ready.add(simulation.task("backward " + layer.name(), compute, layer.backward()));
+                    last = simulation.task(
+                            "backward " + block.get(i).name(),
+                            compute,
+                            block.get(i).backward());
+                    long bucket = during ? filled.next() : 0;
+                    if (bucket > 0) reduced.add(sendDuringBackward("bucket " + reduced.size(), bucket, last));
                 }
                 tensorAfter(block, "backward");
             }
-            Task last = ready.get(ready.size() - 1);
             if (mesh.batchShards() == 1) return List.of(last);
-            if (synchronization instanceof Synchronization.EachAfterBackward) {
-                return backwards.stream()
-                        .map(layer -> reduce(layer.name(), layer.parameters(), List.of(last)))
-                        .toList();
-            }
-            if (synchronization instanceof Synchronization.FlatAfterBackward) {
-                Seconds copy = bytes(model.parameters()).over(overheads.copy());
-                Task filled = simulation.task("copy into one", compute, copy, last);
-                Task sum = reduce("all gradients", model.parameters(), List.of(filled));
-                return List.of(simulation.task("copy back", compute, copy, sum));
-            }
-            return inBuckets(backwards, ready, ((Synchronization.Buckets) synchronization).most());
+            return during ? reduced : afterBackward(last);
         }
 
-        private List<Task> inBuckets(List<Layer> layers, List<Task> ready, Bytes most) {
-            List<Task> reduced = new ArrayList<>();
-            long filled = 0;
-            for (int i = 0; i < layers.size(); i++) {
-                filled += layers.get(i).parameters();
-                boolean full = i == layers.size() - 1
-                        || bytes(filled + layers.get(i + 1).parameters()).compareTo(most) > 0;
-                if (full) {
-                    reduced.add(reduce("bucket " + reduced.size(), filled, List.of(ready.get(i))));
-                    filled = 0;
-                }
+        private List<Task> afterBackward(Task last) {
+            if (synchronization instanceof Synchronization.FlatAfterBackward) {
+                Task copied = simulation.task("copy", compute, copy(model.parameters()), last);
+                return List.of(reduce("all gradients", model.parameters(), List.of(copied)));
             }
+            List<Task> reduced = new ArrayList<>();
+            for (Layer layer : lastFirst()) reduced.add(reduce(layer.name(), layer.parameters(), List.of(last)));
             return reduced;
+        }
+
+        /** For each layer, the last one first, the parameters of the bucket that is full with it; 0 where none is. */
+        private Iterator<Long> filled(Bytes most) {
+            List<Long> filled = new ArrayList<>();
+            List<Layer> layers = lastFirst();
+            long parameters = 0;
+            for (int i = 0; i < layers.size(); i++) {
+                parameters += layers.get(i).parameters();
+                boolean full = i == layers.size() - 1
+                        || bytes(parameters + layers.get(i + 1).parameters()).compareTo(most) > 0;
+                filled.add(full ? parameters : 0);
+                if (full) parameters = 0;
+            }
+            return filled.iterator();
+        }
+
+        /** What computing is held up by to send a bucket, and the bucket on its way. Single tensors are not copied. */
+        private Task sendDuringBackward(String bucket, long parameters, Task ready) {
+            boolean single = ((Synchronization.Buckets) synchronization).most().equals(Bytes.NONE);
+            Seconds held = overheads.start().plus(single ? Seconds.ZERO : copy(parameters));
+            Task started = held.equals(Seconds.ZERO) ? ready : simulation.task("start " + bucket, compute, held);
+            return reduce(bucket, parameters, List.of(started));
+        }
+
+        private Seconds copy(long parameters) {
+            return bytes(parameters).over(overheads.copy());
+        }
+
+        private List<Layer> lastFirst() {
+            List<Layer> layers = new ArrayList<>(model.layers());
+            Collections.reverse(layers);
+            return layers;
         }
 
         /** Sums gradients: among shards so that each has its share, then among replicas. */
@@ -210,7 +233,7 @@ public record SimulatedStep(
         /** Computing waits for the collective, and the collective for computing. */
         private void around(List<Layer> block, String what, Collective how, int times) {
             if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
-            Bytes stream = new Bytes(Math.multiplyExact(tokens.count(), (long) model.dModel() * sent));
+            Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent);
             Seconds one = cluster.time(how, stream, tensorShares, Algorithm.BEST);
             Task reached = simulation.task("reached", compute, Seconds.ZERO);
             Task moved = simulation.task(what, tensor, one.times((double) times * model.pairs()), reached);
@@ -227,7 +250,7 @@ public record SimulatedStep(
 
         /** Of a device's share of so many parameters. */
         private Bytes bytes(long parameters) {
-            return new Bytes(parameters * sent).sharedBy(mesh.tensor());
+            return Bytes.of(parameters, sent).sharedBy(mesh.tensor());
         }
 
         private List<List<Layer>> blocks() {

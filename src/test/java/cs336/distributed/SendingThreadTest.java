@@ -4,10 +4,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.Device;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
@@ -30,6 +33,33 @@ class SendingThreadTest {
             assertEquals(IntStream.range(0, 100).boxed().toList(), sent);
             assertEquals(1, threads.stream().distinct().count());
             assertNotEquals(Thread.currentThread(), threads.get(0));
+        }
+    }
+
+    @Test
+    void whoHandsOverCanWaitUntilFewAreLeft() throws InterruptedException {
+        var mayGo = new CountDownLatch(1);
+        List<Integer> sent = Collections.synchronizedList(new ArrayList<>());
+        try (var sending = new SendingThread(Device.cpu())) {
+            sending.send(() -> {
+                try {
+                    mayGo.await();
+                } catch (InterruptedException e) {
+                    throw new IllegalStateException(e);
+                }
+                sent.add(0);
+            });
+            sending.awaitAllBut(1); // returns at once
+            sending.send(() -> sent.add(1));
+            var waiting = new Thread(() -> sending.awaitAllBut(1));
+            waiting.start();
+            waiting.join(50);
+            assertTrue(waiting.isAlive());
+            mayGo.countDown();
+            waiting.join();
+            assertEquals(0, sent.get(0));
+            sending.drain();
+            assertEquals(List.of(0, 1), sent);
         }
     }
 

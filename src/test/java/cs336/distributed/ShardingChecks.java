@@ -75,6 +75,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         CHECKS.put("every optimizer", ShardingChecks::everyOptimizer);
         CHECKS.put("moments of own parameters alone", ShardingChecks::ownMomentsAlone);
         CHECKS.put("layers are unfrozen during training", ShardingChecks::unfreezing);
+        CHECKS.put("what one rank cannot add changes nothing", ShardingChecks::failingAdd);
         CHECKS.put("a schedule, and clipping over the whole model", ShardingChecks::scheduleAndClipping);
         CHECKS.put("the next forward pass waits for its parameters", ShardingChecks::overlap);
         CHECKS.put("parameters without gradients stay", ShardingChecks::withoutGradient);
@@ -391,6 +392,56 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                         () -> shards.add(
                                 Map.of("other", sharded.namedParameters().get("fc1.weight")), COURSE));
                 assertEquals("parameter other is in this optimizer already, as fc1.weight", renamed.getMessage());
+            }
+        }
+    }
+
+    /** The last rank has no optimizer for a group; the same group is then added with other settings. */
+    private static void failingAdd(ProcessGroup group, Task task) {
+        int last = group.size() - 1;
+        AdamW.Options unfit = COURSE.withLearningRate(0.5);
+        BiFunction<Map<String, Tensor>, AdamW.Options, Optimizer> factory = (parameters, options) -> {
+            if (options.equals(unfit) && group.rank() == last) throw new IllegalStateException("no memory");
+            return new AdamW(parameters, options);
+        };
+        for (Sharding sharding : SHARDINGS) {
+            try (var plain = toy(task, false);
+                    var sharded = toy(task, false);
+                    var start = toy(task, false);
+                    var optimizer = new AdamW(plain.namedParameters(), COURSE);
+                    var shards =
+                            new ShardedOptimizer<>(only(sharded, "fc3.weight"), factory, COURSE, group, sharding)) {
+                Map<String, Tensor> more = only(sharded, "fc1.weight", "fc2.weight", "fc2.bias");
+                long[] bytes = shards.shardBytes();
+                var failure = assertThrows(RuntimeException.class, () -> shards.add(more, unfit));
+                assertEquals(
+                        group.rank() == last
+                                ? "no memory"
+                                : "the optimizer of rank " + last
+                                        + " could not be made: java.lang.IllegalStateException: no memory",
+                        failure.getMessage());
+                assertEquals(
+                        List.of("fc3.weight"), List.copyOf(shards.parameters().keySet()));
+                assertEquals(Arrays.toString(bytes), Arrays.toString(shards.shardBytes()));
+                more.forEach((name, parameter) -> assertEquals(
+                        parameter.nbytes(), parameter.storage().nbytes(), name + " has memory of its own"));
+                assertSame(start, sharded, 0, "values stay");
+                assertThrows(
+                        RuntimeException.class, () -> new ShardedOptimizer<>(more, factory, unfit, group, sharding));
+                shards.add(more, COURSE);
+                for (int step = 0; step < 3; step++) {
+                    backward(task.seed + step, plain, sharded);
+                    optimizer.step();
+                    shards.step();
+                    optimizer.zeroGrad();
+                    shards.zeroGrad();
+                }
+                assertSame(plain, sharded, RTOL, sharding.toString());
+                assertEquals(
+                        shards.parameters().values().stream()
+                                .mapToLong(Tensor::nbytes)
+                                .sum(),
+                        Arrays.stream(shards.shardBytes()).sum());
             }
         }
     }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.Form;
 import cs336.basics.ModelSize;
 import cs336.scaling.StepModel.Layer;
+import cs336.torch.DType;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -18,16 +19,17 @@ class SimulatedStepTest {
 
     private static final Cluster CLUSTER = new Cluster(8, LINK, LINK, Seconds.ZERO);
 
-    /** Three blocks of 100 parameters, a byte each; forward 1 s, backward 2 s; optimizer 4 s. */
+    /** Three blocks of 50 parameters, two bytes each; forward 1 s, backward 2 s; optimizer 4 s. */
     private static final StepModel MODEL =
-            new StepModel(List.of(layer("a", 0), layer("b", 1), layer("c", 2)), new Seconds(4), 1, 10);
+            new StepModel(List.of(layer("a", 0), layer("b", 1), layer("c", 2)), new Seconds(4), 1, 5);
 
     private static Layer layer(String name, int block) {
-        return new Layer(name, block, true, 100, new Seconds(1), new Seconds(2));
+        return new Layer(name, block, true, 50, new Seconds(1), new Seconds(2));
     }
 
     private static SimulatedStep step(Cluster cluster, Mesh mesh, Synchronization synchronization, int prefetch) {
-        return new SimulatedStep(MODEL, cluster, mesh, 1, new Tokens(5), synchronization, prefetch, Overheads.NONE);
+        return new SimulatedStep(
+                MODEL, cluster, mesh, DType.BFLOAT16, new Tokens(5), synchronization, prefetch, Overheads.NONE);
     }
 
     private static double time(Mesh mesh, Synchronization synchronization) {
@@ -112,7 +114,7 @@ class SimulatedStepTest {
 
     @Test
     void tensorSharesMoveActivationsOnTheWay() {
-        // 5 tokens × 10 numbers = 50 bytes, 0.25 s a collective: a block has 2 forward and 3 backward
+        // 5 tokens × 5 numbers = 50 bytes, 0.25 s a collective: a block has 2 forward and 3 backward
         assertEquals(9 + 3 * 5 * 0.25 + 2, time(Mesh.single().withTensor(2), Synchronization.overlapped()));
     }
 
@@ -133,26 +135,30 @@ class SimulatedStepTest {
 
     @Test
     void whatComputingLosesWhileSendingIsAddedToTheStep() {
-        var overheads = new Overheads(Seconds.ZERO, INFINITE, 0.5);
-        var slowed =
-                new SimulatedStep(MODEL, CLUSTER, TWO, 1, new Tokens(5), Synchronization.overlapped(), 1, overheads);
+        var overheads = new Overheads(Seconds.ZERO, INFINITE, Seconds.ZERO, 0.5);
+        var slowed = new SimulatedStep(
+                MODEL, CLUSTER, TWO, DType.BFLOAT16, new Tokens(5), Synchronization.overlapped(), 1, overheads);
         // two all-reduces of 1 s under the backward pass halve its speed, so that it ends 1 s later
         assertEquals(13 + 1 + 1, slowed.time().value());
     }
 
     @Test
-    void copyingAndLaunchingAreAddedToTheStep() {
-        var overheads = new Overheads(new Seconds(0.25), new Bandwidth(300), 0);
-        assertEquals(
-                13 + 3 + 0.25 + 2,
-                new SimulatedStep(MODEL, CLUSTER, TWO, 1, new Tokens(5), Synchronization.flat(), 1, overheads)
-                        .time()
-                        .value());
-        assertEquals(
-                13 + 3 + 3 * 0.25,
-                new SimulatedStep(MODEL, CLUSTER, TWO, 1, new Tokens(5), Synchronization.each(), 1, overheads)
-                        .time()
-                        .value());
+    void copyingAndStartingAreAddedToTheStep() {
+        assertEquals(13 + 3 + 0.25 + 0.75, timeWithOverheads(Synchronization.flat()));
+        assertEquals(13 + 3 + 3 * 0.25, timeWithOverheads(Synchronization.each()));
+        // each gradient holds computing up for 0.5 s, and the last one is on its way for 1.25 s
+        assertEquals(13 + 3 * 0.5 + 1.25, timeWithOverheads(Synchronization.overlapped()));
+        // {c, b} is there after 7 s, copied and started after 8; {a} is there after 10 s, and copied and started after
+        // 10.75
+        assertEquals(10.75 + 1.25 + 4, timeWithOverheads(Synchronization.buckets(new Bytes(200))));
+    }
+
+    /** A collective takes 0.25 s more, 400 bytes are copied a second, computing waits 0.5 s for each start. */
+    private static double timeWithOverheads(Synchronization how) {
+        var overheads = new Overheads(new Seconds(0.25), new Bandwidth(400), new Seconds(0.5), 0);
+        return new SimulatedStep(MODEL, CLUSTER, TWO, DType.BFLOAT16, new Tokens(5), how, 1, overheads)
+                .time()
+                .value();
     }
 
     @Test
@@ -167,7 +173,7 @@ class SimulatedStepTest {
                     model,
                     CLUSTER,
                     TWO,
-                    4,
+                    DType.FLOAT32,
                     new Tokens(256),
                     Synchronization.buckets(new Bytes(megabytes * 1_000_000)),
                     1,
