@@ -13,7 +13,7 @@ public final class StorageOptions {
             names = "--device",
             defaultValue = "best",
             paramLabel = "<device>",
-            description = "best, cpu, cuda or cuda:N. Default: ${DEFAULT-VALUE}")
+            description = "best, cpu, cuda or, for a single process, cuda:N. Default: ${DEFAULT-VALUE}")
     private String device;
 
     @Option(

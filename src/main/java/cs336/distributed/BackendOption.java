@@ -8,7 +8,7 @@ final class BackendOption {
             names = "--backend",
             defaultValue = "gloo",
             paramLabel = "<name>",
-            description = "gloo or nccl. Default: ${DEFAULT-VALUE}")
+            description = "gloo (on the CPU, unless --device says cuda) or nccl (on cards). Default: ${DEFAULT-VALUE}")
     private String name;
 
     /** @throws IllegalArgumentException if it is neither */

@@ -40,7 +40,7 @@ import picocli.CommandLine.Spec;
             "    cs336 ddp --model toy --mode bucketed --bucket-size-mb 0.0016 --processes 4",
             "  A small model on two processes of a laptop:",
             "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode none,naive,flat,overlapped,bucketed",
-            "  The largest size of the course that two cards train in fp32, with traces:",
+            "  The size that the course asks for, on two cards, with traces:",
             "    cs336 ddp --backend nccl --size xl --batch 2 --context 128 --mode none,naive,flat,overlapped,bucketed"
                     + " --bucket-size-mb 1,10,100,1000 --trace traces",
             "",

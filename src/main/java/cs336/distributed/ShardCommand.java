@@ -43,7 +43,7 @@ import tech.tablesaw.api.Table;
             "  A small model on two processes of a laptop:",
             "    cs336 shard --d-model 64 --layers 2 --heads 2 --vocab 500 --batch 2 --context 32",
             "  What the writeup shows:",
-            "    cs336 shard --backend nccl --size large,xl --batch 2 --context 128",
+            "    cs336 shard --backend nccl --size all --batch 2 --context 128 --bucket-size-mb 100",
             "",
             "Exit codes: 0 measured, 1 a rank failed, 2 wrong use."
         })
