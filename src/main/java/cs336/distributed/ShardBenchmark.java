@@ -18,6 +18,7 @@ import cs336.torch.Torch;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -32,8 +33,8 @@ import org.bytedeco.pytorch.Tensor;
  * FirstStepMemory}. Of these numbers there is one a rank.
  *
  * <p>Then all modes take turns for several rounds, what drifts meanwhile drifts for all of them. The steps of a turn follow each other
- * without a wait for the card, since what is sent at the end of a step may arrive during the next one; on CUDA times are between events
- * in the stream that computes. Of each number the rank where it is largest counts, step by step:
+ * without a wait for the card, since what is sent at the end of a step may arrive during the next one; the first of them has nothing to
+ * wait for and is not timed. On CUDA times are between events in the stream that computes. Of each number the rank where it is largest counts, step by step:
  *
  * <ul>
  *   <li>{@code forward}, with the wait for parameters that are on their way; {@code backward}; {@code gradients}, from the end of the
@@ -150,11 +151,12 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
             throws IOException {
         ShardMode mode = ShardMode.parse(c.text("mode"));
         TransformerConfig config = ModelCases.config(c);
+        int steps = 1 + plan.steps; // the first one finds all parameters gathered, and is not timed
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, group.device());
                 var training = mode.begin(model, group, AdamW.Options.of(LEARNING_RATE), megabytes(c));
-                var splits = new Splits(group.device(), 1 + PHASES.size() * plan.steps)) {
+                var splits = new Splits(group.device(), 1 + PHASES.size() * steps)) {
             Batches.Batch data = Batches.random(
                             config.vocabSize(),
                             c.integer("batch"),
@@ -168,18 +170,18 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
             group.barrier(); // to ask for the bytes may take one rank longer than another
             Traffic handed = group.traffic();
             splits.start();
-            for (int i = 0; i < plan.steps; i++) step(mode, training, data, splits::mark);
+            for (int i = 0; i < steps; i++) step(mode, training, data, splits::mark);
             double[] times = splits.ms();
             Traffic then = group.traffic();
             group.barrier();
             OptionalLong sentThen = SentBytes.of(group);
             if (training.shards() != null) training.shards().arrive();
 
-            addTimes(measured, slowest(group, times));
+            addTimes(measured, slowest(group, Arrays.copyOfRange(times, PHASES.size(), times.length)));
             Traffic ofSteps = then.since(handed);
-            measured.put(HANDED, List.of((double) bytes(ofSteps) / plan.steps));
-            measured.put(LEAST_SENT, List.of(ofSteps.leastSent(group.size()) / plan.steps));
-            addSent(group, plan, sent, sentThen, measured);
+            measured.put(HANDED, List.of((double) bytes(ofSteps) / steps));
+            measured.put(LEAST_SENT, List.of(ofSteps.leastSent(group.size()) / steps));
+            addSent(group, steps, sent, sentThen, measured);
             double imbalance = training.shards() == null ? 1 : training.shards().imbalance();
             measured.put(IMBALANCE, List.of(imbalance));
         }
@@ -214,9 +216,9 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
 
     /** A number a rank, on average over the steps. */
     private static void addSent(
-            ProcessGroup group, Plan plan, OptionalLong from, OptionalLong until, Map<Metric, List<Double>> measured) {
+            ProcessGroup group, int steps, OptionalLong from, OptionalLong until, Map<Metric, List<Double>> measured) {
         double mine = from.isPresent() && until.isPresent()
-                ? (double) (until.getAsLong() - from.getAsLong()) / plan.steps
+                ? (double) (until.getAsLong() - from.getAsLong()) / steps
                 : Double.NaN;
         List<Double> byRank = group.allGather(mine);
         if (byRank.stream().noneMatch(d -> d.isNaN())) measured.put(SENT, byRank);
