@@ -14,6 +14,7 @@ import tech.tablesaw.api.Table;
 /** The figures of the chapter on collectives, from what {@code cs336 allreduce} and its peer stored. */
 public final class CollectiveFigures {
     private static final String ONE_NODE = "distributed_communication_single_node@h200-x4";
+    private static final String EMULATED = "distributed_communication_multi_node@h200-x4";
     private static final String SLURM = "distributed_communication_multi_node@slurm-2-nodes-emulated";
     private static final String SHOWN = "shown";
     private static final String SERIES = "series";
@@ -84,6 +85,37 @@ public final class CollectiveFigures {
                         "allreduce-slurm-nodes",
                         "Time of Gloo's all-reduce over the size of the message among processes of one Slurm node and of two"
                                 + " nodes with half of them each, both of them namespaces on one machine");
+    }
+
+    /** Time of NCCL's all-reduce on one node, over NVLink, and over two emulated ones, between which it takes sockets. */
+    public static Figure emulatedNodes(Numbers numbers) {
+        Table points = Table.create(
+                DoubleColumn.create("megabytes"),
+                DoubleColumn.create("median"),
+                StringColumn.create(SERIES),
+                StringColumn.create(SHOWN));
+        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl")) addTime(points, row, "1 node: NVLink");
+        for (Row row : rows(numbers, EMULATED, "java", "backend=nccl")) {
+            addTime(points, row, row.getInt("nodes") + " emulated nodes: sockets");
+        }
+        return overSize(points)
+                .y("median", "time (ms)")
+                .by(SERIES)
+                .panels(SHOWN)
+                .logY()
+                .size(900, 340)
+                .figure(
+                        "allreduce-emulated-nodes",
+                        "Time of NCCL's all-reduce over the size of the message among GPUs that know they are on one node and"
+                                + " among GPUs of one node that were told they are on two");
+    }
+
+    private static void addTime(Table points, Row row, String series) {
+        Row point = points.appendRow();
+        point.setDouble("megabytes", row.getNumber("megabytes"));
+        point.setDouble("median", row.getDouble("median"));
+        point.setString(SERIES, series);
+        point.setString(SHOWN, ranks(row) + " GPUs");
     }
 
     /** The ring that fits NCCL's queued all-reduces of so many cards. */

@@ -1,5 +1,6 @@
 package cs336.report;
 
+import cs336.basics.ModelSize;
 import cs336.profile.Trace;
 import cs336.scaling.BucketModel;
 import cs336.scaling.Bytes;
@@ -26,34 +27,55 @@ public final class DataParallelFigures {
 
     private DataParallelFigures() {}
 
-    /** What each mode adds to a step without communication, of the xl model on two cards, from Java and from Python. */
+    /**
+     * What the modes that send during the backward pass add to the median step without communication of the same call, for the xl model:
+     * a group for each call that has PyTorch's own beside ours. A bar's error is the deviation of the difference between one step of
+     * each.
+     */
     public static Figure added(Numbers numbers) {
         Table added = Table.create(
-                StringColumn.create("mode"), StringColumn.create("implementation"), DoubleColumn.create("added"));
-        String xl = "ddp[size=xl, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
-        for (Row row : numbers.select(xl + "]")) {
-            String mode = row.getString("mode");
-            double megabytes = number(row, "bucket_mb");
-            boolean shown = megabytes == 0 || megabytes == 25 || megabytes == 100 || megabytes == 500;
-            if (mode.equals("none") || !shown) continue;
-            String implementation = row.getString("implementation");
-            double none = median(numbers, xl + ", mode=none, implementation=" + implementation + "]");
+                StringColumn.create("call"),
+                StringColumn.create("mode"),
+                DoubleColumn.create("added"),
+                DoubleColumn.create("deviation"));
+        String xl = "ddp_benchmarking[size=xl, backend=nccl, nodes=1, batch=2, metric=total, status=ok";
+        Table shown = numbers.select(xl + ", mode=overlapped, bucketed, ddp, ddp-view, bucket_mb=0, 25, 100]")
+                .sortOn("processes", "round", "implementation", "mode", "bucket_mb");
+        for (Row row : shown) {
+            String call = ", processes=%d, round=%d".formatted(row.getInt("processes"), row.getInt("round"));
+            String none = xl + call + ", mode=none, implementation=" + row.getString("implementation") + "]";
             Row bar = added.appendRow();
-            bar.setString("mode", megabytes == 0 ? mode : mode + " " + Math.round(megabytes) + " MB");
-            bar.setString("implementation", implementation);
-            bar.setDouble("added", row.getDouble("median") - none);
+            bar.setString("call", row.getInt("processes") + " cards, round " + row.getInt("round"));
+            bar.setString("mode", named(row));
+            bar.setDouble("added", row.getDouble("median") - median(numbers, none));
+            bar.setDouble(
+                    "deviation",
+                    Math.hypot(
+                            row.getDouble("std"),
+                            numbers.quantity(none + ".std").value()));
         }
         return Charts.bar(added)
-                .x("mode", "mode")
+                .x("call", "cards and round")
                 .y("added", "added to a step (ms)")
-                .by("implementation")
-                .rename("plain", "Java")
-                .rename("pytorch-eager", "Python")
-                .size(860, 340)
+                .error("deviation")
+                .by("mode")
+                .size(900, 380)
                 .figure(
                         "data-parallel-added",
-                        "Milliseconds that each mode of data parallelism adds to a training step of the xl model on two"
-                                + " cards, from Java and from Python");
+                        "Milliseconds that modes of data parallelism add to a training step of the xl model, from Java and by"
+                                + " PyTorch's own DistributedDataParallel, with the deviation from step to step");
+    }
+
+    private static String named(Row row) {
+        double megabytes = number(row, "bucket_mb");
+        String buckets = megabytes == 0 ? "" : " " + Math.round(megabytes) + " MB";
+        String mode = row.getString("mode");
+        String who = row.getString("implementation").equals("plain") ? "Java" : "PyTorch";
+        return switch (mode) {
+            case "ddp" -> who + buckets;
+            case "ddp-view" -> who + ", views" + buckets;
+            default -> who + ", " + mode + buckets;
+        };
     }
 
     /** Time of a step over that without communication, for each size of the model and each mode, on two cards. */
@@ -61,12 +83,15 @@ public final class DataParallelFigures {
         Table ratios =
                 Table.create(StringColumn.create("size"), StringColumn.create("mode"), DoubleColumn.create("ratio"));
         String two = "ddp[implementation=plain, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
-        for (Row row : numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 100]")) {
-            double none = median(numbers, two + ", mode=none, size=" + row.getString("size") + "]");
-            Row bar = ratios.appendRow();
-            bar.setString("size", row.getString("size"));
-            bar.setString("mode", row.getString("mode"));
-            bar.setDouble("ratio", row.getDouble("median") / none);
+        Table steps = numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 100]");
+        for (ModelSize size : ModelSize.values()) {
+            for (Row row : steps.where(steps.stringColumn("size").isEqualTo(size.label()))) {
+                double none = median(numbers, two + ", mode=none, size=" + size.label() + "]");
+                Row bar = ratios.appendRow();
+                bar.setString("size", size.label());
+                bar.setString("mode", row.getString("mode"));
+                bar.setDouble("ratio", row.getDouble("median") / none);
+            }
         }
         return Charts.bar(ratios)
                 .x("size", "size of the model")

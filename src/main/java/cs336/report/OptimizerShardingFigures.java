@@ -100,31 +100,39 @@ public final class OptimizerShardingFigures {
                                 + " shortest and at its longest, with the optimizer whole and in shards");
     }
 
-    /** Bytes that a rank sends in a step over those of the parameters, with Gloo: the least by what was handed over, and as counted. */
-    public static Figure traffic(Numbers numbers) {
+    /**
+     * Bytes that a rank sends in a step over those of the parameters, which are those of the gradients that are averaged without shards:
+     * the least by what was handed over, and as counted.
+     */
+    public static Figure traffic(Numbers numbers, String size) {
         Table sent =
                 Table.create(StringColumn.create("mode"), StringColumn.create("how"), DoubleColumn.create("times"));
-        double parameters = numbers.quantity("shardGloo[mode=unsharded, metric=init-parameters].max")
-                .value();
-        for (String metric : List.of("least-sent", "sent")) {
-            for (Row row : numbers.select("shardGloo[" + MODES + ", metric=" + metric + ", status=ok]")) {
-                Row bar = sent.appendRow();
-                bar.setString("mode", row.getString("mode"));
-                bar.setString("how", metric);
-                bar.setDouble("times", row.getDouble("mean") / parameters);
-            }
-        }
+        String cards = OURS + "size=" + size + ", ";
+        String gloo = "shardGloo[";
+        appendSent(sent, numbers, cards, "least-sent", "least for what was asked for");
+        appendSent(sent, numbers, cards, "sent", "NCCL, at a card's NVLinks");
+        appendSent(sent, numbers, gloo, "sent", "Gloo, at a process's sockets");
         return named(Charts.bar(sent))
                 .x("mode", "")
                 .y("times", "sent by a rank ÷ bytes of the parameters")
                 .by("how")
-                .rename("least-sent", "least for what was asked for")
-                .rename("sent", "as counted at Gloo's sockets")
                 .size(640, 340)
                 .figure(
                         "sharding-traffic",
                         "Bytes that one of two ranks sends in a step over the bytes of the parameters, for each mode: the"
-                                + " least that its collectives need, and what was counted at the sockets with Gloo");
+                                + " least that its collectives need, what was counted at the NVLinks of a card with NCCL"
+                                + " for the " + size + " model, and at the sockets with Gloo for a tiny one");
+    }
+
+    private static void appendSent(Table sent, Numbers numbers, String runs, String metric, String how) {
+        double gradients =
+                numbers.quantity(runs + "mode=unsharded, metric=handed].mean").value();
+        for (Row row : numbers.select(runs + MODES + ", metric=" + metric + ", status=ok]")) {
+            Row bar = sent.appendRow();
+            bar.setString("mode", row.getString("mode"));
+            bar.setString("how", how);
+            bar.setDouble("times", row.getDouble("mean") / gradients);
+        }
     }
 
     private static Plot named(Plot plot) {

@@ -257,7 +257,7 @@ public final class Timeline {
                 }
                 String name = threads.size() == 1
                         ? "ranges"
-                        : part.trace.threadNames().getOrDefault(thread, "" + thread);
+                        : part.trace.threadNames().getOrDefault(thread, "thread " + thread.thread());
                 depths.forEach((depth, bars) -> add(lanes.isEmpty() || depth == 0 ? name : "", bars));
             });
         }

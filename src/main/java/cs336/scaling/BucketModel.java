@@ -76,7 +76,8 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
      * @param bytes s
      * @param backward B
      * @param measured what was left after the backward pass, above 0, by number of buckets
-     * @throws IllegalArgumentException if no w and o above 0 fit, as with one number of buckets alone
+     * @throws IllegalArgumentException if no w and o above 0 fit, as with one number of buckets alone, or where the fit errs more than no
+     *     overhead at all would
      */
     public static BucketModel fit(Bytes bytes, Seconds backward, Map<Double, Seconds> measured) {
         List<Double> limits = new ArrayList<>(measured.keySet());
@@ -86,7 +87,7 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
             BucketModel model = fit(bytes, backward, measured, limit);
             if (model != null && (best == null || model.error(measured) < best.error(measured))) best = model;
         }
-        if (best == null) {
+        if (best == null || best.error(measured) > measured.size()) {
             throw new IllegalArgumentException("measured must differ as times with buckets of different sizes do: no"
                     + " bandwidth and overhead of a call above 0 fit " + measured);
         }

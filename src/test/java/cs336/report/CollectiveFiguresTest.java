@@ -31,7 +31,7 @@ class CollectiveFiguresTest {
     /** A machine whose backends are rings of these latencies and bandwidths, its rows in the order of a seed. */
     private Numbers pretended(long seed) throws IOException {
         Path measurements = folder.resolve("seed-" + seed);
-        List<String> one = new ArrayList<>(), slurm = new ArrayList<>();
+        List<String> one = new ArrayList<>(), slurm = new ArrayList<>(), emulated = new ArrayList<>();
         for (int n : new int[] {2, 4, 6}) {
             for (String implementation : List.of("java", "python")) {
                 rows(one, "gloo,cpu,1," + n, implementation, n, new RingAllReduce(Seconds.us(100), Bandwidth.gb(2)));
@@ -44,8 +44,10 @@ class CollectiveFiguresTest {
             for (String implementation : List.of("java", "python")) {
                 rows(one, "nccl,cuda,1," + n, implementation, n, new RingAllReduce(Seconds.us(5), Bandwidth.gb(350)));
             }
+            rows(emulated, "nccl,cuda,2," + n, "java", n, new RingAllReduce(Seconds.us(50), Bandwidth.gb(3)));
         }
         write(measurements.resolve("h200-x4/distributed_communication_single_node.csv"), HEADER, one, seed);
+        write(measurements.resolve("h200-x4/distributed_communication_multi_node.csv"), HEADER, emulated, seed);
         write(
                 measurements.resolve("slurm-2-nodes-emulated/distributed_communication_multi_node.csv"),
                 HEADER,
@@ -81,6 +83,7 @@ class CollectiveFiguresTest {
         return List.of(
                 CollectiveFigures.times(numbers),
                 CollectiveFigures.throughput(numbers),
+                CollectiveFigures.emulatedNodes(numbers),
                 CollectiveFigures.slurmNodes(numbers));
     }
 
@@ -112,5 +115,15 @@ class CollectiveFiguresTest {
         assertNotNull(((XYChart) times.panels().get(0)).getSeries("6 processes"));
         assertNotNull(((XYChart) times.panels().get(2)).getSeries("4 processes"));
         assertNull(((XYChart) times.panels().get(2)).getSeries("6 processes"), "NCCL: a card each");
+    }
+
+    @Test
+    void emulatedNodesStandBesideTheOneThatTheyAre() throws IOException {
+        XYChart two =
+                (XYChart) CollectiveFigures.emulatedNodes(pretended(5)).panels().get(0);
+        double[] sockets = two.getSeries("2 emulated nodes: sockets").getYData();
+        assertEquals(7, two.getSeries("1 node: NVLink").getYData().length);
+        double ms = 1e3 * 2 * (50e-6 + 0.5e9 / 3e9);
+        assertEquals(ms, sockets[sockets.length - 1], 1e-6 * ms, "1 GB at 3 GB/s");
     }
 }

@@ -20,7 +20,7 @@ class OptimizerShardingFiguresTest {
         for (Figure figure : List.of(
                 OptimizerShardingFigures.memory(numbers, "xl"),
                 OptimizerShardingFigures.times(numbers, "xl"),
-                OptimizerShardingFigures.traffic(numbers))) {
+                OptimizerShardingFigures.traffic(numbers, "xl"))) {
             assertEquals(
                     Files.readString(Project.path("figures/" + figure.name() + ".svg")), figure.svg(), figure.name());
         }

@@ -77,6 +77,17 @@ class BucketModelTest {
     }
 
     @Test
+    void aLinkThatTakesLongerForFewerBucketsIsRefused() {
+        Map<Double, Seconds> slow = new LinkedHashMap<>();
+        slow.put(2.0, Seconds.ms(1082));
+        slow.put(19.0, Seconds.ms(736));
+        slow.put(123.0, Seconds.ms(794));
+        slow.put(219.0, Seconds.ms(834));
+        var gradients = new Bytes(1_692_733_440L);
+        assertThrows(IllegalArgumentException.class, () -> BucketModel.fit(gradients, Seconds.ms(48), slow));
+    }
+
+    @Test
     void whatCannotBeFittedIsRefused() {
         Map<Double, Seconds> one = Map.of(8.0, Seconds.ms(1));
         var error =
