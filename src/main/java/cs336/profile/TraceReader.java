@@ -42,11 +42,11 @@ final class TraceReader {
     }
 
     static Trace read(Path file) throws IOException {
-        try (InputStream bytes = open(file);
-                Reader text = new InputStreamReader(bytes, StandardCharsets.UTF_8)) {
+        try (Reader text = open(file)) {
             return new TraceReader(text).read();
         } catch (MalformedJsonException | NumberFormatException | IllegalStateException e) {
-            throw new IllegalArgumentException(file + " is no trace: it is not JSON" + place(e), e);
+            String what = isCut(file) ? "it ends in the middle" : "it is not JSON" + place(e);
+            throw new IllegalArgumentException(file + " is no trace: " + what, e);
         } catch (EOFException e) {
             throw new IllegalArgumentException(file + " is no trace: it ends in the middle", e);
         } catch (ZipException e) {
@@ -63,11 +63,27 @@ final class TraceReader {
         return place.find() ? place.group() : "";
     }
 
-    private static InputStream open(Path file) throws IOException {
+    /** Whether an object or array is not closed at the end of the file: gson tells so only where it is not in the middle of a word. */
+    private static boolean isCut(Path file) throws IOException {
+        int first = ' ';
+        int last = ' ';
+        try (Reader text = open(file)) {
+            for (int c; (c = text.read()) >= 0; ) {
+                if (Character.isWhitespace(c)) continue;
+                if (first == ' ') first = c;
+                last = c;
+            }
+        } catch (EOFException e) {
+            return true; // so was the archive
+        }
+        return first == '{' && last != '}' || first == '[' && last != ']';
+    }
+
+    private static Reader open(Path file) throws IOException {
         InputStream bytes = new BufferedInputStream(Files.newInputStream(file));
-        if (!file.toString().endsWith(".gz")) return bytes;
         try {
-            return new GZIPInputStream(bytes, 1 << 16);
+            InputStream text = file.toString().endsWith(".gz") ? new GZIPInputStream(bytes, 1 << 16) : bytes;
+            return new InputStreamReader(text, StandardCharsets.UTF_8);
         } catch (IOException e) {
             bytes.close();
             throw e;
@@ -198,7 +214,7 @@ final class TraceReader {
                 case "X" -> keepComplete();
                 case "i", "I" -> {
                     if ("[memory]".equals(name)) {
-                        int on = deviceType == DEVICE_TYPE_CPU ? MemoryEvent.CPU : (int) device;
+                        int on = deviceType == DEVICE_TYPE_CPU ? MemoryEvent.CPU : card();
                         trace.memory.add(new MemoryEvent(hostThread(), nanos("ts", time), on, address, bytes, total));
                     }
                 }
@@ -250,7 +266,7 @@ final class TraceReader {
 
         private void keepDevice(DeviceEvent.Kind kind) {
             requireName();
-            int card = device == HostEvent.NONE ? parseInt(process) : Math.toIntExact(device);
+            int card = device == HostEvent.NONE ? parseInt(process) : card();
             long queue = stream == HostEvent.NONE ? parseInt(thread.replace("stream ", "")) : stream;
             trace.device(
                     kind,
@@ -259,6 +275,12 @@ final class TraceReader {
                     nanos("ts", time),
                     duration(),
                     new DeviceEvent.Marks(correlation, external, bytes));
+        }
+
+        private int card() {
+            if (device != (int) device)
+                throw flaw("(" + name + ") has the device " + device + ", which is no card's number");
+            return (int) device;
         }
 
         private void requireName() {

@@ -435,6 +435,7 @@ class TraceTest {
                 "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":1,\"dur\":-3}]|event 0 (a) has the negative dur -3",
                 "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":\"soon\",\"dur\":1}]|event 0 (a) has the ts 'soon', which is no time",
                 "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"ts\":1,\"dur\":1}]|event 0 of category cpu_op has no name",
+                "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"device\":99999999999}}]|event 0 (k) has the device 99999999999, which is no card's number",
                 "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"correlation\":\"x\"}}]|event 0 has the correlation 'x', which is no whole number",
             })
     void aBadFileIsNamedWithWhatIsWrongInIt(String text, String complaint) throws IOException {
@@ -443,6 +444,22 @@ class TraceTest {
         var e = assertThrows(IllegalArgumentException.class, () -> Trace.read(file));
         assertTrue(e.getMessage().startsWith(file + " is no trace: "), e.getMessage());
         assertTrue(e.getMessage().contains(complaint), e.getMessage());
+    }
+
+    @Test
+    void aFileThatWasCutAnywhereIsSaidToEndInTheMiddle() throws IOException {
+        String whole =
+                "{\"other\": [true, null, -1.5e3, {\"\\u00e9\": \"é\"}], \"traceEvents\": [{\"ph\": \"X\", \"cat\": \"cpu_op\","
+                        + " \"name\": \"a\", \"pid\": 1, \"tid\": 2, \"ts\": 1.5, \"dur\": 2}], \"baseTimeNanoseconds\": 12}";
+        byte[] bytes = whole.getBytes(StandardCharsets.UTF_8);
+        Path file = folder.resolve("cut.json");
+        for (int length = 0; length < bytes.length; length++) {
+            Files.write(file, Arrays.copyOf(bytes, length));
+            var e = assertThrows(IllegalArgumentException.class, () -> Trace.read(file));
+            assertEquals(file + " is no trace: it ends in the middle", e.getMessage(), "after " + length + " bytes");
+        }
+        Files.write(file, bytes);
+        assertEquals(2000, Trace.read(file).hostTime());
     }
 
     @Test
