@@ -157,10 +157,14 @@ public final class ProcessGroup implements AutoCloseable {
     private Pending allReduce(Tensor tensor, Reduction reduction, boolean async) {
         Require.tensor("tensor", tensor, backend, device);
         Require.reducible("tensor", tensor, reduction);
+        boolean before = dividesBefore(reduction, tensor);
         return start(
                 Call.of(name("all-reduce", reduction), tensor),
-                () -> c10d.allReduce(tensor, reduction, async),
-                reduction.divides(backend) ? tensor : null);
+                () -> {
+                    if (before) divide(tensor);
+                    return c10d.allReduce(tensor, reduction, async);
+                },
+                reduction.divides(backend) && !before ? tensor : null);
     }
 
     /** Gives every rank the root's tensor, in place. */
@@ -219,10 +223,29 @@ public final class ProcessGroup implements AutoCloseable {
         Require.tensor("in", in, backend, device);
         Require.partsOf("in", in, "out", out, size());
         Require.reducible("in", in, reduction);
+        boolean before = dividesBefore(reduction, in);
         return start(
                 Call.of(name("reduce-scatter", reduction), out),
-                () -> c10d.reduceScatter(out, in, reduction, async),
-                reduction.divides(backend) ? out : null);
+                () -> c10d.reduceScatter(out, before ? divided(in) : in, reduction, async),
+                reduction.divides(backend) && !before ? out : null);
+    }
+
+    /** In fp16 a sum may be beyond the largest number, 65,504, where the average is not. */
+    private boolean dividesBefore(Reduction reduction, Tensor tensor) {
+        return reduction.divides(backend) && DType.of(tensor) == DType.FLOAT16;
+    }
+
+    private void divide(Tensor tensor) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            tensor.div_(new Scalar(size()));
+        }
+    }
+
+    private Tensor divided(Tensor tensor) {
+        Tensor copy = tensor.detach().clone();
+        divide(copy);
+        return copy;
     }
 
     /**
@@ -388,7 +411,7 @@ public final class ProcessGroup implements AutoCloseable {
         private final Work work;
         private final long number;
         private final Call call;
-        private Tensor toDivide;
+        private final Tensor toDivide; // null where nothing is left to do
         private boolean ended;
         private CollectiveFailure failed;
 
@@ -406,7 +429,7 @@ public final class ProcessGroup implements AutoCloseable {
             waiting = this;
             try {
                 if (work != null) work._wait();
-                if (toDivide != null) divide();
+                if (toDivide != null) divide(toDivide);
             } catch (RuntimeException e) {
                 failed = failure(e, number, call);
                 throw failed;
@@ -414,15 +437,8 @@ public final class ProcessGroup implements AutoCloseable {
                 waiting = null;
                 ended = true;
                 if (work != null) work.close();
+                if (toDivide != null) toDivide.close();
             }
-        }
-
-        private void divide() {
-            try (var scope = MemoryScope.open();
-                    var noGrad = NoGrad.open()) {
-                toDivide.div_(new Scalar(size()));
-            }
-            toDivide.close();
         }
 
         @Override

@@ -5,7 +5,10 @@ import org.bytedeco.pytorch.ReduceOp.RedOpType;
 /** How the values of all ranks become one. */
 public enum Reduction {
     SUM(RedOpType.SUM),
-    /** The sum divided by the number of ranks. NCCL does it in one; with Gloo the sum is divided once it is there. */
+    /**
+     * The sum divided by the number of ranks. NCCL does it in one; with Gloo the sum is divided once it is there, in fp16 what each rank
+     * gives to it.
+     */
     AVERAGE(RedOpType.AVG),
     MAX(RedOpType.MAX);
 
@@ -20,7 +23,7 @@ public enum Reduction {
         return divides(backend) ? RedOpType.SUM : type;
     }
 
-    /** Whether the result is still to be divided by the number of ranks. */
+    /** Whether the backend only adds, so that dividing by the number of ranks is left to do. */
     boolean divides(Backend backend) {
         return this == AVERAGE && backend == Backend.GLOO;
     }

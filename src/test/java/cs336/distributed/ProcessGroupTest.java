@@ -130,6 +130,35 @@ class ProcessGroupTest {
         return result;
     }
 
+    /** Averages of numbers that are near the largest of their type on all ranks. */
+    public static final class LargeAverages implements RankProgram<Double, ArrayList<double[]>> {
+        @Override
+        public ArrayList<double[]> run(ProcessGroup group, Double value) {
+            var found = new ArrayList<double[]>();
+            try (var scope = MemoryScope.open()) {
+                Tensor all = tensor(DType.FLOAT16, value, -value), part = tensor(DType.FLOAT16, Double.NaN);
+                group.reduceScatter(part, all, Reduction.AVERAGE);
+                found.add(Tensors.toDoubles(part));
+                found.add(Tensors.toDoubles(all));
+                group.allReduce(all, Reduction.AVERAGE);
+                found.add(Tensors.toDoubles(all));
+            }
+            return found;
+        }
+    }
+
+    @Test
+    void anAverageInFp16IsFiniteWhereTheSumIsNot() throws Exception {
+        double value = 32 * (1100 + new Random().nextInt(900)); // fp16 holds it exactly, but not twice as much
+        List<ArrayList<double[]>> ranks = Launcher.of(2).run(LargeAverages.class, value);
+        for (int rank = 0; rank < 2; rank++) {
+            assertArrayEquals(
+                    new double[] {rank == 0 ? value : -value}, ranks.get(rank).get(0));
+            assertArrayEquals(new double[] {value, -value}, ranks.get(rank).get(1), "what was given stays");
+            assertArrayEquals(new double[] {value, -value}, ranks.get(rank).get(2));
+        }
+    }
+
     /** Many collectives under way at once, whose tensors leave their scope; then values of any length. */
     public static final class ManyAtOnce implements RankProgram<Integer, ArrayList<String>> {
         @Override
