@@ -81,6 +81,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private int sent; // how many of them are
     private boolean orderIsLearned;
     private boolean synchronising = true;
+    private boolean closed;
 
     /**
      * Takes over rank 0's parameters and buffers, and listens to backward passes from now on. All ranks call it, for the same model.
@@ -155,9 +156,10 @@ public final class DistributedDataParallel implements AutoCloseable {
      * be queued at once. Sends what the backward pass has not sent. All ranks call it after the (last) backward pass of a step,
      * before the optimizer.
      *
-     * @throws IllegalStateException inside {@link #noSync}
+     * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
      */
     public void finishGradientSynchronization() {
+        requireOpen("finishGradientSynchronization()");
         if (!synchronising) {
             throw new IllegalStateException("finishGradientSynchronization() came inside noSync(); close that first");
         }
@@ -186,9 +188,10 @@ public final class DistributedDataParallel implements AutoCloseable {
      * ddp.finishGradientSynchronization();
      * }</pre>
      *
-     * @throws IllegalStateException if such a scope is open, or gradients are on their way
+     * @throws IllegalStateException if such a scope is open, gradients are on their way, or this is closed
      */
     public NoSync noSync() {
+        requireOpen("noSync()");
         if (!synchronising) throw new IllegalStateException("noSync() is open already");
         if (hooks != null) hooks.flush();
         if (sent > 0) {
@@ -201,10 +204,15 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     /** See {@link DistributedDataParallel#noSync}. */
     public final class NoSync implements AutoCloseable {
+        private boolean ended;
+
         private NoSync() {}
 
+        /** A second time does nothing. */
         @Override
         public void close() {
+            if (ended) return;
+            ended = true;
             if (hooks != null) hooks.flush();
             synchronising = true;
         }
@@ -235,6 +243,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     /** Stops listening, and frees buckets; gradients that lie in them live on. The module stays as it is. */
     @Override
     public void close() {
+        closed = true;
         if (hooks != null) {
             hooks.close();
             sending.close();
@@ -242,6 +251,10 @@ public final class DistributedDataParallel implements AutoCloseable {
         messages.forEach(GradientMessage::close);
         ones.close();
         uses.close();
+    }
+
+    private void requireOpen(String call) {
+        if (closed) throw new IllegalStateException(call + " came after this container was closed; make a new one");
     }
 
     private static List<GradientMessage> messages(Strategy strategy, List<Tensor> parameters) {

@@ -37,6 +37,9 @@ import org.bytedeco.pytorch.global.torch;
  * <p>All ranks make the same calls with the same parameters in the same order. A parameter that stands under two names, as a tied head
  * does, is one parameter, under its first.
  *
+ * <p>After {@link #close} nothing that updates, gathers or loads can be called: that is an {@link IllegalStateException}, on all ranks
+ * alike.
+ *
  * @param <O> settings of a group of parameters
  */
 public final class ShardedOptimizer<O> implements Optimizer {
@@ -48,6 +51,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private final List<Part> parts = new ArrayList<>();
     private Module model; // whose forward pass waits for its parameters; null if step() waits
     private boolean gradientsAreThere;
+    private boolean closed;
 
     /** A group of parameters: its shards, and the optimizer of this rank's own. */
     private record Part(Shards shards, Optimizer optimizer) {}
@@ -104,6 +108,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      *     if a parameter is in this optimizer already, or is not a contiguous floating-point tensor on the group's device
      */
     public void add(Map<String, Tensor> more, O options) {
+        requireOpen("add()");
         arrive();
         Map<String, Tensor> once = once(more);
         SameParameters.require(group, once);
@@ -248,6 +253,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
 
     /** The first half of a step: each rank updates what it owns. */
     void update() {
+        requireOpen("step()");
         try (var range = Range.of("optimizer")) {
             arrive();
             bringGradients();
@@ -281,6 +287,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
 
     @Override
     public void zeroGrad() {
+        requireOpen("zeroGrad()");
         dropGradients();
         Optimizer.super.zeroGrad();
     }
@@ -292,9 +299,13 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * @param maxNorm above 0
      * @return the norm of all gradients before clipping, the same on every rank, a tensor without dimensions in the caller's memory
      *     scope
-     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or there are no parameters
      */
     public Tensor clipGradients(double maxNorm) {
+        requireOpen("clipGradients()");
+        if (parameters.isEmpty()) {
+            throw new IllegalArgumentException("parameters must not be none: there is nothing to clip");
+        }
         if (!(maxNorm > 0)) {
             throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
         }
@@ -364,6 +375,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * @return on rank 0 tensors on the CPU in the caller's memory scope; on the others nothing
      */
     public Map<String, Tensor> wholeState() {
+        requireOpen("wholeState()");
         Map<String, Tensor> whole = new LinkedHashMap<>();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -445,6 +457,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      */
     @Override
     public void loadState(Map<String, Tensor> whole) {
+        requireOpen("loadState()");
         arrive();
         String complaint = "";
         try {
@@ -519,15 +532,34 @@ public final class ShardedOptimizer<O> implements Optimizer {
         }
     }
 
+    private void requireOpen(String call) {
+        if (closed) throw new IllegalStateException(call + " came after this optimizer was closed; make a new one");
+    }
+
+    /**
+     * Waits for parameters that are on their way, frees what this object alone has, and lets the model's forward pass alone. The
+     * parameters stay. A second call does nothing.
+     *
+     * @throws CollectiveFailure if they did not arrive, unless that has been said before: then nothing is waited for
+     */
     @Override
     public void close() {
-        arrive();
-        parts.forEach(part -> {
-            part.optimizer.close();
-            part.shards.close();
-        });
-        if (model != null) {
-            model.layers().forEach(layer -> layer.beforeForward(() -> {}));
+        if (closed) {
+            return;
+        }
+        closed = true;
+        try {
+            if (group.failure() == null) {
+                arrive();
+            }
+        } finally {
+            parts.forEach(part -> {
+                part.optimizer.close();
+                part.shards.close();
+            });
+            if (model != null) {
+                model.layers().forEach(layer -> layer.beforeForward(() -> {}));
+            }
         }
     }
 }

@@ -397,7 +397,13 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             try (var accumulation = ddp.noSync()) {
                 requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
                 requireRefused(ddp::noSync, "open already");
+                accumulation.close();
+                try (var second = ddp.noSync()) {
+                    accumulation.close();
+                    requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
+                }
             }
+            requireClosedIsRefused(model, strategy);
             if (!strategy.overlaps()) return;
             model.backward(1, model.a, model.b, model.c);
             requireRefused(
@@ -410,6 +416,14 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             ddp.finishGradientSynchronization();
             Branches.requireGradient(model.a, 1, "a afterwards");
         }
+    }
+
+    private void requireClosedIsRefused(Branches model, Strategy strategy) {
+        var closed = new DistributedDataParallel(model, group, strategy);
+        closed.close();
+        closed.close();
+        requireRefused(closed::finishGradientSynchronization, "came after this container was closed");
+        requireRefused(closed::noSync, "came after this container was closed");
     }
 
     private static void requireRefused(Runnable misuse, String because) {

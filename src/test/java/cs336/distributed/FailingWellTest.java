@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import cs336.basics.AdamW;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Function;
@@ -272,6 +273,13 @@ class FailingWellTest {
                 for (int i = 0; i < (first ? 2 : 1); i++) allReduce(group, DType.FLOAT32, 2);
                 group.barrier();
             });
+            cases.put("sharded optimizer", group -> {
+                var parameters = Map.of("w", ones(DType.FLOAT32, 3));
+                try (var optimizer = new ShardedOptimizer<>(
+                        parameters, AdamW::new, AdamW.Options.of(0.1), group, Sharding.allGather(1))) {
+                    for (int i = 0; i < (first ? 4 : 3); i++) optimizer.step();
+                }
+            });
             cases.put("none", group -> {
                 allReduce(group, DType.FLOAT32, 3);
                 group.close();
@@ -326,6 +334,7 @@ class FailingWellTest {
             String counts = "rank " + rank + " has called " + (3 - rank) + " collectives, rank " + (1 - rank) + " "
                     + (2 + rank);
             requireParts(of.get("count"), counts);
+            requireParts(of.get("sharded optimizer"), rank == 0 ? "all-gather of fp32 [8], failed on rank 0" : "");
             requireParts(
                     of.get("count at a barrier"),
                     "collective 3 is",

@@ -82,6 +82,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         CHECKS.put("one file for all shards", ShardingChecks::checkpoints);
         CHECKS.put("a state that does not fit is refused on all ranks", ShardingChecks::unfitState);
         CHECKS.put("parameters that differ are refused on all ranks", ShardingChecks::differentParameters);
+        CHECKS.put("what is closed or empty says so, on all ranks", ShardingChecks::closedOrEmpty);
         CHECKS.put("bytes are counted", ShardingChecks::bytes);
         CHECKS.put("steps leave no native objects behind", ShardingChecks::leaks);
         CHECKS.put("every strategy of data parallelism", ShardingChecks::everyStrategy);
@@ -658,6 +659,37 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                     IllegalArgumentException.class,
                     () -> new ShardedOptimizer<>(unfit, AdamW::new, COURSE, group, Sharding.broadcast()));
             assertEquals("parameter w must be a contiguous floating-point tensor", untrainable.getMessage());
+        }
+    }
+
+    /** Ranks that own nothing must not go on to a collective that the others never come to. */
+    private static void closedOrEmpty(ProcessGroup group, Task task) {
+        for (Sharding sharding : SHARDINGS) {
+            var alone = Map.of("w", torch.ones(new long[] {3}, device.options(DType.FLOAT32)));
+            var shards = new ShardedOptimizer<>(alone, AdamW::new, COURSE, group, sharding);
+            shards.close();
+            shards.close();
+            Map<String, Runnable> calls = Map.of(
+                    "step()",
+                    shards::step,
+                    "zeroGrad()",
+                    shards::zeroGrad,
+                    "clipGradients()",
+                    () -> shards.clipGradients(1),
+                    "wholeState()",
+                    shards::wholeState,
+                    "loadState()",
+                    () -> shards.loadState(Map.of()),
+                    "add()",
+                    () -> shards.add(Map.of(), COURSE));
+            calls.forEach((name, call) -> assertEquals(
+                    name + " came after this optimizer was closed; make a new one",
+                    assertThrows(IllegalStateException.class, call::run).getMessage()));
+            try (var none = new ShardedOptimizer<>(Map.of(), AdamW::new, COURSE, group, sharding)) {
+                none.step();
+                var error = assertThrows(IllegalArgumentException.class, () -> none.clipGradients(1));
+                assertEquals("parameters must not be none: there is nothing to clip", error.getMessage());
+            }
         }
     }
 
