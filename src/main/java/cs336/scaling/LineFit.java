@@ -3,6 +3,7 @@ package cs336.scaling;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.function.ToDoubleFunction;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
@@ -17,12 +18,15 @@ public final class LineFit implements ScalingFit {
     /** A relative deviation of rounding. Points so near to a line are on it. */
     private static final double EXACT = 1e-12;
 
+    /** How near to 1 a leverage may come: nearer, of the residual by which it is divided nothing but rounding is left. */
+    private static final double ALONE = 1e-10;
+
     private final List<Optimum> minima;
     private final Bootstrap bootstrap;
     private final LogLine line;
     private final List<LogLine> again;
 
-    /** @throws IllegalArgumentException for fewer than three points */
+    /** @throws IllegalArgumentException for fewer than three points, or if all but one of them are of nearly the same budget */
     LineFit(List<Optimum> minima, Bootstrap bootstrap) {
         if (minima.size() < 3) {
             throw new IllegalArgumentException("minima must be at least 3, not " + minima.size());
@@ -32,6 +36,12 @@ public final class LineFit implements ScalingFit {
         double[] x = minima.stream().mapToDouble(m -> Math.log(m.compute())).toArray();
         double[] y = minima.stream().mapToDouble(m -> Math.log(m.parameters())).toArray();
         line = LogLine.through(x, y);
+        for (double at : x) {
+            if (!(1 - line.leverage(at) > ALONE)) {
+                throw new IllegalArgumentException("compute_budget must take at least 3 values that lie apart, not "
+                        + minima.stream().map(m -> IsoFlops.flop(m.compute())).collect(Collectors.joining(", ")));
+            }
+        }
         again = line.deviation() < EXACT ? List.of() : again(x, y);
     }
 

@@ -2,8 +2,10 @@ package cs336.scaling;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -158,6 +160,23 @@ class ScalingFitTest {
         assertEquals(
                 "the losses of compute_budget 6e17 must have a minimum: their parabola opens downwards",
                 refused.getMessage());
+    }
+
+    /** Two budgets that differ by rounding count as two, but one line through three points then goes through the third whatever it is. */
+    @Test
+    void budgetsThatDoNotLieApartAreRefusedAndNotTriedForEver() {
+        for (double apart : new double[] {1e-15, 1e-12, 3e-8, Math.pow(10, -6 - 8 * random.nextDouble())}) {
+            var minima =
+                    List.of(new Optimum(1e18, 1e8), new Optimum(1e18 * (1 + apart), 1.1e8), new Optimum(1e21, 3e9));
+            var refused = assertTimeoutPreemptively(
+                    Duration.ofSeconds(10),
+                    () -> assertThrows(IllegalArgumentException.class, () -> new LineFit(minima, QUICK)),
+                    apart + ", seed " + seed);
+            assertTrue(
+                    refused.getMessage()
+                            .startsWith("compute_budget must take at least 3 values that lie apart, not 1e18"),
+                    refused.getMessage());
+        }
     }
 
     @Test
