@@ -1,5 +1,6 @@
 package cs336.distributed;
 
+import cs336.bench.Argument;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -17,9 +18,14 @@ public final class ShardAssignment {
     private final long[] bytes;
     private final Map<String, Integer> owners = new LinkedHashMap<>();
 
-    /** An assignment to so many ranks, of nothing yet. */
+    /**
+     * An assignment of nothing yet.
+     *
+     * @param ranks how many there are
+     * @throws IllegalArgumentException if there is none
+     */
     public ShardAssignment(int ranks) {
-        bytes = new long[ranks];
+        bytes = new long[Argument.atLeast("ranks", 1, ranks)];
     }
 
     /** The same so far; what is added to one of the two is not in the other. */

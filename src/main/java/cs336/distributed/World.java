@@ -116,12 +116,11 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         return firstHost(nodes);
     }
 
-    /** The first of {@code nodea,nodeb} or of {@code node[03-07,12]}. */
+    /** The first of {@code nodea,nodeb}, of {@code node[03-07,12]} or of {@code rack[2-3]node[03-07]}. */
     static String firstHost(String nodes) {
-        Matcher m =
-                Pattern.compile("([^,\\[]+)(?:\\[(\\w+)[^\\]]*\\]([^,]*))?.*").matcher(nodes);
-        if (!m.matches()) throw new IllegalArgumentException("list of nodes is '" + nodes + "': none is named");
-        return m.group(2) == null ? m.group(1) : m.group(1) + m.group(2) + m.group(3);
+        Matcher first = Pattern.compile("[^,\\[\\]](?:[^,\\[]|\\[[^\\]]*\\])*").matcher(nodes);
+        if (!first.lookingAt()) throw new IllegalArgumentException("list of nodes is '" + nodes + "': none is named");
+        return first.group().replaceAll("\\[(\\w*)[^\\]]*\\]", "$1");
     }
 
     private static int slurmPort(Variables variables) {

@@ -2,6 +2,7 @@ package cs336.distributed;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelSize;
@@ -93,6 +94,14 @@ class ShardAssignmentTest {
             long most = Arrays.stream(assignment.bytes()).max().orElseThrow();
             assertEquals(sum, Arrays.stream(assignment.bytes()).sum());
             assertTrue(most <= (double) sum / ranks + largest, "seed " + seed);
+        }
+    }
+
+    @Test
+    void thereIsAtLeastOneRank() {
+        for (int ranks : new int[] {0, -1}) {
+            var e = assertThrows(IllegalArgumentException.class, () -> new ShardAssignment(ranks));
+            assertEquals("ranks must be at least 1, not " + ranks, e.getMessage());
         }
     }
 }

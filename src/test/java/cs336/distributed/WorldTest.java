@@ -67,6 +67,9 @@ class WorldTest {
     void theFirstOfSlurmsNodesIsFound() {
         var first = Map.of(
                 "a,b", "a", "n[1-3,7],m", "n1", "n[003,007]", "n003", "gpu-[08-09]-ib", "gpu-08-ib", "one", "one");
+        var severalDimensions = Map.of(
+                "rack[2-3]node[03,07]", "rack2node03", "r[1,2]n[4-5,9]-ib,other", "r1n4-ib", "a,n[1-2]m[3-4]", "a");
+        severalDimensions.forEach((nodes, node) -> assertEquals(node, World.firstHost(nodes)));
         first.forEach((nodes, node) -> assertEquals(node, World.firstHost(nodes)));
     }
 
