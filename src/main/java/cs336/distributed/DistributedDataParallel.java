@@ -57,6 +57,9 @@ import org.bytedeco.pytorch.global.torch;
  * one gradient, all but the last run in {@link #noSync}; strategies that {@linkplain Strategy#overlaps overlap} must know which is the
  * last.
  *
+ * <p><b>A backward pass that fails,</b> on one rank or all, can be given up where its exception is caught: all ranks go on to {@link
+ * #finishGradientSynchronization}, then reset their gradients, and the next step is as any other.
+ *
  * <p><b>Batches that do not divide evenly.</b> The mean over ranks of means over examples is the mean over all examples only where
  * all ranks have as many. Otherwise each rank multiplies its loss by {@link #weight}.
  */

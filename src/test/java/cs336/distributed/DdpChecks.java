@@ -65,6 +65,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         each("weighted losses give the mean over all examples of an uneven batch", this::uneven);
         each("gradients lie in their buckets", this::views);
         each("steps leave no native objects behind", this::leaks);
+        each("a step whose backward pass fails can be given up", this::givenUp);
         each("misuse is refused", this::misuse);
         each("ranks whose models differ in number, shapes or types of parameters are refused", this::differentModels);
         return wrong;
@@ -389,6 +390,40 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             long more = Pointer.totalCount() - before;
             require(more <= 5, more + " more after 30 steps"); // other threads have some of their own
         }
+    }
+
+    private void givenUp(Strategy strategy) {
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            for (int step = 0; step < 4; step++) {
+                boolean onAll = step == 2;
+                if (onAll || step == 0 && group.rank() == group.size() - 1) {
+                    failBackward(model);
+                } else {
+                    model.backward(1 + group.rank(), model.a, model.b, model.c);
+                }
+                ddp.finishGradientSynchronization();
+                if (step % 2 == 1) {
+                    double mean = 1 + (group.size() - 1) / 2.0;
+                    Branches.requireGradient(model.a, mean, "a");
+                    Branches.requireGradient(model.b, mean, "b");
+                    Branches.requireGradient(model.c, mean, "c");
+                }
+                model.zeroGrad();
+            }
+        }
+    }
+
+    /** Reaches some parameters. */
+    private static void failBackward(Branches model) {
+        try (var scope = MemoryScope.open()) {
+            Tensor failing = new FailingWellTest.Faulty().apply(model.b.sum())[0];
+            Backward.of(model.c.sum().add(failing).add(model.a.sum())).run();
+        } catch (RuntimeException e) {
+            require(e.toString().contains("no gradient today"), "says: " + e);
+            return;
+        }
+        throw new AssertionError("the backward pass went well");
     }
 
     private void misuse(Strategy strategy) {

@@ -82,7 +82,7 @@ class FailingWellTest {
     }
 
     /** A function whose gradient is refused. */
-    private static final class Faulty extends Function {
+    static final class Faulty extends Function {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             return new Tensor[] {inputs[0].clone()};
