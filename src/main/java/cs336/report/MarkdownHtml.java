@@ -10,6 +10,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.regex.Pattern;
 import org.commonmark.ext.gfm.tables.TablesExtension;
 import org.commonmark.node.AbstractVisitor;
 import org.commonmark.node.Code;
@@ -32,6 +33,20 @@ import org.commonmark.renderer.html.HtmlRenderer;
 public final class MarkdownHtml {
     private static final Map<String, String> PICTURES = Map.of(
             "svg", "image/svg+xml", "png", "image/png", "jpg", "image/jpeg", "jpeg", "image/jpeg", "gif", "image/gif");
+
+    /**
+     * A formula, or a short link, code or stressed word, with the brackets and stops that touch it. Between elements the
+     * PDF would break a line even there.
+     */
+    private static final Pattern MARKED;
+
+    static {
+        String element =
+                "(?><(?:a|code|em|strong)\\b[^>]*+>[^<]{1,30}</\\w+>|<svg [^>]*class=\"formula\"(?s:.*?)</svg>)";
+        String stops = "[).,;:]++";
+        String notYet = "(?<!class=\"whole\">\\(?)"; // a caption is a fragment in a fragment
+        MARKED = Pattern.compile(notYet + "(?:\\(" + element + "(?:" + stops + ")?|" + element + stops + ")");
+    }
 
     private final Path folder;
     private final Parser parser;
@@ -71,7 +86,7 @@ public final class MarkdownHtml {
     }
 
     String render(Node document) {
-        return renderer.render(document);
+        return MARKED.matcher(renderer.render(document)).replaceAll("<span class=\"whole\">$0</span>");
     }
 
     /** A picture's file as a {@code data:} address; addresses of that kind are returned as they are. */

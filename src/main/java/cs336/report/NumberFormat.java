@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 /**
  * How a quantity is written: one conversion of {@link String#format} and, after it, the unit, into which the quantity
  * is converted: {@code %.1f ms}, {@code %.2f×}, {@code %.0f%%}, {@code %,d tokens}. Without a unit the number is
- * written as it was measured, and no unit after it.
+ * written as it was measured, and no unit after it. {@code %g} writes a whole number without decimals.
  *
  * @param conversion such as {@code %.1f}
  * @param space whether a space stands before the unit
@@ -42,7 +42,9 @@ record NumberFormat(String conversion, boolean space, Unit unit) {
             }
             return signed(String.format(Locale.ROOT, conversion, (long) value));
         }
-        return signed(String.format(Locale.ROOT, conversion, value));
+        String number = String.format(Locale.ROOT, conversion, value);
+        boolean count = conversion.endsWith("g") && value == Math.rint(value) && !number.contains("e");
+        return signed(count ? number.replaceFirst("\\.0+$", "") : number); // 73 launches, not 73.0
     }
 
     private static String signed(String number) {

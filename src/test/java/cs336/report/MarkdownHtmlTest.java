@@ -35,6 +35,22 @@ class MarkdownHtmlTest {
     }
 
     @Test
+    void noLineBreaksBetweenAnElementAndTheStopsThatTouchIt() {
+        String link = "<a href=\"#b\">b</a>";
+        assertEquals("<p>a <span class=\"whole\">(" + link + ").</span> c</p>\n", html("a ([b](#b)). c"));
+        assertEquals("<p>a <span class=\"whole\">(" + link + "</span> c)</p>\n", html("a ([b](#b) c)"));
+        assertEquals("<p>a <span class=\"whole\"><code>b</code>,</span> c</p>\n", html("a `b`, c"));
+        assertTrue(html("a $b$: $c$ d")
+                .matches("(?s)<p>a <span class=\"whole\"><svg .*</svg>:</span> <svg .*</svg> d</p>\n"));
+        assertEquals(2, html("$a$ b $c$. d $e$, f").split("class=\"whole\"", -1).length - 1);
+        assertTrue(html("$a$ b $c$.").startsWith("<p><svg "), "a formula ends with itself");
+        assertEquals("<p><span class=\"whole\"><em>a b</em>:</span> c</p>\n", html("*a b*: c"));
+        assertEquals("<p>a " + link + " c.</p>\n", html("a [b](#b) c."));
+        assertFalse(html("a `" + "b".repeat(31) + "`, c").contains("span"), "too long for a line of its own");
+        assertFalse(html("```\n(b).\n```\n").contains("span"));
+    }
+
+    @Test
     void moneyIsNotAFormula() {
         for (String text : new String[] {
             "between $5 and $6", "$5–$6 an hour", "it costs $5.", "US$ 5 and US$ 6", "$ x $", "\\$a\\$", "5$", "$"

@@ -30,6 +30,16 @@ class QuantityTest {
     }
 
     @Test
+    void significantDigitsAddNoDecimalsToAWholeNumber() {
+        assertEquals("73", write(73, "", "%.3g"));
+        assertEquals("337", write(337, "", "%.3g"));
+        assertEquals("1.23e+07", write(12345678, "", "%.3g"));
+        assertEquals("0.200", write(0.2, "", "%.3g"));
+        assertEquals("73.0", write(73.04, "", "%.3g"));
+        assertEquals("73.0", write(73, "", "%.1f"));
+    }
+
+    @Test
     void unitsOfDifferentThingsDoNotConvert() {
         var error = assertThrows(IllegalArgumentException.class, () -> write(1, "ms", "%.1f GiB"));
         assertEquals("cannot be given in GiB: it is in ms", error.getMessage());

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import tech.tablesaw.api.DoubleColumn;
@@ -54,6 +56,22 @@ class TablesTest {
         String word = "w".repeat(50);
         assertTrue(Tables.html(Table.create("made up", StringColumn.create("a", word), StringColumn.create("b", word)))
                 .startsWith("<table class=\"wide\">"));
+    }
+
+    @Test
+    void aTableOfLongNumbersIsMarkedAsWideSinceTheyAreNotBroken() {
+        List<String> headers = Collections.nCopies(9, "context 65536");
+        List<Boolean> numbers = Collections.nCopies(9, true);
+        assertTrue(new TextTable(headers, numbers, List.of(Collections.nCopies(9, "1.2 ± 0.3")))
+                .html()
+                .startsWith("<table>"));
+        String longer = "121.21 ± 10.11";
+        assertTrue(new TextTable(headers, numbers, List.of(Collections.nCopies(9, longer)))
+                .html()
+                .startsWith("<table class=\"wide\">"));
+        assertTrue(new TextTable(headers, Collections.nCopies(9, false), List.of(Collections.nCopies(9, longer)))
+                .html()
+                .startsWith("<table>"));
     }
 
     @Test

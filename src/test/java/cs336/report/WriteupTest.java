@@ -82,7 +82,8 @@ class WriteupTest {
         assertTrue(html.contains("One pass takes 128.0\u00a0ms"));
         assertTrue(html.contains("<a href=\"#figure-points\">Figure\u00a01</a>"));
         assertTrue(html.contains("<a href=\"#table-times\">Table\u00a01</a>"));
-        assertTrue(html.contains("<figcaption><b>Figure 1.</b> Times by context, <strong>made up</strong>."));
+        assertTrue(html.contains("<figcaption><b>Figure 1.</b> Times by context,"
+                + " <span class=\"whole\"><strong>made up</strong>.</span>"));
         assertTrue(html.contains("<b>Table 1.</b> Times by <em>size</em> (ms)."));
         assertTrue(html.contains("<code>{{code}}</code>"));
         assertTrue(html.contains("int[][] a = {{1}};"));
