@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Operator;
@@ -10,6 +11,7 @@ import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /** Keeps a single bad batch from throwing a model off: all gradients, taken as one vector, get a longest length. */
 public final class GradientClipping {
@@ -43,7 +45,8 @@ public final class GradientClipping {
      * The Euclidean length of all gradients together.
      *
      * @param parameters on one device; those without a gradient are passed over
-     * @return a tensor without dimensions in the caller's memory scope; where there is no gradient, a zero on the CPU
+     * @return a tensor without dimensions in the caller's memory scope, fp32 where gradients are of 16 bits; where there is no
+     *     gradient, a zero on the CPU
      */
     public static Tensor norm(Iterable<Tensor> parameters) {
         try (var scope = MemoryScope.open();
@@ -53,7 +56,10 @@ public final class GradientClipping {
                 return scope.escape(torch.zeros());
             }
             try (var list = TensorList.of(gradients)) {
-                List<Tensor> norms = FOREACH_NORM.call(list, 2.0, null);
+                // A sum of squares soon leaves fp16's range.
+                boolean narrow = gradients.stream().anyMatch(g -> DType.of(g).bytes() < Float.BYTES);
+                Long type = narrow ? Long.valueOf(ScalarType.Float.value) : null;
+                List<Tensor> norms = FOREACH_NORM.call(list, 2.0, type);
                 return scope.escape(torch.stack(new TensorVector(norms.toArray(new Tensor[0])))
                         .norm());
             }

@@ -320,7 +320,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
                     .reshape(1);
             group.allReduce(squares, Reduction.SUM);
             DType dtype = DType.of(parameters.values().iterator().next());
-            Tensor norm = squares.sqrt().squeeze().to(dtype.scalarType());
+            Tensor norm =
+                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType());
             GradientClipping.clip(own, norm, maxNorm);
             return scope.escape(norm);
         }

@@ -12,6 +12,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.TensorJson;
 import java.util.List;
 import java.util.Map;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.AfterEach;
@@ -54,6 +55,19 @@ class GradientClippingTest {
                 name,
                 (name.equals(part.getKey()) ? reference.get("clipped").tensors() : before).get(name),
                 parameter.grad()));
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"FLOAT16", "BFLOAT16"})
+    void aNormBeyondTheRangeOfGradientsClipsThem(DType dtype) {
+        Tensor parameter = torch.zeros(10_000).to(dtype.scalarType()).requires_grad_(true);
+        parameter
+                .mutable_grad()
+                .put(torch.full_like(parameter, new Scalar(4096))); // a norm of 409,600; fp16 ends at 65,504
+        double norm = GradientClipping.clipByGlobalNorm(List.of(parameter), 100).item_double();
+        assertEquals(409_600, norm, 1);
+        assertEquals(1, parameter.grad().min().item_double(), dtype == DType.FLOAT16 ? 1e-3 : 8e-3);
+        assertEquals(1, parameter.grad().max().item_double(), dtype == DType.FLOAT16 ? 1e-3 : 8e-3);
     }
 
     @ParameterizedTest
