@@ -114,14 +114,19 @@ public final class Profiler implements AutoCloseable {
             throw new IllegalStateException("a profiler runs already, started on thread "
                     + RUNNING.get().starter.getName() + "; stop it first: PyTorch has only one");
         }
-        if (Kineto.isRunning()) {
+        try {
+            if (Kineto.isRunning()) {
+                throw new IllegalStateException(
+                        "PyTorch's profiler runs already, started by other code; stop it first");
+            }
+            profiler.synchronize(); // work from before is not recorded
+            Kineto.start(new Kineto.Settings(options.cuda, options.shapes, options.memory));
+            profiler.step = UserAnnotation.enter(HostEvent.step(0));
+            Range.listen(profiler.annotations);
+        } catch (RuntimeException | Error e) {
             RUNNING.set(null);
-            throw new IllegalStateException("PyTorch's profiler runs already, started by other code; stop it first");
+            throw e;
         }
-        profiler.synchronize(); // work from before is not recorded
-        Kineto.start(new Kineto.Settings(options.cuda, options.shapes, options.memory));
-        profiler.step = UserAnnotation.enter(HostEvent.step(0));
-        Range.listen(profiler.annotations);
         return profiler;
     }
 
