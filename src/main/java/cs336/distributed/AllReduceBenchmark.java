@@ -4,7 +4,7 @@ import cs336.bench.Argument;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -79,7 +79,7 @@ public final class AllReduceBenchmark {
         try (var scope = MemoryScope.open()) {
             Tensor tensor = torch.empty(new long[] {bytes / 4}, device.options(DType.FLOAT32), null);
             once(tensor, 1);
-            double estimate = slowest(List.of(once(tensor, 1))).get(0);
+            double estimate = Slowest.of(group, new double[] {once(tensor, 1)})[0];
             int affordable = (int) Math.min(Integer.MAX_VALUE, 1e3 * seconds / estimate);
             for (int i = 2; i < Math.min(warmup, 2 + affordable / 4); i++) once(tensor, 1);
             List<Double> time = timed(tensor, Math.max(LEAST_STEPS, Math.min(steps, affordable)), 1);
@@ -96,9 +96,9 @@ public final class AllReduceBenchmark {
     }
 
     private List<Double> timed(Tensor tensor, int samples, int repeat) {
-        var mine = new ArrayList<Double>();
-        for (int i = 0; i < samples; i++) mine.add(once(tensor, repeat));
-        return slowest(mine);
+        double[] mine = new double[samples];
+        for (int i = 0; i < samples; i++) mine[i] = once(tensor, repeat);
+        return Arrays.stream(Slowest.of(group, mine)).boxed().toList();
     }
 
     /** Milliseconds that one of several all-reduces takes here. */
@@ -114,17 +114,6 @@ public final class AllReduceBenchmark {
         for (int i = 0; i < repeat; i++) group.allReduce(tensor, Reduction.SUM);
         device.synchronize();
         return (System.nanoTime() - start) / NANOS_PER_MS / repeat;
-    }
-
-    /** Of each all-reduce, the time on the rank where it took longest. */
-    private List<Double> slowest(List<Double> mine) {
-        List<ArrayList<Double>> all = group.allGather(new ArrayList<>(mine));
-        var slowest = new ArrayList<Double>();
-        for (int i = 0; i < mine.size(); i++) {
-            int step = i;
-            slowest.add(all.stream().mapToDouble(times -> times.get(step)).max().orElseThrow());
-        }
-        return slowest;
     }
 
     /** Ranks hold 1, 2 … n, so all elements are n (n + 1) / 2 now. */

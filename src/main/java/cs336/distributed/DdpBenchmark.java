@@ -29,9 +29,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -121,13 +119,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
             String mode,
             double megabytes,
             int round) {
-        Case c = ModelCases.measuredHere(model, precision)
-                .with("backend", backend)
-                .with("nodes", nodes)
-                .with("processes", processes)
-                .with("mode", mode)
-                .with("bucket_mb", megabytes == Math.rint(megabytes) ? (Object) (long) megabytes : megabytes)
-                .with("round", round)
+        Case c = RankCases.of(model, precision, backend, nodes, processes, mode, megabytes, round)
                 .yields(TOTAL);
         for (String phase : PHASES) c = c.yields(Metric.ms(phase));
         return c.yields(SHARE, MESSAGES, GRADIENTS);
@@ -165,16 +157,17 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
                             group.rank())
                     .next();
             var trainer = new Trainer(model, optimizer, precision, batch, splits);
-            List<Map<Metric, List<Double>>> measured = new ArrayList<>();
-            for (int i = 0; i < open.size(); i++) measured.add(new LinkedHashMap<>());
+            List<Gathered> measured = new ArrayList<>();
+            for (int i = 0; i < open.size(); i++) measured.add(new Gathered());
             for (int round = 0; round < plan.rounds; round++) {
                 for (int i = 0; i < open.size(); i++) {
                     try (var training = trainer.under(open.get(i), group)) {
-                        add(measured.get(i), slowest(group, training.times(plan)));
-                        measured.get(i).put(MESSAGES, List.of((double) training.messages()));
-                        measured.get(i).put(GRADIENTS, List.of((double) model.parameterCount() * Float.BYTES));
+                        for (double[] step : training.times(plan)) add(measured.get(i), Slowest.of(group, step));
+                        measured.get(i).set(MESSAGES, List.of((double) training.messages()));
+                        measured.get(i).set(GRADIENTS, List.of((double) model.parameterCount() * Float.BYTES));
                     }
-                    if (group.rank() == 0) store(store, open.get(i), measured.get(i));
+                    if (group.rank() == 0)
+                        store(store, open.get(i), measured.get(i).samples());
                 }
                 say(group, "round %d of %d is stored in %s%n", round + 1, plan.rounds, store.path());
             }
@@ -202,38 +195,17 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
         return all;
     }
 
-    /** Each number of each step as it was on the rank where it was largest. */
-    private static List<double[]> slowest(ProcessGroup group, ArrayList<double[]> mine) {
-        List<double[]> largest = new ArrayList<>();
-        mine.forEach(step -> largest.add(step.clone()));
-        for (ArrayList<double[]> theirs : group.allGather(mine)) {
-            for (int i = 0; i < largest.size(); i++) {
-                double[] step = largest.get(i);
-                for (int k = 0; k < step.length; k++) step[k] = Math.max(step[k], theirs.get(i)[k]);
-            }
+    private static void add(Gathered measured, double[] step) {
+        double sum = 0;
+        measured.add(TOTAL, step[PHASES.size()]);
+        for (int k = 0; k < PHASES.size(); k++) {
+            measured.add(Metric.ms(PHASES.get(k)), step[k]);
+            sum += step[k];
         }
-        return largest;
+        measured.add(SHARE, 100 * step[PHASES.indexOf("communication")] / sum);
     }
 
-    private static void add(Map<Metric, List<Double>> measured, List<double[]> steps) {
-        for (double[] step : steps) {
-            double sum = 0;
-            put(measured, TOTAL, step[PHASES.size()]);
-            for (int k = 0; k < PHASES.size(); k++) {
-                put(measured, Metric.ms(PHASES.get(k)), step[k]);
-                sum += step[k];
-            }
-            put(measured, SHARE, 100 * step[PHASES.indexOf("communication")] / sum);
-        }
-    }
-
-    private static void put(Map<Metric, List<Double>> measured, Metric metric, double value) {
-        measured.computeIfAbsent(metric, m -> new ArrayList<>()).add(value);
-    }
-
-    private static void store(Store store, Case c, Map<Metric, List<Double>> measured) throws IOException {
-        List<Samples> samples = new ArrayList<>();
-        measured.forEach((metric, values) -> samples.add(new Samples(metric, values)));
+    private static void store(Store store, Case c, List<Samples> samples) throws IOException {
         store.measurements().putSteps(c, samples);
         store.put(c, samples);
     }
@@ -293,7 +265,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
             TransformerLM model, Optimizer optimizer, Precision precision, Batches.Batch batch, Splits splits) {
         Training under(Case c, ProcessGroup group) {
             String mode = c.text("mode");
-            double megabytes = Double.parseDouble(c.text("bucket_mb"));
+            double megabytes = RankCases.megabytes(c);
             boolean alone = mode.equals(NONE);
             return new Training(
                     this,

@@ -92,15 +92,8 @@ public final class DdpCommand implements Callable<Integer> {
             description = "fp32 (TF32 off), tf32, bf16 (autocast). Default: ${DEFAULT-VALUE}")
     private String dtype;
 
-    @Option(
-            names = "--warmup",
-            defaultValue = "2",
-            paramLabel = "<n>",
-            description = "steps of a mode in each round before timing begins. Default: ${DEFAULT-VALUE}")
-    private int warmup;
-
     @Mixin
-    private final TurnOptions turns = new TurnOptions();
+    private final TurnOptions turns = new TurnOptions(2);
 
     @Option(
             names = "--trace",
@@ -170,7 +163,6 @@ public final class DdpCommand implements Callable<Integer> {
     }
 
     private int benchmark() throws IOException, InterruptedException {
-        Argument.atLeast("--warmup", 0, warmup);
         turns.check();
         storage.requireNames();
         Precision precision = Precision.parse(dtype);
@@ -220,7 +212,7 @@ public final class DdpCommand implements Callable<Integer> {
     private DdpBenchmark.Plan plan(List<Case> cases) {
         return new DdpBenchmark.Plan(
                 new ArrayList<>(cases),
-                warmup,
+                turns.warmup(),
                 turns.steps(),
                 turns.rounds(),
                 traces == null ? null : traces.toString(),

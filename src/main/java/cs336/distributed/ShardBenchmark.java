@@ -19,7 +19,6 @@ import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -98,13 +97,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
             ShardMode mode,
             double megabytes,
             int round) {
-        Case c = ModelCases.measuredHere(model, Precision.FP32)
-                .with("backend", backend)
-                .with("nodes", nodes)
-                .with("processes", processes)
-                .with("mode", mode)
-                .with("bucket_mb", megabytes == Math.rint(megabytes) ? (Object) (long) megabytes : megabytes)
-                .with("round", round)
+        Case c = RankCases.of(model, Precision.FP32, backend, nodes, processes, mode, megabytes, round)
                 .yields(TOTAL, SHARE, HANDED, LEAST_SENT, IMBALANCE);
         for (String phase : PHASES) c = c.yields(Metric.ms(phase));
         return mode == ShardMode.UNSYNCHRONISED || nodes > 1 ? c : c.yields(FirstStepMemory.metrics());
@@ -116,7 +109,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
         List<Case> open = store.lacking(group, plan.cases);
         if (open.isEmpty()) return new Done(store.path().toString(), 0);
         Torch.allowTf32(false);
-        var measured = new ArrayList<Map<Metric, List<Double>>>();
+        var measured = new ArrayList<Gathered>();
         for (Case c : open) {
             measured.add(memory(group, c));
             store(group, store, c, measured.get(measured.size() - 1));
@@ -126,36 +119,34 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
                 train(group, plan, open.get(i), measured.get(i));
                 store(group, store, open.get(i), measured.get(i));
             }
-            say(group, "round %d of %d is stored in %s%n", round + 1, plan.rounds, store.path());
+            if (group.rank() == 0) {
+                System.out.printf("round %d of %d is stored in %s%n", round + 1, plan.rounds, store.path());
+            }
         }
         return new Done(store.path().toString(), open.size());
     }
 
-    private static double megabytes(Case c) {
-        return Double.parseDouble(c.text("bucket_mb"));
-    }
-
-    private static Map<Metric, List<Double>> memory(ProcessGroup group, Case c) {
-        var byRank = new LinkedHashMap<Metric, List<Double>>();
+    private static Gathered memory(ProcessGroup group, Case c) {
+        var byRank = new Gathered();
         if (c.metrics().containsAll(List.of(FirstStepMemory.metrics()))) {
             ShardMode mode = ShardMode.parse(c.text("mode"));
-            var mine = FirstStepMemory.measure(group, ModelCases.config(c), c.integer("batch"), mode, megabytes(c));
+            var mine = FirstStepMemory.measure(
+                    group, ModelCases.config(c), c.integer("batch"), mode, RankCases.megabytes(c));
             for (Map<String, Double> ranks : group.allGather(mine)) {
-                ranks.forEach((name, bytes) -> put(byRank, Metric.bytes(name), bytes));
+                ranks.forEach((name, bytes) -> byRank.add(Metric.bytes(name), bytes));
             }
         }
         return byRank;
     }
 
-    private static void train(ProcessGroup group, Plan plan, Case c, Map<Metric, List<Double>> measured)
-            throws IOException {
+    private static void train(ProcessGroup group, Plan plan, Case c, Gathered measured) throws IOException {
         ShardMode mode = ShardMode.parse(c.text("mode"));
         TransformerConfig config = ModelCases.config(c);
         int steps = 1 + plan.steps; // the first one finds all parameters gathered, and is not timed
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, group.device());
-                var training = mode.begin(model, group, AdamW.Options.of(LEARNING_RATE), megabytes(c));
+                var training = mode.begin(model, group, AdamW.Options.of(LEARNING_RATE), RankCases.megabytes(c));
                 var splits = new Splits(group.device(), 1 + PHASES.size() * steps)) {
             Batches.Batch data = Batches.random(
                             config.vocabSize(),
@@ -177,13 +168,13 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
             OptionalLong sentThen = SentBytes.of(group);
             if (training.shards() != null) training.shards().arrive();
 
-            addTimes(measured, slowest(group, Arrays.copyOfRange(times, PHASES.size(), times.length)));
+            addTimes(measured, Slowest.of(group, Arrays.copyOfRange(times, PHASES.size(), times.length)));
             Traffic ofSteps = then.since(handed);
-            measured.put(HANDED, List.of((double) bytes(ofSteps) / steps));
-            measured.put(LEAST_SENT, List.of(ofSteps.leastSent(group.size()) / steps));
+            measured.set(HANDED, List.of((double) bytes(ofSteps) / steps));
+            measured.set(LEAST_SENT, List.of(ofSteps.leastSent(group.size()) / steps));
             addSent(group, steps, sent, sentThen, measured);
             double imbalance = training.shards() == null ? 1 : training.shards().imbalance();
-            measured.put(IMBALANCE, List.of(imbalance));
+            measured.set(IMBALANCE, List.of(imbalance));
         }
     }
 
@@ -216,46 +207,26 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
 
     /** A number a rank, on average over the steps. */
     private static void addSent(
-            ProcessGroup group, int steps, OptionalLong from, OptionalLong until, Map<Metric, List<Double>> measured) {
+            ProcessGroup group, int steps, OptionalLong from, OptionalLong until, Gathered measured) {
         double mine = from.isPresent() && until.isPresent()
                 ? (double) (until.getAsLong() - from.getAsLong()) / steps
                 : Double.NaN;
         List<Double> byRank = group.allGather(mine);
-        if (byRank.stream().noneMatch(d -> d.isNaN())) measured.put(SENT, byRank);
+        if (byRank.stream().noneMatch(d -> d.isNaN())) measured.set(SENT, byRank);
     }
 
-    /** Each phase of each step as it was on the rank where it took longest. */
-    private static double[] slowest(ProcessGroup group, double[] mine) {
-        double[] longest = mine.clone();
-        for (double[] theirs : group.allGather(mine)) {
-            for (int i = 0; i < longest.length; i++) longest[i] = Math.max(longest[i], theirs[i]);
-        }
-        return longest;
-    }
-
-    private static void addTimes(Map<Metric, List<Double>> measured, double[] phases) {
+    private static void addTimes(Gathered measured, double[] phases) {
         for (int from = 0; from < phases.length; from += PHASES.size()) {
             double total = 0;
             for (int k = 0; k < PHASES.size(); k++) total += phases[from + k];
-            put(measured, TOTAL, total);
-            for (int k = 0; k < PHASES.size(); k++) put(measured, Metric.ms(PHASES.get(k)), phases[from + k]);
-            put(measured, SHARE, 100 * phases[from + PHASES.indexOf("parameters")] / total);
+            measured.add(TOTAL, total);
+            for (int k = 0; k < PHASES.size(); k++) measured.add(Metric.ms(PHASES.get(k)), phases[from + k]);
+            measured.add(SHARE, 100 * phases[from + PHASES.indexOf("parameters")] / total);
         }
     }
 
-    private static void put(Map<Metric, List<Double>> measured, Metric metric, double value) {
-        measured.computeIfAbsent(metric, m -> new ArrayList<>()).add(value);
-    }
-
-    private static void store(ProcessGroup group, Store store, Case c, Map<Metric, List<Double>> measured)
-            throws IOException {
-        if (group.rank() != 0 || measured.isEmpty()) return;
-        List<Samples> samples = new ArrayList<>();
-        measured.forEach((metric, values) -> samples.add(new Samples(metric, values)));
-        store.put(c, samples);
-    }
-
-    private static void say(ProcessGroup group, String format, Object... values) {
-        if (group.rank() == 0) System.out.printf(format, values);
+    private static void store(ProcessGroup group, Store store, Case c, Gathered measured) throws IOException {
+        List<Samples> samples = measured.samples();
+        if (group.rank() == 0 && !samples.isEmpty()) store.put(c, samples);
     }
 }

@@ -1,7 +1,6 @@
 package cs336.distributed;
 
 import cs336.bench.AlignedText;
-import cs336.bench.Argument;
 import cs336.bench.Case;
 import cs336.bench.Measurements;
 import cs336.bench.ModelOptions;
@@ -77,15 +76,8 @@ public final class ShardCommand implements Callable<Integer> {
     @Mixin
     private final ModelOptions models = new ModelOptions();
 
-    @Option(
-            names = "--warmup",
-            defaultValue = "3",
-            paramLabel = "<n>",
-            description = "steps of a mode in each round before timing begins. Default: ${DEFAULT-VALUE}")
-    private int warmup;
-
     @Mixin
-    private final TurnOptions turns = new TurnOptions();
+    private final TurnOptions turns = new TurnOptions(3);
 
     @Mixin
     private final StorageOptions storage = new StorageOptions("optimizer_state_sharding_accounting");
@@ -111,7 +103,6 @@ public final class ShardCommand implements Callable<Integer> {
         modes.forEach(ShardMode::parse);
         Strategy.bucketed(bucketSize);
         ranks.check();
-        Argument.atLeast("--warmup", 0, warmup);
         turns.check();
         storage.requireNames();
         List<ModelOptions.Model> all = models.models();
@@ -139,7 +130,7 @@ public final class ShardCommand implements Callable<Integer> {
 
     private ShardBenchmark.Plan plan(List<Case> cases) {
         return new ShardBenchmark.Plan(
-                new ArrayList<>(cases), warmup, turns.steps(), turns.rounds(), Storage.of(storage));
+                new ArrayList<>(cases), turns.warmup(), turns.steps(), turns.rounds(), Storage.of(storage));
     }
 
     /** A line a metric, a column a mode: means over ranks or steps. */

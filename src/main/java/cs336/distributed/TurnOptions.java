@@ -6,6 +6,12 @@ import picocli.CommandLine.Option;
 /** The options of a command whose cases take turns in one launch: how long a turn is, and how many there are. */
 final class TurnOptions {
     @Option(
+            names = "--warmup",
+            paramLabel = "<n>",
+            description = "steps of a mode in each round before timing begins. Default: ${DEFAULT-VALUE}")
+    private int warmup;
+
+    @Option(
             names = "--steps",
             defaultValue = "5",
             paramLabel = "<n>",
@@ -26,11 +32,22 @@ final class TurnOptions {
             description = "number of this launch, of several in turn with a peer. Default: ${DEFAULT-VALUE}")
     private int round;
 
+    /** The options of a command that warms up for so many steps unless the user says otherwise. */
+    TurnOptions(int warmup) {
+        this.warmup = warmup;
+    }
+
     /** @throws IllegalArgumentException if an option is wrong */
     void check() {
+        Argument.atLeast("--warmup", 0, warmup);
         Argument.atLeast("--steps", 1, steps);
         Argument.atLeast("--rounds", 1, rounds);
         Argument.atLeast("--round", 1, round);
+    }
+
+    /** Steps of a case in each round that are not timed. */
+    int warmup() {
+        return warmup;
     }
 
     /** Timed steps of a case in each round. */
