@@ -233,9 +233,9 @@ public record ScalingOut(Numbers numbers) {
         for (String size : sizes()) {
             Calibration fit = calibration(size);
             Row row = append(table, size, fit.cluster());
-            row.setDouble("each", 1e6 * fit.overheads().eachCollective().value());
+            row.setDouble("each", fit.overheads().eachCollective().us());
             row.setDouble("copy", fit.copying().ms());
-            row.setDouble("start", 1e6 * fit.overheads().start().value());
+            row.setDouble("start", fit.overheads().start().us());
             row.setDouble("slowdown", 100 * fit.overheads().slowdown());
         }
         return table;
@@ -245,7 +245,7 @@ public record ScalingOut(Numbers numbers) {
         Row row = table.appendRow();
         row.setString("from", from);
         row.setDouble("bandwidth", cluster.within().bandwidth().bytesPerSecond() / 1e9);
-        row.setDouble("launch", 1e6 * cluster.launch().value());
+        row.setDouble("launch", cluster.launch().us());
         return row;
     }
 

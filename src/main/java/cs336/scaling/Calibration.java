@@ -1,7 +1,6 @@
 package cs336.scaling;
 
 import cs336.basics.TransformerConfig;
-import cs336.scaling.Cluster.Group;
 import cs336.torch.DType;
 import java.util.Comparator;
 import java.util.List;
@@ -176,11 +175,5 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     /** How long it takes to copy all gradients into the buffers in which they are sent. */
     public Seconds copying() {
         return Bytes.of(model.parameters(), sent).over(overheads.copy());
-    }
-
-    /** How long an all-reduce takes among so many devices. */
-    public Seconds allReduce(Bytes payload, int ranks) {
-        Group group = cluster.group(ranks, 1);
-        return cluster.time(Collective.ALL_REDUCE, payload, group, Cluster.Algorithm.BEST);
     }
 }
