@@ -91,7 +91,8 @@ struct Shape { int queries, keys, heads, batch, causal; };
 struct Tile { int firstQuery, head, last; };
 
 // A block's tile in this round; false if all are done. All tiles stand in a row, the last queries of all heads first: where
-// masked, those see most keys. Rounds go back and forth over the blocks.
+// masked, those see most keys. Tiles are counted from the last query, so that the one that is not full is the shortest and
+// begins before the first query, where TMA reads zeros and writes nothing. Rounds go back and forth over the blocks.
 __device__ __forceinline__ bool tileOf(const Shape &shape, int round, Tile &tile) {
     int clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER;
     int number = round * clusters + (round % 2 == 0 ? cluster : clusters - 1 - cluster);
@@ -99,7 +100,7 @@ __device__ __forceinline__ bool tileOf(const Shape &shape, int round, Tile &tile
     if (number >= tilesOfHead * heads) return false;
     int fromLast = number / heads;
     tile.head = number - fromLast * heads;
-    tile.firstQuery = (tilesOfHead - 1 - fromLast) * ROWS;
+    tile.firstQuery = shape.queries - (fromLast + 1) * ROWS;
     int seen = shape.causal ? min(shape.keys, tile.firstQuery + ROWS) : shape.keys;
     tile.last = (seen - 1) / KEYS - blockRank(); // negative if there is none
     return true;
@@ -309,21 +310,23 @@ __device__ __forceinline__ void scoresAgain(Scores &s, unsigned q, unsigned k, i
 
 // Asks for S = Q Kᵀ.
 __device__ __forceinline__ void askScores(Scores &s, unsigned q, unsigned k) {
+    unsigned long long queries = operand(q), keys = operand(k);
 #pragma unroll
     for (int step = 0; step < D / 16; step++)
         wgmma<T, ALONG_SUM, ALONG_SUM>(
             s,
-            operand(q + step / 4 * Q_PANEL + step % 4 * 32),
-            operand(k + step / 4 * KEY_PANEL + step % 4 * 32),
+            further(queries, step / 4 * Q_PANEL + step % 4 * 32),
+            further(keys, step / 4 * KEY_PANEL + step % 4 * 32),
             step > 0);
     wgmmaCommit();
 }
 
 // Asks for O += P V.
 __device__ __forceinline__ void askOutput(Output &o, const Packed &p, unsigned v) {
+    unsigned long long values = operand(v, PANELS > 1 ? KEY_PANEL : 0);
 #pragma unroll
     for (int step = 0; step < KEYS / 16; step++)
-        wgmma<T, ACROSS_SUM>(o, p + 4 * step, operand(v + step * 16 * ROW_BYTES, PANELS > 1 ? KEY_PANEL : 0), true);
+        wgmma<T, ACROSS_SUM>(o, p + 4 * step, further(values, step * 16 * ROW_BYTES), true);
     wgmmaCommit();
 }
 
@@ -337,32 +340,41 @@ struct Consumer {
     const Shared &shared;
     const Shape &shape;
     float scale;
-    int number, thread, warp, lane;
+    int number;
 
     Output o;
     Softmax softmax;
     Packed p;
 
     __device__ __forceinline__ Consumer(const Shared &shared, const Shape &shape, float scale, int number)
-        : shared(shared), shape(shape), scale(scale), number(number), thread(threadIdx.x % WARPGROUP), warp(thread / 32),
-          lane(thread % 32) {}
+        : shared(shared), shape(shape), scale(scale), number(number) {}
+
+    // Of the warpgroup, and asked for anew by whoever needs it: kept, they would cost registers that are not there.
+    __device__ __forceinline__ int thread() const {
+        int thread;
+        asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
+        return thread % WARPGROUP;
+    }
+    __device__ __forceinline__ int warp() const { return thread() / 32; }
+    __device__ __forceinline__ int lane() const { return thread() % 32; }
+    __device__ __forceinline__ int row() const { return warp() * 16 + lane() / 4; } // the first of two
 
     // Scores of keys that a row does not see become −∞.
-    __device__ __forceinline__ void mask(Scores &s, int firstKey, int row) const {
-        int seen[2];
+    __device__ __forceinline__ void mask(Scores &s, int firstKey, int firstRow) const {
+        int query = firstRow + row(), column = lane() % 4 * 2, seen[2];
 #pragma unroll
         for (int r = 0; r < 2; r++)
-            seen[r] = (shape.causal ? min(shape.keys, row + 8 * r + 1) : shape.keys) - firstKey - lane % 4 * 2;
+            seen[r] = (shape.causal ? min(shape.keys, query + 8 * r + 1) : shape.keys) - firstKey - column;
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++)
             if (i / 4 * 8 + i % 2 >= seen[i / 2 % 2]) s[i] = -INFINITE;
     }
 
     __device__ __forceinline__ void release(unsigned barrier) const {
-        if (lane == 0) barrierArrive(barrier);
+        if (threadIdx.x % 32 == 0) barrierArrive(barrier);
     }
 
-    // Consumers are warpgroups 1, 2 … The number is computed anew here: kept, it would cost a register that is not there.
+    // Consumers are warpgroups 1, 2 …
     __device__ __forceinline__ void takeTurn() const {
         if (TAKE_TURNS) namedSync(TURN - 1 + threadIdx.x / WARPGROUP, 2 * WARPGROUP);
     }
@@ -371,7 +383,7 @@ struct Consumer {
     }
 
     // The scores of a tile's first block: nothing is under way beside them.
-    __device__ __forceinline__ void begin(unsigned q, Stage stage, int firstKey, int row) {
+    __device__ __forceinline__ void begin(unsigned q, Stage stage, int firstKey, int firstRow) {
         Scores s;
         float factor[2];
         barrierWait(shared.kFull(stage.place), stage.parity);
@@ -380,14 +392,14 @@ struct Consumer {
         wgmmaWait<0>();
         pin(s);
         release(shared.kEmpty(stage.place));
-        mask(s, firstKey, row);
+        mask(s, firstKey, firstRow);
         softmax.raise(s, scale, factor);
         pack(p, s);
     }
 
     // P V of the block before, and scores and exponentials of this one: with the maximum, or without if it can be.
     template <bool CAREFUL>
-    __device__ __forceinline__ void step(unsigned q, Stage before, Stage stage, int firstKey, int row, bool masked) {
+    __device__ __forceinline__ void step(unsigned q, Stage before, Stage stage, int firstKey, int firstRow, bool masked) {
         Scores s;
         float factor[2];
         unsigned k = shared.k(stage.place);
@@ -404,12 +416,12 @@ struct Consumer {
 
         bool raised;
         if (CAREFUL) {
-            if (masked) mask(s, firstKey, row);
+            if (masked) mask(s, firstKey, firstRow);
             raised = softmax.raise(s, scale, factor);
         } else if (softmax.keep(s, scale)) {
             raised = false;
         } else {
-            scoresAgain(s, q, k, warp, lane);
+            scoresAgain(s, q, k, warp(), lane());
             raised = softmax.raise(s, scale, factor);
         }
 
@@ -422,6 +434,16 @@ struct Consumer {
 #pragma unroll
             for (int i = 0; i < D / 2; i++) o[i] *= factor[i / 2 % 2];
         pin(o);
+    }
+
+    // A block that none of this consumer's queries sees.
+    __device__ __forceinline__ void skip(Stage stage) const {
+        barrierWait(shared.kFull(stage.place), stage.parity);
+        release(shared.kEmpty(stage.place));
+        barrierWait(shared.vFull(stage.place), stage.parity);
+        release(shared.vEmpty(stage.place));
+        takeTurn();
+        passTurn();
     }
 
     // The tile's last P V.
@@ -440,7 +462,6 @@ struct Consumer {
 #pragma unroll
         for (int i = 0; i < D / 2; i++) o[i] = 0;
         pin(o);
-        int row = firstRow + warp * 16 + lane / 4;
         int unmasked = shape.causal ? min(shape.keys, firstRow + 1) : shape.keys;
         int seenByAll = unmasked / KEYS; // blocks, the first ones
         bool few = !shape.causal || firstRow + WARPGROUP_ROWS <= FEW || shape.keys <= FEW;
@@ -448,22 +469,25 @@ struct Consumer {
         int share = SHARES > 1 ? number : 0, n = tile.last - share * CLUSTER, place = share * STAGES;
         if (SHARES > 1 && n < 0) return; // unsplit, there is always one
         constexpr int STEP = SHARES * CLUSTER;
-        begin(q, Stage(block, place), n * KEYS, row);
+#pragma unroll 1
+        for (; !SPLIT_KEYS && shape.causal && n > 0 && n * KEYS >= firstRow + WARPGROUP_ROWS; n--, block++)
+            skip(Stage(block, place));
+        begin(q, Stage(block, place), n * KEYS, firstRow);
 #pragma unroll 1
         for (n -= STEP; n >= (ROOM ? seenByAll : easyBlocks) && n >= 0; n -= STEP, block++)
-            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row, ROOM || n >= seenByAll);
+            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, firstRow, ROOM || n >= seenByAll);
 #pragma unroll 1
         for (; ROOM && n >= easyBlocks && n >= 0; n -= STEP, block++)
-            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row, false);
+            step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, firstRow, false);
 #pragma unroll 1
         for (; n >= 0; n -= STEP, block++)
-            step<false>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, row, false);
+            step<false>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, firstRow, false);
         end(Stage(block++, place));
     }
 
     // O and softmax of a share. A thread's numbers lie WARPGROUP apart: lanes meet no bank twice.
     __device__ __forceinline__ void give(float *share) const {
-        share += thread;
+        share += thread();
 #pragma unroll
         for (int i = 0; i < D / 2; i++) share[i * WARPGROUP] = o[i];
 #pragma unroll
@@ -474,7 +498,7 @@ struct Consumer {
     }
 
     __device__ __forceinline__ void take(const float *share) {
-        share += thread;
+        share += thread();
         float mine[2], theirs[2];
 #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -507,7 +531,7 @@ struct Consumer {
         if (blockRank() > 0) {
             give(partials);
             __syncwarp();
-            if (lane == 0) barrierArriveIn(0, shared.given());
+            if (lane() == 0) barrierArriveIn(0, shared.given());
             barrierWaitCluster(shared.taken(), parity);
         } else {
             barrierWaitCluster(shared.given(), parity);
@@ -515,7 +539,7 @@ struct Consumer {
             for (int rank = 1; rank < CLUSTER; rank++) {
                 take(inBlock(partials, rank));
                 __syncwarp();
-                if (lane == 0) barrierArriveIn(rank, shared.taken());
+                if (lane() == 0) barrierArriveIn(rank, shared.taken());
             }
         }
     }
@@ -524,13 +548,13 @@ struct Consumer {
     __device__ __forceinline__ void store(
         const Tile &tile, unsigned q, unsigned qEmpty, int firstRow, const TensorMap &map, float *l) {
         float reciprocal[2];
-        int row = warp * 16 + lane / 4;
+        int row = this->row(), lane = this->lane();
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             float sum = rowSum(softmax.sum[r]);
             reciprocal[r] = sum == 0 ? 0 : 1 / sum;
             int query = firstRow + row + 8 * r;
-            if (lane % 4 == 0 && query < shape.queries)
+            if (lane % 4 == 0 && query >= 0)
                 l[(long)tile.head * shape.queries + query] =
                     (softmax.reference[r] + logarithm2(sum)) * LN_2;
         }
@@ -543,7 +567,7 @@ struct Consumer {
         }
         asyncFence();
         namedSync(STORE + number, WARPGROUP);
-        if (thread == 0) {
+        if (thread() == 0) {
             int batch = tile.head / shape.heads, head = tile.head - batch * shape.heads;
 #pragma unroll
             for (int p = 0; p < PANELS; p++) tmaStore(map, q + p * Q_PANEL, p * PANEL, firstRow, head, batch);
@@ -571,13 +595,13 @@ __device__ __forceinline__ void consume(
         if (SHARES == 1 || number == 0) {
             if (blockRank() == 0) {
                 consumer.store(tile, q, shared.qEmpty(buffer.place), firstRow, o, l);
-            } else if (consumer.thread == 0) {
+            } else if (consumer.thread() == 0) {
                 barrierArrive(shared.qEmpty(buffer.place));
             }
         }
     }
     if (number == 0) consumer.takeTurn(); // the last one that was passed
-    if (consumer.thread == 0) bulkWait<0>();
+    if (consumer.thread() == 0) bulkWait<0>();
 }
 
 // q, k, v, o: maps of [batch, heads, rows, d], boxes of 64 columns and 64 rows (q, o) or KEYS rows (k, v).

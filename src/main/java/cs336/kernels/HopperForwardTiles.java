@@ -42,7 +42,7 @@ final class HopperForwardTiles {
             double sum = 0;
             for (int round = 0; round < rounds; round++) {
                 int number = round * atOnce + (round % 2 == 0 ? cluster : atOnce - 1 - cluster);
-                int end = (tiles - 1 - number) / heads * tile.queries() + tile.queries(); // of its queries
+                int end = queries - number / heads * tile.queries(); // of its queries
                 if (number < tiles) sum += start + step * blocks(Math.min(keys, end));
             }
             return sum;
