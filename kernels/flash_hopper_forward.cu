@@ -87,20 +87,21 @@ __device__ __forceinline__ int blockRank() { return CLUSTER > 1 ? blockIdx.x % C
 struct Shape { int queries, keys, heads, batch, causal; };
 
 // What a block of the launch does of a tile: the last block of keys, and every CLUSTER-th before it.
-// The head is counted over the whole batch.
+// The head is counted over the whole batch. The first query is a multiple of 64, negative where groups are left out.
 struct Tile { int firstQuery, head, last; };
 
 // A block's tile in this round; false if all are done. All tiles stand in a row, the last queries of all heads first: where
-// masked, those see most keys. Tiles are counted from the last query, so that the one that is not full is the shortest and
-// begins before the first query, where TMA reads zeros and writes nothing. Rounds go back and forth over the blocks.
+// masked, those see most keys. Groups of 64 queries are made up into tiles from the last one, so that the tile that is not
+// full is the shortest: it begins before the first query, with groups that are left out. Rounds go back and forth over the
+// blocks.
 __device__ __forceinline__ bool tileOf(const Shape &shape, int round, Tile &tile) {
     int clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER;
     int number = round * clusters + (round % 2 == 0 ? cluster : clusters - 1 - cluster);
-    int tilesOfHead = (shape.queries + ROWS - 1) / ROWS, heads = shape.heads * shape.batch;
-    if (number >= tilesOfHead * heads) return false;
+    int groups = (shape.queries + WARPGROUP_ROWS - 1) / WARPGROUP_ROWS, heads = shape.heads * shape.batch;
+    if (number >= (groups + Q_GROUPS - 1) / Q_GROUPS * heads) return false;
     int fromLast = number / heads;
     tile.head = number - fromLast * heads;
-    tile.firstQuery = shape.queries - (fromLast + 1) * ROWS;
+    tile.firstQuery = (groups - (fromLast + 1) * Q_GROUPS) * WARPGROUP_ROWS;
     int seen = shape.causal ? min(shape.keys, tile.firstQuery + ROWS) : shape.keys;
     tile.last = (seen - 1) / KEYS - blockRank(); // negative if there is none
     return true;
@@ -174,8 +175,9 @@ __device__ __forceinline__ void load(
         unsigned qFull = shared.qFull(buffer.place);
         int batch = tile.head / shape.heads, head = tile.head - batch * shape.heads;
         barrierWait(shared.qEmpty(buffer.place), buffer.parity ^ 1);
-        barrierExpect(qFull, Q_GROUPS * Q_BYTES);
-        for (int g = 0; g < Q_GROUPS; g++)
+        int leftOut = max(0, -tile.firstQuery / WARPGROUP_ROWS);
+        barrierExpect(qFull, (Q_GROUPS - leftOut) * Q_BYTES);
+        for (int g = leftOut; g < Q_GROUPS; g++)
             loadRows(shared.q(buffer.place, g), Q_PANEL, q, qFull, tile.firstQuery + g * WARPGROUP_ROWS, head, batch);
         for (int n = tile.last; n >= 0;)
 #pragma unroll
@@ -436,12 +438,13 @@ struct Consumer {
         pin(o);
     }
 
-    // A block that none of this consumer's queries sees.
-    __device__ __forceinline__ void skip(Stage stage) const {
+    // A block that none of this consumer's queries sees. For all but a tile's last one there is a turn.
+    __device__ __forceinline__ void skip(Stage stage, bool turn) const {
         barrierWait(shared.kFull(stage.place), stage.parity);
         release(shared.kEmpty(stage.place));
         barrierWait(shared.vFull(stage.place), stage.parity);
         release(shared.vEmpty(stage.place));
+        if (!turn) return;
         takeTurn();
         passTurn();
     }
@@ -467,11 +470,11 @@ struct Consumer {
         bool few = !shape.causal || firstRow + WARPGROUP_ROWS <= FEW || shape.keys <= FEW;
         int easyBlocks = few ? 0 : seenByAll;
         int share = SHARES > 1 ? number : 0, n = tile.last - share * CLUSTER, place = share * STAGES;
-        if (SHARES > 1 && n < 0) return; // unsplit, there is always one
         constexpr int STEP = SHARES * CLUSTER;
+        int seenByAny = firstRow < 0 ? 0 : shape.causal ? firstRow + WARPGROUP_ROWS : shape.keys; // keys
 #pragma unroll 1
-        for (; !SPLIT_KEYS && shape.causal && n > 0 && n * KEYS >= firstRow + WARPGROUP_ROWS; n--, block++)
-            skip(Stage(block, place));
+        for (; !SPLIT_KEYS && n >= 0 && n * KEYS >= seenByAny; n--, block++) skip(Stage(block), n > 0);
+        if (n < 0) return;
         begin(q, Stage(block, place), n * KEYS, firstRow);
 #pragma unroll 1
         for (n -= STEP; n >= (ROOM ? seenByAll : easyBlocks) && n >= 0; n -= STEP, block++)
@@ -554,7 +557,7 @@ struct Consumer {
             float sum = rowSum(softmax.sum[r]);
             reciprocal[r] = sum == 0 ? 0 : 1 / sum;
             int query = firstRow + row + 8 * r;
-            if (lane % 4 == 0 && query >= 0)
+            if (lane % 4 == 0 && query < shape.queries)
                 l[(long)tile.head * shape.queries + query] =
                     (softmax.reference[r] + logarithm2(sum)) * LN_2;
         }
@@ -593,7 +596,7 @@ __device__ __forceinline__ void consume(
         consumer.attend(tile, q, block, firstRow);
         if (SHARES > 1) consumer.merge(partials, round);
         if (SHARES == 1 || number == 0) {
-            if (blockRank() == 0) {
+            if (blockRank() == 0 && firstRow >= 0) {
                 consumer.store(tile, q, shared.qEmpty(buffer.place), firstRow, o, l);
             } else if (consumer.thread() == 0) {
                 barrierArrive(shared.qEmpty(buffer.place));

@@ -39,10 +39,11 @@ final class HopperForwardTiles {
 
         /** Of one cluster: its tiles, with a mask. */
         private double load(int cluster, int rounds, int tiles, int atOnce, int heads, int queries, int keys) {
+            int groups = (queries + HopperForwardTile.BOX_ROWS - 1) / HopperForwardTile.BOX_ROWS;
             double sum = 0;
             for (int round = 0; round < rounds; round++) {
                 int number = round * atOnce + (round % 2 == 0 ? cluster : atOnce - 1 - cluster);
-                int end = queries - number / heads * tile.queries(); // of its queries
+                int end = groups * HopperForwardTile.BOX_ROWS - number / heads * tile.queries(); // of its queries
                 if (number < tiles) sum += start + step * blocks(Math.min(keys, end));
             }
             return sum;
