@@ -57,7 +57,7 @@ public final class LaunchCommand implements Callable<Integer> {
     private String device;
 
     @Mixin
-    private final TimeoutOption timeout = new TimeoutOption();
+    private final TimeoutOptions timeouts = new TimeoutOptions();
 
     @Option(
             names = "--threads",
@@ -117,7 +117,8 @@ public final class LaunchCommand implements Callable<Integer> {
     }
 
     private Launcher with(Launcher launcher) {
-        launcher.backend(backend.value()).timeout(timeout.value());
+        launcher.backend(backend.value());
+        timeouts.apply(launcher);
         if (device != null) launcher.device(kind(device));
         if (threads != null) launcher.threads(threads);
         return launcher;

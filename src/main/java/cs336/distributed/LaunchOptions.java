@@ -20,7 +20,7 @@ class LaunchOptions {
     private Integer emulatedNodes;
 
     @Mixin
-    private final TimeoutOption timeout = new TimeoutOption();
+    private final TimeoutOptions timeouts = new TimeoutOptions();
 
     /**
      * Checks these options.
@@ -30,7 +30,7 @@ class LaunchOptions {
      */
     void check(List<Integer> processes) {
         processes.forEach(n -> Argument.atLeast("--processes", 1, n));
-        timeout.value();
+        timeouts.check();
         if (emulatedNodes == null) return;
         Argument.atLeast("--emulate-nodes", 2, emulatedNodes);
         if (join) throw new IllegalArgumentException("--emulate-nodes cannot go with --join: the nodes are real there");
@@ -83,7 +83,8 @@ class LaunchOptions {
             launcher.environment(EmulatedNodes.environment(emulatedNodes, processes));
         }
         if (!join) requireCards(backend);
-        launcher.backend(backend).timeout(timeout.value());
+        launcher.backend(backend);
+        timeouts.apply(launcher);
         return switch (forAllRanks(device)) {
             case "cpu" -> launcher.device(Device.Kind.CPU);
             case "cuda" -> launcher.device(Device.Kind.CUDA);

@@ -24,11 +24,12 @@ import java.util.function.IntFunction;
  * <p>{@link #of} starts that many JVMs on this machine; what they print appears with their rank before it. {@link #joining}
  * makes this process one of the ranks that {@code srun} or {@code torchrun} has started. The program cannot tell.
  *
- * <p>When a rank fails, dies or falls silent, all others are ended too, within the {@link #timeout} and five seconds more; when
- * this JVM ends, in whatever way, they end with it.
+ * <p>When a rank fails, dies or falls silent, all others are ended too, within the {@link #timeout} and five seconds more, before
+ * their native libraries are loaded within the {@link #loadingTimeout}; when this JVM ends, in whatever way, they end with it.
  */
 public final class Launcher {
     private static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(60);
+    private static final Duration DEFAULT_LOADING_TIMEOUT = Duration.ofMinutes(10);
     private static final String RESOLVER = "RES_OPTIONS"; // see resolv.conf(5)
 
     private final int processes;
@@ -36,6 +37,7 @@ public final class Launcher {
     private Backend backend = Backend.GLOO;
     private Device.Kind device;
     private Duration timeout = DEFAULT_TIMEOUT;
+    private Duration loadingTimeout = DEFAULT_LOADING_TIMEOUT;
     private int threads;
     private PrintStream output = System.out;
     private IntFunction<Map<String, String>> environment = rank -> Map.of();
@@ -78,12 +80,27 @@ public final class Launcher {
     /**
      * How long ranks wait for each other, on arrival and in each collective, and how long a rank may show no sign of life:
      * neither call a collective nor print a line. 60 seconds by default. It counts from when all ranks have loaded their native
-     * libraries, for which they have ten minutes: the first time, gigabytes are unpacked.
+     * libraries.
      */
     public Launcher timeout(Duration longest) {
-        if (longest.toMillis() < 1) throw new IllegalArgumentException("timeout must be at least 1 ms, not " + longest);
-        timeout = longest;
+        timeout = requirePositive("timeout", longest);
         return this;
+    }
+
+    /**
+     * How long ranks may take to load their native libraries, from the start of their processes; what they print meanwhile does
+     * not prolong it. Ten minutes by default: loading takes seconds, but the first time on a machine one rank unpacks gigabytes,
+     * onto a disk that may be slow, and the others wait for it. Ranks that {@link #joining join} load before they arrive, for
+     * which the others wait no longer than the {@link #timeout}.
+     */
+    public Launcher loadingTimeout(Duration longest) {
+        loadingTimeout = requirePositive("loading timeout", longest);
+        return this;
+    }
+
+    private static Duration requirePositive(String name, Duration duration) {
+        if (duration.toMillis() >= 1) return duration;
+        throw new IllegalArgumentException(name + " must be at least 1 ms, not " + duration);
     }
 
     /** How many threads one operation on the CPU may use on each rank; by default the processors are shared out. */
@@ -142,7 +159,7 @@ public final class Launcher {
     private <R extends Serializable> List<R> start(RankWorker.Job job) throws InterruptedException {
         String line = Wire.line(job);
         try (var port = ReservedPort.any();
-                var ranks = new Ranks(processes, timeout, output)) {
+                var ranks = new Ranks(processes, timeout, loadingTimeout, output)) {
             for (int rank = 0; rank < processes; rank++) ranks.start(variables(rank, port.number()));
             return ranks.run(line);
         } catch (IOException e) {

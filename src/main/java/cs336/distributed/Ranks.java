@@ -16,9 +16,6 @@ import java.util.stream.Collectors;
 
 /** The processes of all ranks, followed until each has given its value or one has failed. Closing it ends them. */
 final class Ranks implements AutoCloseable {
-    /** Unpacking gigabytes of CUDA libraries onto a slow disk takes minutes, once. */
-    private static final Duration LOADING = Duration.ofMinutes(10);
-
     /** What a collective that is too late has for its own message, before its rank counts as silent. */
     private static final Duration MARGIN = Duration.ofSeconds(2);
 
@@ -33,14 +30,16 @@ final class Ranks implements AutoCloseable {
 
     private final int size;
     private final Duration timeout;
+    private final Duration loadingTimeout;
     private final PrintStream output;
     private final List<Rank> ranks = new ArrayList<>();
     private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
     private boolean jobIsGiven;
 
-    Ranks(int size, Duration timeout, PrintStream output) {
+    Ranks(int size, Duration timeout, Duration loadingTimeout, PrintStream output) {
         this.size = size;
         this.timeout = timeout;
+        this.loadingTimeout = loadingTimeout;
         this.output = output;
     }
 
@@ -50,8 +49,9 @@ final class Ranks implements AutoCloseable {
     /** What is known of one rank. */
     private static final class Rank {
         final int number;
+        final long started = System.nanoTime();
         FreshJvm jvm;
-        volatile long lastSign = System.nanoTime();
+        volatile long lastSign;
         boolean loaded;
         RankWorker.Value value;
         RankWorker.Failed failed;
@@ -108,7 +108,7 @@ final class Ranks implements AutoCloseable {
      * @throws RankFailure if one failed
      */
     <R extends Serializable> List<R> run(String job) throws InterruptedException {
-        while (!ranks.stream().allMatch(rank -> rank.loaded)) follow(LOADING);
+        while (!ranks.stream().allMatch(rank -> rank.loaded)) follow(loadingTimeout);
         jobIsGiven = true;
         ranks.forEach(rank -> {
             rank.lastSign = System.nanoTime();
@@ -122,23 +122,31 @@ final class Ranks implements AutoCloseable {
     }
 
     /** Takes the next event, or finds that one is overdue. */
-    private void follow(Duration silence) throws InterruptedException {
+    private void follow(Duration limit) throws InterruptedException {
         long now = System.nanoTime();
-        long left = silence.toNanos();
+        long left = limit.toNanos();
         for (Rank rank : ranks) {
-            if (rank.isOver()) continue;
-            left = Math.min(left, rank.lastSign + silence.toNanos() - now);
+            if (isAwaited(rank)) left = Math.min(left, awaitedSince(rank) + limit.toNanos() - now);
         }
         Event event = events.poll(Math.max(0, left), TimeUnit.NANOSECONDS);
         if (event == null) {
             for (Rank rank : ranks) {
-                if (!rank.isOver() && System.nanoTime() - rank.lastSign >= silence.toNanos())
-                    throw silent(rank, silence);
+                if (isAwaited(rank) && System.nanoTime() - awaitedSince(rank) >= limit.toNanos())
+                    throw jobIsGiven ? silent(rank, limit) : notLoaded(rank, limit);
             }
             return;
         }
         note(event);
         if (ranks.stream().anyMatch(rank -> rank.failed != null || rank.isLost())) throw failure();
+    }
+
+    /** One that has loaded waits for the others itself. */
+    private boolean isAwaited(Rank rank) {
+        return !rank.isOver() && (jobIsGiven || !rank.loaded);
+    }
+
+    private long awaitedSince(Rank rank) {
+        return jobIsGiven ? rank.lastSign : rank.started;
     }
 
     private void note(Event event) {
@@ -165,6 +173,14 @@ final class Ranks implements AutoCloseable {
                 .map(line -> line.substring(line.indexOf(NCCL_TIMEOUT)))
                 .map(line -> new RankWorker.Failed(line, "", true))
                 .orElse(null);
+    }
+
+    private RankFailure notLoaded(Rank rank, Duration limit) {
+        return new RankFailure(
+                rank.number,
+                size,
+                "its native libraries are not loaded after " + Meeting.text(limit)
+                        + ". A longer loading timeout lets it go on");
     }
 
     private RankFailure silent(Rank rank, Duration silence) throws InterruptedException {

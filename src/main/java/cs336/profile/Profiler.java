@@ -40,7 +40,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * CUDA call). On an H200 a training step of the small model at context 128, which waits for its launches, took 46 ms
  * without and 74 ms with the profiler; one of the medium model at context 512, which keeps the card busy, took 0.7 %
  * longer. Kernels themselves take as long as ever. The program {@code ProfilerCost} among the tests measures this
- * again.
+ * again. While none runs, ranges cost next to nothing: {@link RangeCost}.
  */
 public final class Profiler implements AutoCloseable {
     private static final AtomicReference<Profiler> RUNNING = new AtomicReference<>();

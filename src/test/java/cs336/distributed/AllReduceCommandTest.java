@@ -45,6 +45,7 @@ class AllReduceCommandTest extends CommandTest {
                 "--steps 2 | --steps must be at least 3, not 2",
                 "--seconds 0 | --seconds must be above 0, not 0.0",
                 "--timeout 0 | --timeout must be at least 1, not 0",
+                "--loading-timeout 0 | --loading-timeout must be at least 1, not 0",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
     void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {

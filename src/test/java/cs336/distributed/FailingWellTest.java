@@ -19,8 +19,10 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.io.UncheckedIOException;
 import java.net.ServerSocket;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -239,6 +241,64 @@ class FailingWellTest {
                 "rank 0 of 1: no sign of life for 3 s",
                 "it is at FallsSilent.run (FailingWellTest.java:");
         requireParts(output.toString(StandardCharsets.UTF_8), "[0] line 7\n");
+    }
+
+    /** A lock as of a process that unpacks libraries into this folder, and never ends. */
+    private static FileChannel unpackingForever(Path cache) throws IOException {
+        var lock =
+                FileChannel.open(cache.resolve("cs336.lock"), StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        lock.lock();
+        return lock;
+    }
+
+    /** Variables of a rank that finds its libraries there. */
+    private static Map<String, String> libraries(Path cache) {
+        return Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache);
+    }
+
+    /** Waits until a process has started so many others. */
+    private static List<ProcessHandle> children(ProcessHandle of, int number, List<ProcessHandle> butThese)
+            throws InterruptedException {
+        while (true) {
+            List<ProcessHandle> found =
+                    of.children().filter(child -> !butThese.contains(child)).toList();
+            if (found.size() == number) return found;
+            Thread.sleep(20);
+        }
+    }
+
+    @Test
+    void aRankThatHangsBeforeItsLibrariesAreLoadedIsNamedWithinTheTimeForLoading(@TempDir Path cache) throws Exception {
+        try (var lock = unpackingForever(cache)) {
+            var launcher = Launcher.of(2)
+                    .loadingTimeout(Duration.ofSeconds(LOADING_S))
+                    .environment(rank -> rank == 1 ? libraries(cache) : Map.of());
+            List<ProcessHandle> others = ProcessHandle.current().children().toList();
+            long start = System.nanoTime();
+            var failure = CompletableFuture.supplyAsync(
+                    () -> assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0])),
+                    task -> new Thread(task).start());
+            List<ProcessHandle> ranks = children(ProcessHandle.current(), 2, others);
+            var e = failure.get();
+            double seconds = (System.nanoTime() - start) / 1e9;
+            assertEquals(
+                    "rank 1 of 2: its native libraries are not loaded after 10 s. A longer loading timeout lets it go on",
+                    e.getMessage());
+            assertEquals(1, e.rank());
+            assertTrue(seconds < LOADING_S + 5, "took " + seconds + " s");
+            for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+        }
+    }
+
+    @Test
+    void theTimeForLoadingIsAnOptionOfTheCommand(@TempDir Path cache) throws Exception {
+        try (var lock = unpackingForever(cache)) {
+            Process command = LauncherTest.launch(
+                    libraries(cache), "--processes", "1", "--loading-timeout", "1", Hello.class.getName());
+            List<ProcessHandle> ranks = children(command.toHandle(), 1, List.of());
+            requireParts(requireEnd(1, command), "cs336: rank 0 of 1: its native libraries are not loaded after 1 s");
+            for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+        }
     }
 
     /** Calls that differ between ranks, each in a group of its own: after a failure the next one works. */

@@ -239,6 +239,7 @@ class LauncherTest {
                                 () -> Launcher.of(1).run(Hidden.class, ""))
                         .getMessage());
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).timeout(Duration.ZERO));
+        assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).loadingTimeout(Duration.ZERO));
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).threads(0));
         var e = assertThrows(RankFailure.class, () -> Launcher.of(1).run(Unsendable.class, ""));
         assertTrue(
