@@ -158,7 +158,9 @@ public final class AccountingCommand implements Callable<Integer> {
     @Option(
             names = "--simulate",
             paramLabel = "<machine>",
-            description = "steps of 2 to 16,384 devices from the measurements of a machine, stored under " + ON_PAPER)
+            description =
+                    "steps of 2 to 16,384 devices from a machine's all-reduces and steps of two and four cards (batch 2,"
+                            + " context 512, fp32), stored under " + ON_PAPER)
     private String simulated;
 
     @Option(

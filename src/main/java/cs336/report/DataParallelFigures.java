@@ -29,23 +29,26 @@ public final class DataParallelFigures {
 
     /**
      * What the modes that send during the backward pass add to the median step without communication of the same call, for the xl model:
-     * a group for each call that has PyTorch's own beside ours. A bar's error is the deviation of the difference between one step of
+     * a bar for each call that has PyTorch's own beside ours. A bar's error is the deviation of the difference between one step of
      * each.
+     *
+     * @param context tokens of a sequence
      */
-    public static Figure added(Numbers numbers) {
+    public static Figure added(Numbers numbers, int context) {
         Table added = Table.create(
                 StringColumn.create("call"),
                 StringColumn.create("mode"),
                 DoubleColumn.create("added"),
                 DoubleColumn.create("deviation"));
-        String xl = "ddp_benchmarking[size=xl, backend=nccl, nodes=1, batch=2, metric=total, status=ok";
-        Table shown = numbers.select(xl + ", mode=overlapped, bucketed, ddp, ddp-view, bucket_mb=0, 25, 100]")
+        String xl = "ddp_benchmarking[size=xl, context=" + context
+                + ", backend=nccl, nodes=1, batch=2, metric=total, status=ok";
+        Table shown = numbers.select(xl + ", mode=overlapped, bucketed, ddp, ddp-view, bucket_mb=0, 25, 100, 1000]")
                 .sortOn("processes", "round", "implementation", "mode", "bucket_mb");
         for (Row row : shown) {
             String call = ", processes=%d, round=%d".formatted(row.getInt("processes"), row.getInt("round"));
             String none = xl + call + ", mode=none, implementation=" + row.getString("implementation") + "]";
             Row bar = added.appendRow();
-            bar.setString("call", row.getInt("processes") + " cards, round " + row.getInt("round"));
+            bar.setString("call", row.getInt("processes") + " cards" + (row.getInt("round") > 1 ? ", again" : ""));
             bar.setString("mode", named(row));
             bar.setDouble("added", row.getDouble("median") - median(numbers, none));
             bar.setDouble(
@@ -55,15 +58,16 @@ public final class DataParallelFigures {
                             numbers.quantity(none + ".std").value()));
         }
         return Charts.bar(added)
-                .x("call", "cards and round")
+                .x("mode", "")
                 .y("added", "added to a step (ms)")
                 .error("deviation")
-                .by("mode")
-                .size(900, 380)
+                .by("call")
+                .size(1000, 380)
                 .figure(
-                        "data-parallel-added",
-                        "Milliseconds that modes of data parallelism add to a training step of the xl model, from Java and by"
-                                + " PyTorch's own DistributedDataParallel, with the deviation from step to step");
+                        "data-parallel-added-" + context,
+                        "Milliseconds that modes of data parallelism add to a training step of the xl model with sequences of "
+                                + context + " tokens, from Java and by PyTorch's own DistributedDataParallel, with the"
+                                + " deviation from step to step");
     }
 
     private static String named(Row row) {
@@ -72,9 +76,10 @@ public final class DataParallelFigures {
         String mode = row.getString("mode");
         String who = row.getString("implementation").equals("plain") ? "Java" : "PyTorch";
         return switch (mode) {
-            case "ddp" -> who + buckets;
+            case "ddp" -> who + "," + buckets;
             case "ddp-view" -> who + ", views" + buckets;
-            default -> who + ", " + mode + buckets;
+            case "bucketed" -> who + "," + buckets;
+            default -> who + ", " + mode;
         };
     }
 

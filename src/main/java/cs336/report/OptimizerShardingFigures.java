@@ -57,31 +57,23 @@ public final class OptimizerShardingFigures {
                                 + " the optimizer whole and in shards");
     }
 
-    /** Time of a step and of its phases, the shortest and the longest, a bar a mode; PyTorch's own where they were measured. */
+    /** Time of a step and of its phases, the shortest and the longest, a bar a mode. */
     public static Figure times(Numbers numbers, String size) {
         Table times = Table.create(
                 StringColumn.create("extreme"),
                 StringColumn.create("phase"),
                 StringColumn.create("mode"),
                 DoubleColumn.create("ms"));
-        Map<String, String> bars = new LinkedHashMap<>();
-        for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) bars.put(mode, mode);
-        bars.put("ddp", "PyTorch DDP");
-        bars.put("zero", "PyTorch ZeroRedundancyOptimizer");
         for (String extreme : List.of("min", "max")) {
             for (String phase : List.of("forward", "backward", "gradients", "update", "parameters", "total")) {
-                Table all = numbers.select("shard[size=" + size + ", metric=" + phase + ", status=ok]");
-                bars.forEach((mode, name) -> {
-                    for (Row row : all) {
-                        if (row.getString("mode").equals(mode)) {
-                            Row bar = times.appendRow();
-                            bar.setString("extreme", extreme);
-                            bar.setString("phase", phase);
-                            bar.setString("mode", name);
-                            bar.setDouble("ms", row.getDouble(extreme));
-                        }
-                    }
-                });
+                String selection = OURS + "size=" + size + ", " + MODES + ", metric=" + phase + ", status=ok]";
+                for (Row row : numbers.select(selection)) {
+                    Row bar = times.appendRow();
+                    bar.setString("extreme", extreme);
+                    bar.setString("phase", phase);
+                    bar.setString("mode", row.getString("mode"));
+                    bar.setDouble("ms", row.getDouble(extreme));
+                }
             }
         }
         return named(Charts.bar(times))

@@ -88,29 +88,37 @@ public final class ScalingFigures {
                                 + " side; in turn it is least at 8");
     }
 
-    /** Measured and predicted steps of the xl model on four cards. */
+    /**
+     * What sending adds to a step of the xl model on four cards, measured and predicted: each beyond the step of its kind that sends
+     * nothing, for of the whole step most is computing.
+     */
     public static Figure predicted(Table predictions) {
+        Table four = predictions.where(predictions
+                .stringColumn("size")
+                .isEqualTo("xl")
+                .and(predictions.intColumn("processes").isEqualTo(4)));
+        Row alone = four.where(four.stringColumn("mode").isEqualTo("none")).row(0);
         Table rows = Table.create(StringColumn.create("way"), DoubleColumn.create("ms"), StringColumn.create("kind"));
-        for (Row row : predictions) {
-            if (!row.getString("size").equals("xl") || row.getInt("processes") != 4) continue;
+        for (Row row : four.where(four.stringColumn("mode").isNotEqualTo("none"))) {
             double megabytes = row.getDouble("bucket_mb");
             String way = megabytes == 0 ? row.getString("mode") : "%.0f MB".formatted(megabytes);
             for (String kind : List.of("measured", "predicted")) {
                 Row at = rows.appendRow();
                 at.setString("way", way);
-                at.setDouble("ms", row.getDouble(kind));
+                at.setDouble("ms", row.getDouble(kind) - alone.getDouble(kind));
                 at.setString("kind", kind);
             }
         }
         return Charts.bar(rows)
                 .x("way", "how gradients are summed")
-                .y("ms", "step (ms)")
+                .y("ms", "added to a step that sends nothing (ms)")
                 .by("kind")
                 .size(860, 340)
                 .figure(
                         "scaling-predicted",
-                        "Training step of the xl model on four H200s as measured and as predicted from measurements on two,"
-                                + " for each way of summing gradients and each size of buckets");
+                        "What summing gradients adds to a training step of the xl model on four H200s, as measured and as"
+                                + " predicted from measurements on two, for each way of summing them and each size of"
+                                + " buckets");
     }
 
     /** Time of a step over the number of devices, the xl model as it was benchmarked on one. */
@@ -124,8 +132,10 @@ public final class ScalingFigures {
                 .size(860, 400)
                 .figure(
                         "scaling-steps",
-                        "Simulated time of a training step of the xl model over 8 to 16,384 H200s, 512 tokens each, for"
-                                + " several ways of splitting it; HSDP is FSDP in groups of 8 and replicas of them");
+                        "Simulated time of a training step of the xl model over 8 to 16,384 H200s, "
+                                + ScalingOut.ALONE_TOKENS
+                                + " each, for several ways of splitting it; HSDP is FSDP in groups of 8 and replicas of"
+                                + " them");
     }
 
     /** The share of a step that is forward and backward pass, over the number of devices, for both models. */
@@ -135,8 +145,8 @@ public final class ScalingFigures {
                 .y("useful", "forward and backward pass, % of the step")
                 .by("strategy")
                 .panels("model")
-                .rename("xl", "xl, fp32, 512 tokens a card")
-                .rename("XXL", "XXL, bf16, 4,096 tokens a card")
+                .rename("xl", "xl, fp32, " + ScalingOut.ALONE_TOKENS + " a card")
+                .rename("XXL", "XXL, bf16, " + ScalingOut.LARGE_TOKENS + " a card")
                 .log2X()
                 .size(1000, 400)
                 .figure(

@@ -43,22 +43,24 @@ import tech.tablesaw.api.Table;
  * @param numbers measurements of a machine with four cards: all-reduces, and data-parallel steps on two and four
  */
 public record ScalingOut(Numbers numbers) {
-    /** Sequences of each device, and their length. */
+    /** Sequences of each device where several were measured, and their length: long enough for a step to be the card's time. */
     private static final int BATCH = 2;
 
-    private static final int CONTEXT = 128;
+    private static final int CONTEXT = 512;
     private static final DType DTYPE = DType.FLOAT32;
     private static final double MB = 1e6;
 
     /** Modes without which nothing can be fitted. */
     private static final List<String> NEEDED = List.of("none", "naive", "flat", "bucketed");
 
-    /** Of one card that trains xl by itself, as it was benchmarked. */
+    /** Sequences of one card that trains xl by itself, as it was benchmarked. */
     private static final int ALONE_BATCH = 4;
 
-    private static final String ALONE =
-            "benchmarking_script@h200[size=xl, year=2025, batch=4, context=128, dtype=fp32, pass=step,"
-                    + " implementation=plain, metric=%s].median";
+    /** Of each card of {@link #curves} that trains xl. */
+    static final Tokens ALONE_TOKENS = Tokens.of(ALONE_BATCH, CONTEXT);
+
+    private static final String ALONE = "benchmarking_script@h200[size=xl, year=2025, batch=" + ALONE_BATCH
+            + ", context=" + CONTEXT + ", dtype=fp32, pass=step, implementation=plain, metric=%s].median";
 
     private static final Synchronization BUCKETS = Synchronization.buckets(new Bytes(25_000_000));
 
@@ -69,8 +71,8 @@ public record ScalingOut(Numbers numbers) {
 
     private static final int LARGEST = 16_384;
 
-    /** Tokens of each device that trains the large model. */
-    private static final Tokens LARGE_TOKENS = new Tokens(4096);
+    /** Of each card of {@link #curves} that trains the large model. */
+    static final Tokens LARGE_TOKENS = new Tokens(4096);
 
     private static final double LARGE_UTILIZATION = 0.5;
 
@@ -84,7 +86,8 @@ public record ScalingOut(Numbers numbers) {
         Map<String, Map<String, Double>> steps = steps(size, 2);
         Map<String, Double> alone = steps.get("none 0");
         if (alone == null) {
-            throw new IllegalArgumentException("no step of " + size + " without communication was measured on 2 cards");
+            throw new IllegalArgumentException("no step of " + size
+                    + " without communication was measured on 2 cards at " + BATCH + " × " + CONTEXT + " tokens");
         }
         Map<Synchronization, Seconds> under = new LinkedHashMap<>();
         steps.forEach((way, ms) -> {
@@ -129,9 +132,9 @@ public record ScalingOut(Numbers numbers) {
     }
 
     /**
-     * Measured and simulated steps of two and four cards, a row for each way of summing gradients: {@code size}, {@code processes}, {@code mode},
-     * {@code bucket_mb}, {@code measured} and {@code predicted} in ms, {@code off} in percent of what was measured, {@code fitted} whether the
-     * measurement was used for the fit.
+     * Measured and simulated steps of two and four cards, a row for steps that send nothing ({@code none}) and one for each way of summing
+     * gradients: {@code size}, {@code processes}, {@code mode}, {@code bucket_mb}, {@code measured} and {@code predicted} in ms, {@code off} in
+     * percent of what was measured, {@code fitted} whether the measurement was used for the fit.
      */
     public Table predictions() {
         Table table = Table.create(
@@ -148,10 +151,7 @@ public record ScalingOut(Numbers numbers) {
             Calibration calibration = calibration(size);
             for (int processes : new int[] {2, 4}) {
                 measuredSteps(size, processes).forEach((way, ms) -> {
-                    if (way.startsWith("none")) return;
-                    Synchronization how = synchronization(way);
-                    double predicted =
-                            calibration.dataParallel(how, processes).time().ms();
+                    double predicted = predicted(calibration, way, processes).ms();
                     Row row = table.appendRow();
                     row.setString("size", size);
                     row.setInt("processes", processes);
@@ -165,6 +165,11 @@ public record ScalingOut(Numbers numbers) {
             }
         }
         return table;
+    }
+
+    private static Seconds predicted(Calibration calibration, String way, int processes) {
+        if (way.startsWith("none")) return calibration.model().alone();
+        return calibration.dataParallel(synchronization(way), processes).time();
     }
 
     /** The sizes whose steps were measured on two cards in all ways that the fit needs, and on four. */
@@ -330,7 +335,8 @@ public record ScalingOut(Numbers numbers) {
 
     /**
      * Steps of 8 to 16,384 cards whose work a card stays the same: {@code model}, {@code strategy}, {@code devices}, {@code step} in ms,
-     * {@code useful}, the percentage of it that forward and backward pass take by themselves. Two models: xl as it was benchmarked on one card, and {@link ModelShape#XXL} in bf16 with {@value
+     * {@code useful}, the percentage of it that forward and backward pass take by themselves. Two models: xl in fp32 as it was benchmarked on
+     * one card, with {@value #ALONE_BATCH} sequences of {@value #CONTEXT} tokens; and {@link ModelShape#XXL} in bf16 with {@value
      * #LARGE_UTILIZATION} of the peak and 4,096 tokens a card, only where a card's memory holds its share. Buckets have 25, 100, 400 or
      * 1,600 MB, whichever takes least.
      */
@@ -343,10 +349,9 @@ public record ScalingOut(Numbers numbers) {
                 DoubleColumn.create("step"),
                 DoubleColumn.create("useful"));
         Calibration xl = oneCard();
-        Tokens tokens = Tokens.of(ALONE_BATCH, CONTEXT);
         for (int n = 8; n <= LARGEST; n *= 2) {
             for (Way way : ways(n)) {
-                Tokens ofGroup = tokens.times(way.mesh.tensor());
+                Tokens ofGroup = ALONE_TOKENS.times(way.mesh.tensor());
                 append(table, "xl", way, best(xl, way, ofGroup));
             }
         }

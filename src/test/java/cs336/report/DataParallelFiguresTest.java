@@ -1,7 +1,7 @@
 package cs336.report;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.scaling.Bandwidth;
@@ -11,7 +11,8 @@ import cs336.scaling.Seconds;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Arrays;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
 import org.junit.jupiter.api.BeforeEach;
@@ -33,9 +34,21 @@ class DataParallelFiguresTest {
                     + "bucket_mb,round,implementation,metric,unit,n,mean,std,median,min,max,status,device,versions,commit,date\n");
 
     private void put(String mode, double megabytes, String implementation, String metric, String unit, double value) {
+        put(128, mode, megabytes, implementation, metric, unit, value);
+    }
+
+    private void put(
+            int context,
+            String mode,
+            double megabytes,
+            String implementation,
+            String metric,
+            String unit,
+            double value) {
         csv.append(String.format(
                 Locale.ROOT,
-                "xl,2025,2,128,fp32,nccl,1,2,%s,%s,1,%s,%s,%s,6,%s,%s,%s,%s,%s,ok,,,,%n",
+                "xl,2025,2,%d,fp32,nccl,1,2,%s,%s,1,%s,%s,%s,6,%s,%s,%s,%s,%s,ok,,,,%n",
+                context,
                 mode,
                 megabytes,
                 implementation,
@@ -56,6 +69,8 @@ class DataParallelFiguresTest {
         put("none", 0, "pytorch-eager", "total", "ms", 110);
         put("ddp", 25, "pytorch-eager", "total", "ms", 125);
         put("naive", 0, "plain", "total", "ms", 140);
+        put(512, "none", 0, "plain", "total", "ms", 300);
+        put(512, "bucketed", 25, "plain", "total", "ms", 309);
         // 1 MB and 5 MB make as many messages, since no tensor is smaller.
         double[][] buckets = {{1, 400}, {5, 400}, {25, 240}, {100, 75}, {1000, 9}};
         for (double[] bucket : buckets) {
@@ -74,7 +89,7 @@ class DataParallelFiguresTest {
 
     private Numbers numbers() {
         Numbers numbers = Numbers.of(folder);
-        numbers.define("ddp", "ddp_benchmarking[round=1]");
+        numbers.define("ddp", "ddp_benchmarking[context=128, round=1]");
         return numbers;
     }
 
@@ -89,14 +104,25 @@ class DataParallelFiguresTest {
 
     @Test
     void everyModeIsHeldAgainstTheStepWithoutCommunicationOfItsOwnImplementation() {
-        var bars = (CategoryChart) DataParallelFigures.added(numbers()).chart();
-        assertEquals(List.of(6.0), values(bars, "Java, bucketed 25 MB"), "106 of 100");
-        assertEquals(List.of(15.0), values(bars, "PyTorch 25 MB"), "125 of 110");
-        assertNull(bars.getSeries("Java, naive"), "shows what sends during the backward pass");
+        var bars = (CategoryChart) DataParallelFigures.added(numbers(), 128).chart();
+        assertEquals(6, bar(bars, "Java, 25 MB"), "106 of 100");
+        assertEquals(15, bar(bars, "PyTorch, 25 MB"), "125 of 110");
+        assertFalse(modes(bars).contains("Java, naive"), "shows what sends during the backward pass");
     }
 
-    private static List<Double> values(CategoryChart bars, String series) {
-        return Arrays.stream(bars.getSeries(series).getYData()).boxed().toList();
+    @Test
+    void everyLengthOfSequencesHasAFigureOfItsOwn() {
+        Figure longer = DataParallelFigures.added(numbers(), 512);
+        assertEquals("data-parallel-added-512", longer.name());
+        assertEquals(9, bar((CategoryChart) longer.chart(), "Java, 25 MB"), "309 of 300");
+    }
+
+    private static List<?> modes(CategoryChart bars) {
+        return new ArrayList<Object>((Collection<?>) bars.getSeries("2 cards").getXData());
+    }
+
+    private static double bar(CategoryChart bars, String mode) {
+        return bars.getSeries("2 cards").getYData()[modes(bars).indexOf(mode)];
     }
 
     @Test

@@ -19,7 +19,7 @@ class OptimizerShardingFiguresTest {
                         "optimizer_state_sharding_accounting@any[backend=gloo, processes=2, implementation=plain, round=1]");
         for (Figure figure : List.of(
                 OptimizerShardingFigures.memory(numbers, "xl"),
-                OptimizerShardingFigures.times(numbers, "xl"),
+                OptimizerShardingFigures.times(numbers, "2.7B"),
                 OptimizerShardingFigures.traffic(numbers, "xl"))) {
             assertEquals(
                     Files.readString(Project.path("figures/" + figure.name() + ".svg")), figure.svg(), figure.name());

@@ -31,7 +31,7 @@ import tech.tablesaw.api.Table;
 
 class ScalingOutTest {
     private static final Calibration TRUTH = new Calibration(
-            StepModel.of(ModelSize.XL.config(Form.SPRING_2025, 128), Seconds.ms(30), Seconds.ms(60), Seconds.ms(20)),
+            StepModel.of(ModelSize.XL.config(Form.SPRING_2025, 512), Seconds.ms(30), Seconds.ms(60), Seconds.ms(20)),
             new Cluster(
                     8, Cluster.H200.within().withBandwidth(Bandwidth.gb(330)), Cluster.H200.between(), Seconds.us(12)),
             new Overheads(Seconds.us(9), Bandwidth.gb(1500), Seconds.us(14), 0.3),
@@ -53,7 +53,7 @@ class ScalingOutTest {
         ways.put("bucketed,1000", Synchronization.buckets(new Bytes(1_000_000_000)));
         for (int n : new int[] {2, 4}) {
             for (int round = 1; round <= 2; round++) {
-                String start = "xl,2025,2,128,fp32,nccl,1," + n + ",";
+                String start = "xl,2025,2,512,fp32,nccl,1," + n + ",";
                 double off = 2 * round - 3;
                 for (var way : ways.entrySet()) {
                     double ms = TRUTH.dataParallel(way.getValue(), n).time().ms() + off;
@@ -68,7 +68,7 @@ class ScalingOutTest {
                 }
             }
             for (String way : List.of("none,0", "bucketed,25")) { // a third round, of some ways alone, on a slow day
-                rows.add("xl,2025,2,128,fp32,nccl,1," + n + "," + way + ",3," + numbers("plain,total,ms", 500));
+                rows.add("xl,2025,2,512,fp32,nccl,1," + n + "," + way + ",3," + numbers("plain,total,ms", 500));
             }
         }
         Path machine = Files.createDirectories(folder.resolve("pretended"));
@@ -88,9 +88,9 @@ class ScalingOutTest {
         Files.write(machine.resolve("distributed_communication_single_node.csv"), rows);
         rows.clear();
         rows.add("size,year,batch,context,dtype,pass," + numbers(""));
-        rows.add("xl,2025,4,128,fp32,step," + numbers("plain,forward,ms", 60));
-        rows.add("xl,2025,4,128,fp32,step," + numbers("plain,backward,ms", 120));
-        rows.add("xl,2025,4,128,fp32,step," + numbers("plain,optimizer,ms", 20));
+        rows.add("xl,2025,4,512,fp32,step," + numbers("plain,forward,ms", 60));
+        rows.add("xl,2025,4,512,fp32,step," + numbers("plain,backward,ms", 120));
+        rows.add("xl,2025,4,512,fp32,step," + numbers("plain,optimizer,ms", 20));
         Files.write(Files.createDirectories(folder.resolve("h200")).resolve("benchmarking_script.csv"), rows);
         return Numbers.of(machine);
     }
@@ -104,11 +104,15 @@ class ScalingOutTest {
     @Test
     void whatTheSimulationWouldMeasureIsPredictedExactly() throws IOException {
         Table predictions = new ScalingOut(pretended()).predictions();
-        assertEquals(12, predictions.rowCount());
+        assertEquals(14, predictions.rowCount());
         for (Row row : predictions) {
-            assertEquals(0, row.getDouble("off"), 1e-6, row.getString("mode") + " " + row.getInt("processes"));
+            if (row.getString("mode").equals("none")) { // pretended to be late
+                assertEquals(TRUTH.model().alone().ms(), row.getDouble("predicted"), 1e-6);
+            } else {
+                assertEquals(0, row.getDouble("off"), 1e-6, row.getString("mode") + " " + row.getInt("processes"));
+            }
         }
-        assertEquals(6, predictions.stringColumn("fitted").countOccurrences("yes"));
+        assertEquals(7, predictions.stringColumn("fitted").countOccurrences("yes"));
     }
 
     @Test
@@ -201,6 +205,20 @@ class ScalingOutTest {
                     "scaling_all_reduces[processes=%d, megabytes=%s, "
                             .formatted(row.getInt("processes"), row.getDouble("megabytes")),
                     row);
+        }
+    }
+
+    /** The goal of the chapter. */
+    @Test
+    void measuredStepsOfFourCardsAreForetoldFromTwoWithinATenth() throws IOException {
+        Table predictions = new ScalingOut(Numbers.of(Project.path("data/measurements/h200-x4"))).predictions();
+        Table foretold = predictions.where(predictions.stringColumn("fitted").isEqualTo("no"));
+        assertTrue(
+                foretold.stringColumn("mode").asSet().containsAll(List.of("naive", "flat", "overlapped", "bucketed")));
+        for (Row row : foretold) {
+            assertEquals(4, row.getInt("processes"));
+            double measured = row.getDouble("measured");
+            assertEquals(measured, row.getDouble("predicted"), measured / 10, row.getString("mode"));
         }
     }
 
