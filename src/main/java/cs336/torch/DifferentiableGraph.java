@@ -260,9 +260,10 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     /** A value with a tensor in it, one after the other: for each a value of its own, a native object, would take three times as long. */
     private static final class Box {
         private final IValue value = new IValue(UNDEFINED);
+        private final Tensor content = value.toTensor(); // where it lies in the value
 
         IValue with(Tensor tensor) {
-            value.toTensor().put(tensor);
+            content.put(tensor);
             return value;
         }
     }
