@@ -438,7 +438,8 @@ struct Consumer {
         pin(o);
     }
 
-    // A block that none of this consumer's queries sees. For all but a tile's last one there is a turn.
+    // A block that none of this consumer's queries sees. A tile has one turn less than blocks: who skips them all has none with
+    // block 0.
     __device__ __forceinline__ void skip(Stage stage, bool turn) const {
         barrierWait(shared.kFull(stage.place), stage.parity);
         release(shared.kEmpty(stage.place));

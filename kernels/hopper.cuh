@@ -44,7 +44,8 @@ __device__ __forceinline__ void barrierWait(unsigned barrier, unsigned parity) {
 }
 
 // ---- TMA, asked for by one thread. Coordinates count elements, innermost dimension first. What lies outside the tensor is
-// read as zero, counts as bytes all the same, and is not written.
+// read as zero, counts as bytes all the same, and is not written. A box that is written must not begin before the tensor; one
+// that is read may (CUDA C++ Programming Guide).
 
 __device__ __forceinline__ void tmaPrefetchMap(const TensorMap &map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");

@@ -28,16 +28,16 @@ import java.util.function.IntFunction;
  * their native libraries are loaded within the {@link #loadingTimeout}; when this JVM ends, in whatever way, they end with it.
  */
 public final class Launcher {
-    private static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(60);
-    private static final Duration DEFAULT_LOADING_TIMEOUT = Duration.ofMinutes(10);
+    static final int DEFAULT_TIMEOUT_S = 60;
+    static final int DEFAULT_LOADING_TIMEOUT_S = 600;
     private static final String RESOLVER = "RES_OPTIONS"; // see resolv.conf(5)
 
     private final int processes;
     private final World world; // null where processes are started
     private Backend backend = Backend.GLOO;
     private Device.Kind device;
-    private Duration timeout = DEFAULT_TIMEOUT;
-    private Duration loadingTimeout = DEFAULT_LOADING_TIMEOUT;
+    private Duration timeout = Duration.ofSeconds(DEFAULT_TIMEOUT_S);
+    private Duration loadingTimeout = Duration.ofSeconds(DEFAULT_LOADING_TIMEOUT_S);
     private int threads;
     private PrintStream output = System.out;
     private IntFunction<Map<String, String>> environment = rank -> Map.of();

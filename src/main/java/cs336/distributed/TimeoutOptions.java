@@ -8,7 +8,7 @@ import picocli.CommandLine.Option;
 final class TimeoutOptions {
     @Option(
             names = "--timeout",
-            defaultValue = "60",
+            defaultValue = "" + Launcher.DEFAULT_TIMEOUT_S,
             paramLabel = "<s>",
             description = "how long ranks wait for each other, and how long one may show no sign of life."
                     + " Default: ${DEFAULT-VALUE}")
@@ -16,7 +16,7 @@ final class TimeoutOptions {
 
     @Option(
             names = "--loading-timeout",
-            defaultValue = "600",
+            defaultValue = "" + Launcher.DEFAULT_LOADING_TIMEOUT_S,
             paramLabel = "<s>",
             description = "how long ranks that are started here may load native libraries, before --timeout counts."
                     + " That takes seconds, but the first time gigabytes are unpacked. Default: ${DEFAULT-VALUE}")

@@ -13,12 +13,13 @@ import org.bytedeco.pytorch.Tensor;
 /**
  * Tells a Hopper card's copy engine (TMA) where a tensor lies and how large a box of it one copy moves. A kernel takes it as
  * a parameter {@code const __grid_constant__ TensorMap}, see {@code hopper.cuh}, and addresses boxes by their first element.
- * Elements of a box that lie outside the tensor arrive as zeros and are not written back.
+ * Elements of a box that lie outside the tensor arrive as zeros and are not written back; a box that is written must not begin
+ * before the tensor.
  *
  * <p>In shared memory a box's rows, its last dimension, are 128 bytes long and swizzled: 16-byte piece p of row r lies at p ^ (r mod
  * 8). Boxes begin at multiples of 1,024 bytes there.
  *
- * <p>Source: CUDA driver API, cuTensorMapEncodeTiled.
+ * <p>Sources: CUDA driver API, cuTensorMapEncodeTiled; CUDA C++ Programming Guide, on tensor memory access.
  */
 public final class TensorMap {
     private static final int ROW_BYTES = 128;

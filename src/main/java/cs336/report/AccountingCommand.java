@@ -159,8 +159,9 @@ public final class AccountingCommand implements Callable<Integer> {
             names = "--simulate",
             paramLabel = "<machine>",
             description =
-                    "steps of 2 to 16,384 devices from a machine's all-reduces and steps of two and four cards (batch 2,"
-                            + " context 512, fp32), stored under " + ON_PAPER)
+                    "steps of 2 to 16,384 devices from a machine's all-reduces and steps of two and four cards (batch "
+                            + ScalingOut.BATCH + ", context " + ScalingOut.CONTEXT + ", fp32), stored under "
+                            + ON_PAPER)
     private String simulated;
 
     @Option(

@@ -76,9 +76,8 @@ public final class DataParallelFigures {
         String mode = row.getString("mode");
         String who = row.getString("implementation").equals("plain") ? "Java" : "PyTorch";
         return switch (mode) {
-            case "ddp" -> who + "," + buckets;
+            case "ddp", "bucketed" -> who + "," + buckets;
             case "ddp-view" -> who + ", views" + buckets;
-            case "bucketed" -> who + "," + buckets;
             default -> who + ", " + mode;
         };
     }

@@ -44,9 +44,9 @@ import tech.tablesaw.api.Table;
  */
 public record ScalingOut(Numbers numbers) {
     /** Sequences of each device where several were measured, and their length: long enough for a step to be the card's time. */
-    private static final int BATCH = 2;
+    static final int BATCH = 2;
 
-    private static final int CONTEXT = 512;
+    static final int CONTEXT = 512;
     private static final DType DTYPE = DType.FLOAT32;
     private static final double MB = 1e6;
 

@@ -107,6 +107,20 @@ class HopperFlashForwardGpuTest {
         }
     }
 
+    /** So many heads that each block of the launch has some tiles that are not full, one after the other. */
+    @ParameterizedTest
+    @MethodSource("tiles")
+    void manyRoundsOfTilesThatAreNotFull(HopperForwardTile tile, DType type) {
+        int heads = 5 * Card.of(random(type, 1, 1)).multiprocessors();
+        for (int rows : new int[] {1, 64, 200}) {
+            Tensor q = random(type, 1, 1, heads, rows, tile.dimension());
+            Tensor k = random(type, 1, 1, heads, rows, tile.dimension());
+            Tensor v = random(type, 1, 1, heads, rows, tile.dimension());
+            check(tile, q, k, v, true);
+            check(tile, q, k, v, false);
+        }
+    }
+
     /** So many heads that PyTorch does not share their keys out, which makes errors smaller, as it does here. */
     @ParameterizedTest
     @CsvSource({

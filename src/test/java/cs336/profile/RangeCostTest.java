@@ -23,7 +23,6 @@ class RangeCostTest {
         try (var model = new TransformerLM(config, CPU);
                 var step = Benchmark.of(model).batch(2).step(Pass.STEP)) {
             RangeCost cost = RangeCost.of(CPU, step::run);
-            System.out.println(cost);
             assertTrue(cost.share() < 0.001, cost.toString());
         }
     }
