@@ -442,8 +442,10 @@ struct Consumer {
     // block 0.
     __device__ __forceinline__ void skip(Stage stage, bool turn) const {
         barrierWait(shared.kFull(stage.place), stage.parity);
+        __syncwarp();
         release(shared.kEmpty(stage.place));
         barrierWait(shared.vFull(stage.place), stage.parity);
+        __syncwarp();
         release(shared.vEmpty(stage.place));
         if (!turn) return;
         takeTurn();
@@ -599,8 +601,10 @@ __device__ __forceinline__ void consume(
         if (SHARES == 1 || number == 0) {
             if (blockRank() == 0 && firstRow >= 0) {
                 consumer.store(tile, q, shared.qEmpty(buffer.place), firstRow, o, l);
-            } else if (consumer.thread() == 0) {
-                barrierArrive(shared.qEmpty(buffer.place));
+            } else {
+                // First all warps have seen that Q was full: a barrier tells only odd from even.
+                namedSync(STORE + number, WARPGROUP);
+                if (consumer.thread() == 0) barrierArrive(shared.qEmpty(buffer.place));
             }
         }
     }
