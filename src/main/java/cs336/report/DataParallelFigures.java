@@ -102,7 +102,7 @@ public final class DataParallelFigures {
                 .y("ratio", "step ÷ step without communication")
                 .by("mode")
                 .rename("bucketed", "bucketed, 100 MB")
-                .level(1, "free")
+                .level(1, "")
                 .size(860, 340)
                 .figure(
                         "data-parallel-sizes",

@@ -40,6 +40,10 @@ public final class MarkdownHtml {
      */
     private static final Pattern MARKED;
 
+    /** A number with its sign or rate, outside of tags: the PDF would part {@code 0.66} from {@code ×}. */
+    private static final Pattern AMOUNT =
+            Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
+
     static {
         String element =
                 "(?><(?:a|code|em|strong)\\b[^>]*+>[^<]{1,30}</\\w+>|<svg [^>]*class=\"formula\"(?s:.*?)</svg>)";
@@ -86,7 +90,9 @@ public final class MarkdownHtml {
     }
 
     String render(Node document) {
-        return MARKED.matcher(renderer.render(document)).replaceAll("<span class=\"whole\">$0</span>");
+        String whole = "<span class=\"whole\">$0</span>";
+        String marked = MARKED.matcher(renderer.render(document)).replaceAll(whole);
+        return AMOUNT.matcher(marked).replaceAll(whole);
     }
 
     /** A picture's file as a {@code data:} address; addresses of that kind are returned as they are. */

@@ -51,6 +51,15 @@ class MarkdownHtmlTest {
     }
 
     @Test
+    void noLineBreaksBetweenANumberAndItsSignOrRate() {
+        assertEquals("<p>a <span class=\"whole\">0.66×</span> b</p>\n", html("a 0.66× b"));
+        assertEquals("<p>a <span class=\"whole\">(47 %).</span></p>\n", html("a (47 %)."));
+        assertEquals("<p>a <span class=\"whole\">127\u00a0TFLOP/s</span></p>\n", html("a 127\u00a0TFLOP/s"));
+        assertFalse(html("a 4 × 128, 3 b and 5").contains("span"));
+        assertFalse(html("a [b](c \"0.66× or 47 %\")").contains("span"), "inside of a tag");
+    }
+
+    @Test
     void moneyIsNotAFormula() {
         for (String text : new String[] {
             "between $5 and $6", "$5–$6 an hour", "it costs $5.", "US$ 5 and US$ 6", "$ x $", "\\$a\\$", "5$", "$"
