@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.math.BigDecimal;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -104,7 +105,9 @@ final class Meeting implements AutoCloseable {
                 return;
             } catch (IOException e) {
                 if (System.nanoTime() >= end) {
-                    String reason = e instanceof UnknownHostException ? "no machine has that name" : e.getMessage();
+                    String reason = e instanceof UnknownHostException
+                            ? "no machine has that name"
+                            : e instanceof SocketTimeoutException ? "no answer" : e.getMessage();
                     throw new CollectiveFailure(unreachable(world, timeout, reason), e);
                 }
                 LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(RETRY_MS));

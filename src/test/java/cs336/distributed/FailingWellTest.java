@@ -457,10 +457,12 @@ class FailingWellTest {
                     said.matches("(?s).*cs336: rank 0 of 4: ranks (1, )?2, 3 of 4 did not arrive within 3 s\n.*"),
                     said);
             requireEnd(3, rank1); // with the same message, unless the store has gone with rank 0
+            String lost = requireEnd(3, orphan);
             requireParts(
-                    requireEnd(3, orphan),
+                    lost,
                     "cs336: rank 1 of 2: rank 1 did not reach rank 0 at 127.0.0.1:" + nobodys.number()
                             + " within 3 s: ");
+            assertFalse(lost.contains("3 s: null"), lost);
         }
     }
 
