@@ -354,7 +354,7 @@ struct Consumer {
     // Of the warpgroup, and asked for anew by whoever needs it: kept, they would cost registers that are not there.
     __device__ __forceinline__ int thread() const {
         int thread;
-        asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
         return thread % WARPGROUP;
     }
     __device__ __forceinline__ int warp() const { return thread() / 32; }
