@@ -9,7 +9,7 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on sharding the optimizer, from what {@code cs336 shard} and its peer stored. Selections begin with the
+ * The figures of the chapter on sharding the optimizer, from what {@code cs336 shard} stored. Selections begin with the
  * names {@code shard}, to be defined as the measurements of one machine's first round on one node and two processes, and {@code
  * shardGloo}, those of our own two processes with Gloo.
  */

@@ -50,7 +50,7 @@ class ShardedMemoryTest {
                 .and(all.intColumn("nodes").isEqualTo(1)));
         int checked = 0;
         for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) {
-            var memory = new ShardedMemory(model, 2, !mode.equals("unsharded"), 25_000_000);
+            var memory = new ShardedMemory(model, 2, !mode.equals("unsharded"), 100_000_000);
             Map<String, Long> counted = new LinkedHashMap<>();
             List<String> moments = List.of("init", "before-step", "after-step");
             for (int i = 0; i < moments.size(); i++) {
