@@ -12,8 +12,8 @@
 // is 1, which rounding leaves alone: a few percent of the error of O, most where few keys are seen. So it is without a mask, and
 // with one for the first queries. For the others of causal attention, nearly all of its time, P is computed against the r there
 // is and only its sums are looked at; only if one is too large, or there was no r yet, are the scores computed again, the row's
-// maximum looked for, r raised and O scaled. What is summed where and in which order never depends on timing: results repeat bit
-// for bit.
+// maximum looked for, r raised and O scaled. The few queries that see 64 keys or less, whose O is largest, get what rounding took
+// from P in a product of its own. What is summed where and in which order never depends on timing: results repeat bit for bit.
 //
 // The blocks of a launch, at most one a multiprocessor, share out the tiles from the longest to the shortest, back and forth:
 // nobody counts, so launches that run at once do not meet.
@@ -79,7 +79,7 @@ constexpr int TURN = 1, STORE = TURN + CONSUMERS, MERGE = STORE + CONSUMERS;
 constexpr float INFINITE = __builtin_bit_cast(float, 0x7f800000);
 constexpr float LN_2 = 0.693147180559945f;
 constexpr float MOST = 32768; // sum of a thread's P of one block; fp16 ends at 65,504
-constexpr int FEW = SPLIT_KEYS ? 1024 : 4096; // keys of which one may matter; each share of them has a largest of its own
+constexpr int FEW = 1024; // keys of which one may matter
 
 // Of this block in its cluster.
 __device__ __forceinline__ int blockRank() { return CLUSTER > 1 ? blockIdx.x % CLUSTER : 0; }
@@ -323,11 +323,11 @@ __device__ __forceinline__ void askScores(Scores &s, unsigned q, unsigned k) {
     wgmmaCommit();
 }
 
-// Asks for O += P V.
-__device__ __forceinline__ void askOutput(Output &o, const Packed &p, unsigned v) {
+// Asks for O += P V, of a block's first 4 N keys.
+template <int N> __device__ __forceinline__ void askOutput(Output &o, const unsigned (&p)[N], unsigned v) {
     unsigned long long values = operand(v, PANELS > 1 ? KEY_PANEL : 0);
 #pragma unroll
-    for (int step = 0; step < KEYS / 16; step++)
+    for (int step = 0; step < N / 4; step++)
         wgmma<T, ACROSS_SUM>(o, p + 4 * step, further(values, step * 16 * ROW_BYTES), true);
     wgmmaCommit();
 }
@@ -336,6 +336,14 @@ __device__ __forceinline__ void pack(Packed &p, const Scores &s) {
 #pragma unroll
     for (int i = 0; i < KEYS / 4; i++) p[i] = Element<T>::pair(s[2 * i], s[2 * i + 1]);
     pin(p);
+}
+
+// What rounding took from s when p was made of it, of the first 4 N keys.
+template <int N> __device__ __forceinline__ void packRest(unsigned (&rest)[N], const Packed &p, const Scores &s) {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        rest[i] = Element<T>::pair(s[2 * i] - Element<T>::get(p, 2 * i), s[2 * i + 1] - Element<T>::get(p, 2 * i + 1));
+    pin(rest);
 }
 
 struct Consumer {
@@ -384,9 +392,8 @@ struct Consumer {
         if (TAKE_TURNS) namedArrive(TURN + threadIdx.x / WARPGROUP % CONSUMERS, 2 * WARPGROUP);
     }
 
-    // The scores of a tile's first block: nothing is under way beside them.
-    __device__ __forceinline__ void begin(unsigned q, Stage stage, int firstKey, int firstRow) {
-        Scores s;
+    // P of a tile's first block, in s before it is rounded: nothing is under way beside it.
+    __device__ __forceinline__ void begin(Scores &s, unsigned q, Stage stage, int firstKey, int firstRow) {
         float factor[2];
         barrierWait(shared.kFull(stage.place), stage.parity);
         wgmmaFence();
@@ -452,11 +459,11 @@ struct Consumer {
         passTurn();
     }
 
-    // The tile's last P V.
-    __device__ __forceinline__ void end(Stage before) {
+    // The tile's last P V; P may be given as a sum of parts.
+    template <typename... Parts> __device__ __forceinline__ void end(Stage before, const Parts &...parts) {
         barrierWait(shared.vFull(before.place), before.parity);
         wgmmaFence();
-        askOutput(o, p, shared.v(before.place));
+        (askOutput(o, parts, shared.v(before.place)), ...);
         wgmmaWait<0>();
         pin(o);
         release(shared.vEmpty(before.place));
@@ -478,7 +485,15 @@ struct Consumer {
 #pragma unroll 1
         for (; !SPLIT_KEYS && n >= 0 && n * KEYS >= seenByAny; n--, block++) skip(Stage(block), n > 0);
         if (n < 0) return;
-        begin(q, Stage(block, place), n * KEYS, firstRow);
+        Scores s;
+        begin(s, q, Stage(block, place), n * KEYS, firstRow);
+        if (min(seenByAny, shape.keys) <= WARPGROUP_ROWS) {
+            unsigned rest[WARPGROUP_ROWS / 4];
+            packRest(rest, p, s);
+            end(Stage(block, place), p, rest);
+            block++;
+            return;
+        }
 #pragma unroll 1
         for (n -= STEP; n >= (ROOM ? seenByAll : easyBlocks) && n >= 0; n -= STEP, block++)
             step<true>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, firstRow, ROOM || n >= seenByAll);
@@ -488,7 +503,7 @@ struct Consumer {
 #pragma unroll 1
         for (; n >= 0; n -= STEP, block++)
             step<false>(q, Stage(block, place), Stage(block + 1, place), n * KEYS, firstRow, false);
-        end(Stage(block++, place));
+        end(Stage(block++, place), p);
     }
 
     // O and softmax of a share. A thread's numbers lie WARPGROUP apart: lanes meet no bank twice.

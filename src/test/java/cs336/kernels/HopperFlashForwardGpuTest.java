@@ -124,14 +124,15 @@ class HopperFlashForwardGpuTest {
     /** So many heads that PyTorch does not share their keys out, which makes errors smaller, as it does here. */
     @ParameterizedTest
     @CsvSource({
-        "16, 4096, 64, false",
-        "16, 4096, 64, true",
-        "16, 4096, 128, false",
-        "16, 4096, 128, true",
-        "3, 16384, 64, true",
-        "3, 16384, 128, true"
+        "16, 4096, 64, false, 1.01", // roundings fall by chance
+        "16, 4096, 64, true, 1",
+        "16, 4096, 128, false, 1.01",
+        "16, 4096, 128, true, 1",
+        "3, 16384, 64, true, 1",
+        "3, 16384, 128, true, 1"
     })
-    void errorsOfLongSequencesAreThoseOfPyTorchsFlashAttention(int heads, int context, int d, boolean causal) {
+    void errorsOfLongSequencesAreNoLargerThanThoseOfPyTorchsFlashAttention(
+            int heads, int context, int d, boolean causal, double most) {
         long[] shape = {1, heads, context, d};
         Tensor q = random(DType.BFLOAT16, 1, shape);
         Tensor k = random(DType.BFLOAT16, 1, shape);
@@ -140,7 +141,7 @@ class HopperFlashForwardGpuTest {
                 TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal).o();
         double their = relative(new PyTorchsFlash().apply(q, k, v, causal), exact);
         double our = relative(HopperFlashForward.run(q, k, v, causal).o(), exact);
-        assertTrue(our <= 1.01 * their, "O is off by " + our + ", PyTorch's by " + their);
+        assertTrue(our <= most * their, "O is off by " + our + ", PyTorch's by " + their);
     }
 
     /** Scores in the hundreds and thousands: references are raised again and again. */
