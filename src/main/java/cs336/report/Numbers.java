@@ -8,6 +8,7 @@ import java.math.MathContext;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -36,7 +37,8 @@ import tech.tablesaw.selection.BitmapBackedSelection;
  *
  * <p>A reference has to pick out exactly one row, and that row has to hold a number: an absent, an ambiguous and an
  * out-of-memory case each are an {@link IllegalArgumentException} that says so. Nothing is ever converted to another
- * unit unless the format after the colon names one.
+ * unit unless the format after the colon names one. Of cases that were measured in several rounds, {@code round=median}
+ * picks the one whose median is in the middle; of an even number, the slower or larger one of the two there.
  */
 public final class Numbers {
     private static final Pattern TABLE = Pattern.compile("(?ms)^```table\\n(.*?)^```$");
@@ -263,13 +265,36 @@ public final class Numbers {
     private List<Integer> rows(Selection selection) {
         Table table = load(file(selection));
         var rows = new ArrayList<Integer>();
-        selection.filters().keySet().forEach(column -> require(table, column));
+        var filters = new LinkedHashMap<>(selection.filters());
+        filters.keySet().forEach(column -> require(table, column));
+        boolean middle = filters.remove("round", List.of("median"));
         for (int row = 0; row < table.rowCount(); row++) {
-            if (passes(table, row, selection.filters())) {
+            if (passes(table, row, filters)) {
                 rows.add(row);
             }
         }
-        return rows;
+        return middle ? middleRounds(table, rows) : rows;
+    }
+
+    /** Of each case the round with the middle median. */
+    private static List<Integer> middleRounds(Table table, List<Integer> rows) {
+        List<String> parameters = table.columnNames().stream()
+                .takeWhile(column -> !column.equals("unit"))
+                .filter(column -> !column.equals("round"))
+                .toList();
+        var cases = new LinkedHashMap<List<String>, List<Integer>>();
+        for (int row : rows) {
+            List<String> values =
+                    parameters.stream().map(column -> cell(table, row, column)).toList();
+            cases.computeIfAbsent(values, v -> new ArrayList<>()).add(row);
+        }
+        cases.values()
+                .forEach(rounds -> rounds.sort(Comparator.comparingDouble(
+                        row -> number(table, row, "median").value())));
+        return cases.values().stream()
+                .map(rounds -> rounds.get(rounds.size() / 2))
+                .sorted()
+                .toList();
     }
 
     private static boolean passes(Table table, int row, Map<String, List<String>> filters) {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -129,6 +130,29 @@ class NumbersTest {
         var table = numbers.select("timing[context=128, 256, implementation=plain, metric=forward]");
         assertEquals(4, table.rowCount());
         assertThrows(IllegalArgumentException.class, () -> numbers.select("timing[size=medium]"));
+    }
+
+    @Test
+    void theMedianRoundIsTheOneWithTheMiddleMedianOfItsCase() throws IOException {
+        Files.writeString(folder.resolve("data/measurements/pretend/turns.csv"), """
+                context,round,implementation,metric,unit,n,mean,std,median,min,max,status
+                128,1,ours,forward,ms,9,1,,7,1,8,ok
+                128,2,ours,forward,ms,9,2,,30,2,40,ok
+                128,3,ours,forward,ms,9,3,,8,3,9,ok
+                128,1,peer,forward,ms,9,4,,10,4,11,ok
+                256,1,ours,forward,ms,9,5,,5,5,5,ok
+                256,2,ours,forward,ms,9,6,,6,6,6,ok
+                512,1,ours,forward,ms,,,,,,,oom
+                """);
+        numbers.define("turns", "turns[round=median]");
+        assertEquals("8.0", numbers.text("turns[context=128, implementation=ours].median : %.1f"));
+        assertEquals("9.0", numbers.text("turns[context=128, implementation=ours].max : %.1f"));
+        assertEquals("30.0", numbers.text("turns[context=128, implementation=ours, round=2].median : %.1f"));
+        assertEquals(
+                List.of(3, 1),
+                numbers.select("turns[context=128]").intColumn("round").asList());
+        assertEquals("6.0", numbers.text("turns[context=256].median : %.1f"));
+        assertEquals("the row has no numbers, for its status is oom", failure("turns[context=512].median : %.1f"));
     }
 
     @Test
