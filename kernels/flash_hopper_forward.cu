@@ -487,7 +487,7 @@ struct Consumer {
         if (n < 0) return;
         Scores s;
         begin(s, q, Stage(block, place), n * KEYS, firstRow);
-        if (min(seenByAny, shape.keys) <= WARPGROUP_ROWS) {
+        if (min(seenByAny, shape.keys) <= WARPGROUP_ROWS) { // the only block, and O at its largest
             unsigned rest[WARPGROUP_ROWS / 4];
             packRest(rest, p, s);
             end(Stage(block, place), p, rest);

@@ -139,7 +139,7 @@ public final class AllReduceCommand implements Callable<Integer> {
     private void run(int n, Backend backend, Device.Kind on, AllReducePlan plan) throws InterruptedException {
         List<ArrayList<AllReduceTimes>> times = launch.launcher(n, backend, storage.device())
                 .device(on)
-                .threads(1) // nothing but all-reduces is timed, and waiting threads would be in their way
+                .threads(1) // as the peer: nothing is computed here
                 .output(System.err)
                 .run(AllReduceRank.class, plan);
         if (launch.reports() && !times.get(0).isEmpty()) {
