@@ -18,6 +18,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.NumericColumn;
 import tech.tablesaw.api.Table;
@@ -276,23 +277,23 @@ public final class Numbers {
         return middle ? middleRounds(table, rows) : rows;
     }
 
-    /** Of each case the round with the middle median. */
+    /** Of each case the round with the middle median; those without numbers count as the largest. */
     private static List<Integer> middleRounds(Table table, List<Integer> rows) {
+        require(table, "median");
+        DoubleColumn medians = table.doubleColumn("median");
         List<String> parameters = table.columnNames().stream()
                 .takeWhile(column -> !column.equals("unit"))
                 .filter(column -> !column.equals("round"))
                 .toList();
-        var cases = new LinkedHashMap<List<String>, List<Integer>>();
-        for (int row : rows) {
-            List<String> values =
-                    parameters.stream().map(column -> cell(table, row, column)).toList();
-            cases.computeIfAbsent(values, v -> new ArrayList<>()).add(row);
-        }
-        cases.values()
-                .forEach(rounds -> rounds.sort(Comparator.comparingDouble(
-                        row -> number(table, row, "median").value())));
+        Map<List<String>, List<Integer>> cases = rows.stream()
+                .collect(Collectors.groupingBy(row -> parameters.stream()
+                        .map(column -> cell(table, row, column))
+                        .toList()));
         return cases.values().stream()
-                .map(rounds -> rounds.get(rounds.size() / 2))
+                .map(rounds -> rounds.stream()
+                        .sorted(Comparator.comparingDouble(medians::getDouble))
+                        .toList()
+                        .get(rounds.size() / 2))
                 .sorted()
                 .toList();
     }

@@ -143,6 +143,7 @@ class NumbersTest {
                 256,1,ours,forward,ms,9,5,,5,5,5,ok
                 256,2,ours,forward,ms,9,6,,6,6,6,ok
                 512,1,ours,forward,ms,,,,,,,oom
+                512,2,ours,forward,ms,,,,,,,oom
                 """);
         numbers.define("turns", "turns[round=median]");
         assertEquals("8.0", numbers.text("turns[context=128, implementation=ours].median : %.1f"));
@@ -152,6 +153,7 @@ class NumbersTest {
                 List.of(3, 1),
                 numbers.select("turns[context=128]").intColumn("round").asList());
         assertEquals("6.0", numbers.text("turns[context=256].median : %.1f"));
+        assertEquals(1, numbers.select("turns[context=512]").rowCount(), "a table shows that it ran out of memory");
         assertEquals("the row has no numbers, for its status is oom", failure("turns[context=512].median : %.1f"));
     }
 
