@@ -155,8 +155,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private Pending allReduce(Tensor tensor, Reduction reduction, boolean async) {
-        Require.tensor("tensor", tensor, backend, device);
-        Require.reducible("tensor", tensor, reduction);
+        CollectiveChecks.tensor("tensor", tensor, backend, device);
+        CollectiveChecks.reducible("tensor", tensor, reduction);
         boolean before = dividesBefore(reduction, tensor);
         return start(
                 Call.of(name("all-reduce", reduction), tensor),
@@ -178,8 +178,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private Pending broadcast(Tensor tensor, int root, boolean async) {
-        Require.tensor("tensor", tensor, backend, device);
-        Require.rank("root", root, size());
+        CollectiveChecks.tensor("tensor", tensor, backend, device);
+        CollectiveChecks.rank("root", root, size());
         return start(Call.of("broadcast (root " + root + ")", tensor), () -> c10d.broadcast(tensor, root, async), null);
     }
 
@@ -198,9 +198,9 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private Pending allGather(Tensor out, Tensor in, boolean async) {
-        Require.tensor("out", out, backend, device);
-        Require.tensor("in", in, backend, device);
-        Require.partsOf("out", out, "in", in, size());
+        CollectiveChecks.tensor("out", out, backend, device);
+        CollectiveChecks.tensor("in", in, backend, device);
+        CollectiveChecks.partsOf("out", out, "in", in, size());
         return start(Call.of("all-gather", in), () -> c10d.allGather(out, in, async), null);
     }
 
@@ -219,10 +219,10 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private Pending reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {
-        Require.tensor("out", out, backend, device);
-        Require.tensor("in", in, backend, device);
-        Require.partsOf("in", in, "out", out, size());
-        Require.reducible("in", in, reduction);
+        CollectiveChecks.tensor("out", out, backend, device);
+        CollectiveChecks.tensor("in", in, backend, device);
+        CollectiveChecks.partsOf("in", in, "out", out, size());
+        CollectiveChecks.reducible("in", in, reduction);
         boolean before = dividesBefore(reduction, in);
         return start(
                 Call.of(name("reduce-scatter", reduction), out),
@@ -282,7 +282,7 @@ public final class ProcessGroup implements AutoCloseable {
      * @throws CollectiveFailure also if the ranks have not made the same calls until now
      */
     public <T extends Serializable> List<T> gather(T value, int root) {
-        Require.rank("root", root, size());
+        CollectiveChecks.rank("root", root, size());
         boolean here = rank() == root;
         String name = "gather of values (root " + root + ")";
         return exchange(name, value, here, (out, in) -> c10d.gather(out, in, root));

@@ -147,7 +147,7 @@ public record FirstFlash() implements FlashForm {
     }
 
     private static void requireServed(Tensor q) {
-        Require.type("q", q, Require.KERNEL_TYPES);
+        TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
             throw new IllegalArgumentException("q must be on a CUDA card for this kernel, not on cpu");
         }

@@ -53,9 +53,9 @@ public final class FlashAttention extends Function {
     /** @param choice the form for the queries as they are after a cast */
     static Tensor apply(
             Tensor q, Tensor k, Tensor v, boolean causal, java.util.function.Function<Tensor, FlashForm> choice) {
-        Require.type("q", q, Require.FLOATING);
-        Require.type("k", k, Require.FLOATING);
-        Require.type("v", v, Require.FLOATING);
+        TensorChecks.type("q", q, TensorChecks.FLOATING);
+        TensorChecks.type("k", k, TensorChecks.FLOATING);
+        TensorChecks.type("v", v, TensorChecks.FLOATING);
         try (var scope = MemoryScope.open()) {
             Tensor queries = Autocast.operand(q);
             Tensor keys = Autocast.operand(k);
@@ -105,7 +105,7 @@ public final class FlashAttention extends Function {
             throw new IllegalArgumentException(
                     "q, k and v must be of one type, not " + dtype + ", " + DType.of(k) + " and " + DType.of(v));
         }
-        if (!Require.oneDevice(q, k) || !Require.oneDevice(q, v)) {
+        if (!TensorChecks.oneDevice(q, k) || !TensorChecks.oneDevice(q, v)) {
             throw new IllegalArgumentException("q, k and v must be on one device");
         }
     }

@@ -40,7 +40,7 @@ public final class FusedRmsNorm extends Function {
 
     /** Which way a call with this x takes. */
     public static Route route(Tensor x) {
-        return x.is_cuda() && Require.KERNEL_TYPES.contains(DType.of(x)) ? Route.KERNEL : Route.TENSOR_OPERATIONS;
+        return x.is_cuda() && TensorChecks.KERNEL_TYPES.contains(DType.of(x)) ? Route.KERNEL : Route.TENSOR_OPERATIONS;
     }
 
     @Override

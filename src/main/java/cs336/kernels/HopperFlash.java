@@ -41,14 +41,14 @@ public record HopperFlash(boolean deterministic) implements FlashForm {
     @Override
     public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
         requireTaken(q, k, v);
-        Require.type("dO", dO, HALVES);
+        TensorChecks.type("dO", dO, HALVES);
         return HopperFlashBackward.run(q, k, v, o, l, dO, causal, deterministic);
     }
 
     private static void requireTaken(Tensor q, Tensor k, Tensor v) {
-        Require.type("q", q, HALVES);
-        Require.type("k", k, HALVES);
-        Require.type("v", v, HALVES);
+        TensorChecks.type("q", q, HALVES);
+        TensorChecks.type("k", k, HALVES);
+        TensorChecks.type("v", v, HALVES);
         if (!q.is_cuda() || !isHopper(q)) {
             try (var device = q.device()) {
                 throw new IllegalArgumentException(

@@ -80,7 +80,7 @@ public record MmaFlash(Products products) implements FlashForm {
     /** Whether this form takes such queries. */
     public static boolean takes(Tensor q) {
         return q.is_cuda()
-                && Require.KERNEL_TYPES.contains(DType.of(q))
+                && TensorChecks.KERNEL_TYPES.contains(DType.of(q))
                 && q.size(LAST) <= HeadWidths.WIDEST
                 && Card.of(q).architecture().major() >= LEAST_GENERATION;
     }
@@ -145,7 +145,7 @@ public record MmaFlash(Products products) implements FlashForm {
     }
 
     private static void requireServed(Tensor q) {
-        Require.type("q", q, Require.KERNEL_TYPES);
+        TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
             throw new IllegalArgumentException("q must be on a CUDA card for these kernels, not on cpu");
         }

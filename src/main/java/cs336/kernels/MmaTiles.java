@@ -147,7 +147,7 @@ final class MmaTiles {
     /** Every tile that may be taken on a card of this architecture. */
     static Stream<MmaTile> all(Architecture architecture) {
         List<MmaTile> all = new ArrayList<>();
-        for (DType type : Require.KERNEL_TYPES) {
+        for (DType type : TensorChecks.KERNEL_TYPES) {
             for (int products : type == DType.FLOAT32 ? new int[] {1, 3} : new int[] {1}) {
                 for (Pass pass : Pass.values()) {
                     HeadWidths.ALL.forEach(width -> layouts(architecture, pass, type, products, width)

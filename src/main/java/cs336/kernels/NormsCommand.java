@@ -122,7 +122,7 @@ public final class NormsCommand implements Callable<Integer> {
             storage.requireNames();
             List<DType> types = dtypes.stream().map(DType::parse).toList();
             for (DType type : types) {
-                if (!Require.KERNEL_TYPES.contains(type)) {
+                if (!TensorChecks.KERNEL_TYPES.contains(type)) {
                     throw new IllegalArgumentException("--dtype must be fp32, bf16 or fp16, not " + type);
                 }
             }

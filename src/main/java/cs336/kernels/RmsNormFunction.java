@@ -44,8 +44,8 @@ public final class RmsNormFunction extends Function {
     }
 
     static void require(Tensor x, Tensor weight, double eps) {
-        Require.type("x", x, Require.FLOATING);
-        Require.vectorFor("weight", weight, "x", x);
+        TensorChecks.type("x", x, TensorChecks.FLOATING);
+        TensorChecks.vectorFor("weight", weight, "x", x);
         DType type = DType.of(weight);
         if (type != DType.of(x) && type != DType.FLOAT32) {
             throw new IllegalArgumentException("weight must be fp32 or of x's type " + DType.of(x) + ", not " + type);

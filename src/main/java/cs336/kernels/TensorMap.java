@@ -61,7 +61,7 @@ public final class TensorMap {
      * @throws IllegalArgumentException if one of them does not fit
      */
     public static TensorMap of(Tensor tensor, int... box) {
-        DType dtype = Require.type("tensor", tensor, Require.KERNEL_TYPES);
+        DType dtype = TensorChecks.type("tensor", tensor, TensorChecks.KERNEL_TYPES);
         int n = box.length;
         int lacking = n - (int) tensor.dim();
         if (tensor.dim() < 2 || n > MOST_DIMENSIONS || lacking < 0) {

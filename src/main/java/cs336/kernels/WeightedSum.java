@@ -39,8 +39,8 @@ public final class WeightedSum extends Function {
      * @throws IllegalArgumentException if shapes, types or devices do not fit
      */
     public static Tensor apply(Tensor x, Tensor weight) {
-        Require.type("x", x, Require.FLOATING);
-        Require.vectorFor("weight", weight, "x", x);
+        TensorChecks.type("x", x, TensorChecks.FLOATING);
+        TensorChecks.vectorFor("weight", weight, "x", x);
         if (DType.of(weight) != DType.of(x)) {
             throw new IllegalArgumentException(
                     "weight must be of x's type " + DType.of(x) + ", not " + DType.of(weight));

@@ -24,7 +24,7 @@ enum Experiment {
                     .toArray(Metric[]::new)),
     /** {@link ProductBits}: what a matrix product sees of its operands. */
     PRODUCT(List.of("fp32", "tf32", "bf16", "fp16"), List.of("above 1"), new Metric("significant-bits", "bits")),
-    /** {@link ToyModel}: the types that autocast gives its parts, each told by its significant bits. */
+    /** {@link AutocastToyModel}: the types that autocast gives its parts, each told by its significant bits. */
     TOY_MODEL(
             List.of("fp16", "bf16"),
             List.of("ordinary"),

@@ -81,7 +81,7 @@ public final class PrecisionWorkload implements Workload {
 
     private static Map<String, Double> toyModel(Device device, DType autocast) {
         Map<String, Double> values = new LinkedHashMap<>();
-        ToyModel.dtypes(device, autocast)
+        AutocastToyModel.dtypes(device, autocast)
                 .forEach((part, dtype) ->
                         values.put(part, (double) FloatFormat.of(dtype).significantBits()));
         return values;

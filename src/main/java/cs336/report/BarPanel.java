@@ -16,12 +16,12 @@ import org.knowm.xchart.CategorySeries;
 final class BarPanel extends CategoryChart {
     private final Frame frame;
     private final List<String> categories;
-    private final Range range;
+    private final AxisRange range;
     private final List<Mark.Level> levels;
     private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
     private final Map<String, String[]> notes = new LinkedHashMap<>();
 
-    BarPanel(Frame frame, List<String> categories, Range range, List<Mark.Level> levels) {
+    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.Level> levels) {
         super(Look.WIDTH, Look.HEIGHT);
         this.frame = frame;
         this.categories = categories;

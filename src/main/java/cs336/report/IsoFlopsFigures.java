@@ -70,7 +70,7 @@ public final class IsoFlopsFigures {
         var panel = new LawPanel(
                 new Frame("", false, Legend.NONE, false, "model size N (parameters)"),
                 HorizontalScale.of(withRoom, Spacing.LOG10),
-                Range.of(losses, false, false),
+                AxisRange.of(losses, false, false),
                 "final training loss (nats a token)");
         for (int i = 0; i < profiles.size(); i++) {
             IsoFlopProfile profile = profiles.get(i);
@@ -132,7 +132,7 @@ public final class IsoFlopsFigures {
             }
         }
         var scale = HorizontalScale.of(array(computes), Spacing.LOG10);
-        Range range = Range.of(array(values), true, false);
+        AxisRange range = AxisRange.of(array(values), true, false);
         int width = 980;
         var legend = new Legend(
                 "",

@@ -27,7 +27,7 @@ final class LawPanel extends XYChart {
 
     private record Label(String text, Color color, double x, double y) {}
 
-    LawPanel(Frame frame, HorizontalScale scale, Range range, String yTitle) {
+    LawPanel(Frame frame, HorizontalScale scale, AxisRange range, String yTitle) {
         super(Look.WIDTH, Look.HEIGHT);
         this.frame = frame;
         this.scale = scale;

@@ -17,12 +17,12 @@ final class LinePanel extends XYChart {
 
     private final Frame frame;
     private final HorizontalScale scale;
-    private final Range range;
+    private final AxisRange range;
     private final List<Mark.Level> levels;
     private final boolean labelled;
     private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
 
-    LinePanel(Frame frame, HorizontalScale scale, Range range, List<Mark.Level> levels, boolean labelled) {
+    LinePanel(Frame frame, HorizontalScale scale, AxisRange range, List<Mark.Level> levels, boolean labelled) {
         super(Look.WIDTH, Look.HEIGHT);
         this.frame = frame;
         this.scale = scale;

@@ -45,7 +45,7 @@ public final class MemoryFigures {
                 .orElseThrow(() -> new IllegalArgumentException("a figure of timelines needs at least one"));
         double unit = peak >= GB ? GB : MB;
         int width = byTitle.size() == 1 ? 760 : PANEL_WIDTH * byTitle.size();
-        Range range = Range.of(new double[] {0, 1.03 * peak / unit}, false, true);
+        AxisRange range = AxisRange.of(new double[] {0, 1.03 * peak / unit}, false, true);
         var panels = new ArrayList<Chart<?, ?>>();
         byTitle.forEach((title, timeline) ->
                 panels.add(panel(title, timeline, unit, range, panels.isEmpty(), (width - 80.0) * Look.UNITS)));
@@ -53,7 +53,7 @@ public final class MemoryFigures {
     }
 
     private static AreaPanel panel(
-            String title, MemoryTimeline timeline, double unit, Range range, boolean first, double legendWidth) {
+            String title, MemoryTimeline timeline, double unit, AxisRange range, boolean first, double legendWidth) {
         List<MemoryTimeline.Point> points = timeline.points();
         int begin = points.get(0).event();
         double[] x = points.stream().mapToDouble(p -> p.event() - begin).toArray();

@@ -175,7 +175,7 @@ public final class Plot {
         int count = panelNames.size();
         int w = width > 0 ? width : count == 1 ? 640 : Math.min(240 * count + 80, 960);
         int h = height > 0 ? height : count == 1 ? 380 : 310;
-        Range range = valueRange(points);
+        AxisRange range = valueRange(points);
         requireLetters(panelNames, seriesNames);
         var charts = new ArrayList<Chart<?, ?>>();
         for (int i = 0; i < count; i++) {
@@ -236,7 +236,7 @@ public final class Plot {
         return points;
     }
 
-    private Range valueRange(Map<String, Map<String, Map<String, Point>>> points) {
+    private AxisRange valueRange(Map<String, Map<String, Map<String, Point>>> points) {
         double[] values = points.values().stream()
                 .flatMap(series -> series.values().stream())
                 .flatMap(at -> at.values().stream())
@@ -260,7 +260,7 @@ public final class Plot {
                 all[all.length - 1] = Arrays.stream(values).min().orElseThrow() / 1.6;
             }
         }
-        return Range.of(all, logY, kind == Kind.BAR);
+        return AxisRange.of(all, logY, kind == Kind.BAR);
     }
 
     private static void requirePositive(String column, double[] values) {
@@ -277,7 +277,7 @@ public final class Plot {
             int index,
             List<String> seriesNames,
             Map<String, Map<String, Map<String, Point>>> points,
-            Range range,
+            AxisRange range,
             int figureWidth) {
         Map<String, Map<String, Point>> series = points.getOrDefault(panelNames.get(index), Map.of());
         List<String> shown = seriesNames.stream().map(this::shown).toList();
@@ -306,7 +306,7 @@ public final class Plot {
             int index,
             List<String> seriesNames,
             Map<String, Map<String, Map<String, Point>>> points,
-            Range range) {
+            AxisRange range) {
         Map<String, Map<String, Point>> series = points.getOrDefault(panelNames.get(index), Map.of());
         HorizontalScale scale = horizontalScale(points.values());
         // One set of names is enough where the last panel shows every series.
@@ -340,7 +340,7 @@ public final class Plot {
     }
 
     /** How a chart looks whose horizontal ticks its {@link Frame} paints. */
-    static void dress(AxesChart<? extends AxesChartStyler, ?> chart, Range range, String yTitle) {
+    static void dress(AxesChart<? extends AxesChartStyler, ?> chart, AxisRange range, String yTitle) {
         AxesChartStyler styler = chart.getStyler();
         Look.apply(styler);
         styler.setXAxisTicksVisible(false);

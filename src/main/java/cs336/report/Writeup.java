@@ -140,7 +140,7 @@ public final class Writeup {
             if (!problems.isEmpty()) {
                 throw new WriteupException(problems);
             }
-            body.append(Provenance.html(numbers));
+            body.append(MeasurementOrigins.html(numbers));
             return new Writeup(front.title(), Page.forScreen(front.title(), body.toString()), body.toString());
         }
 

@@ -174,7 +174,7 @@ class AllKernelsCompileTest {
 
     private static Stream<KernelVariant> others() {
         List<KernelVariant> variants = new ArrayList<>();
-        for (DType type : Require.KERNEL_TYPES) {
+        for (DType type : TensorChecks.KERNEL_TYPES) {
             variants.add(new KernelVariant(
                     "column_sum.cu", "column_sum", Map.of("ELEMENT", RowLayout.cudaName(type)), 1024, 0));
             for (int vector = 1; vector <= 16 / type.bytes(); vector *= 2) {
@@ -193,7 +193,7 @@ class AllKernelsCompileTest {
 
     private static Stream<KernelVariant> firstFlash() {
         List<KernelVariant> variants = new ArrayList<>();
-        for (DType type : Require.KERNEL_TYPES) {
+        for (DType type : TensorChecks.KERNEL_TYPES) {
             for (int width : new int[] {8, 16, 32, 64, 80, 128}) {
                 for (FirstFlash.Pass pass : FirstFlash.Pass.values()) {
                     variants.add(new KernelVariant(

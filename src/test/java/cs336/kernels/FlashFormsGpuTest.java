@@ -21,14 +21,14 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Tag("gpu")
 class FlashFormsGpuTest extends FlashFormContract {
     private static final TestedForm FIRST =
-            new TestedForm("flash-first", new FirstFlash(), Require.KERNEL_TYPES, Products.FP32, true);
+            new TestedForm("flash-first", new FirstFlash(), TensorChecks.KERNEL_TYPES, Products.FP32, true);
     private static final List<TestedForm> FORMS = List.of(
-            new TestedForm("flash-tiled", TiledFlash.DEFAULT, Require.KERNEL_TYPES, Products.FP32, true), //
+            new TestedForm("flash-tiled", TiledFlash.DEFAULT, TensorChecks.KERNEL_TYPES, Products.FP32, true), //
             FIRST,
             new TestedForm("flash", new HopperFlash(false), TestedForm.HALVES, Products.FP32, false),
             new TestedForm("flash-deterministic", new HopperFlash(true), TestedForm.HALVES, Products.FP32, true),
             new TestedForm(
-                    "flash-tf32", new MmaFlash(MmaFlash.Products.TF32), Require.KERNEL_TYPES, Products.TF32, true),
+                    "flash-tf32", new MmaFlash(MmaFlash.Products.TF32), TensorChecks.KERNEL_TYPES, Products.TF32, true),
             new TestedForm(
                     "flash-3xtf32",
                     new MmaFlash(MmaFlash.Products.TF32_X3),
@@ -84,7 +84,7 @@ class FlashFormsGpuTest extends FlashFormContract {
     @ParameterizedTest
     @ValueSource(ints = {1, 3, 20, 100, 127})
     void theFirstKernelTakesAnyWidth(int d) {
-        for (DType type : Require.KERNEL_TYPES) {
+        for (DType type : TensorChecks.KERNEL_TYPES) {
             long[] keys = {2, 90, d};
             FlashInputs x = FlashInputs.random(Device.cuda(0), type, new long[] {2, 70, d}, keys);
             FlashReference.of(x, true)

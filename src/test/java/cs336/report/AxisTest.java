@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 class AxisTest {
     @Test
     void aLogarithmicRangeEndsAtOneTwoOrFive() {
-        Range range = Range.of(new double[] {3, 170}, true, false);
+        AxisRange range = AxisRange.of(new double[] {3, 170}, true, false);
         assertEquals(2, range.min(), 0.1);
         assertEquals(200, range.max(), 5);
         assertTrue(range.min() < 2 && range.max() > 200, "ticks at the ends lie inside");
@@ -20,7 +20,7 @@ class AxisTest {
 
     @Test
     void aLongLogarithmicRangeIsLabelledAtPowersOfTen() {
-        Range range = Range.of(new double[] {0.5, 2000}, true, false);
+        AxisRange range = AxisRange.of(new double[] {0.5, 2000}, true, false);
         assertEquals("", range.labels().apply(5.0));
         assertEquals("1000", range.labels().apply(1000.0));
         assertEquals("0.1", range.labels().apply(0.1));
@@ -28,20 +28,20 @@ class AxisTest {
 
     @Test
     void barsStandOnZeroAndLabelsHaveOneNumberOfDecimals() {
-        Range range = Range.of(new double[] {0.8, 1.1}, false, true);
+        AxisRange range = AxisRange.of(new double[] {0.8, 1.1}, false, true);
         assertEquals(0, range.min(), 1e-5);
         assertEquals("1.0", range.labels().apply(1.0));
-        Range negative = Range.of(new double[] {-3, 2}, false, true);
+        AxisRange negative = AxisRange.of(new double[] {-3, 2}, false, true);
         assertTrue(negative.min() <= -3 && negative.max() >= 2);
     }
 
     @Test
     void aLinearRangeHoldsItsValuesAndDoesNotCrossZeroForNothing() {
-        Range above = Range.of(new double[] {2, 400}, false, false);
+        AxisRange above = AxisRange.of(new double[] {2, 400}, false, false);
         assertEquals(0, above.min(), 1e-3);
-        Range below = Range.of(new double[] {-400, -2}, false, false);
+        AxisRange below = AxisRange.of(new double[] {-400, -2}, false, false);
         assertEquals(0, below.max(), 1e-3);
-        Range far = Range.of(new double[] {40, 43}, false, false);
+        AxisRange far = AxisRange.of(new double[] {40, 43}, false, false);
         assertTrue(far.min() > 35 && far.min() < 40 && far.max() > 43, far.toString());
     }
 

@@ -9,10 +9,10 @@ import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
 /** What must hold of a collective's tensors before any native code sees them. */
-final class Require {
+final class CollectiveChecks {
     private static final Set<DType> FLOATING = EnumSet.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 
-    private Require() {}
+    private CollectiveChecks() {}
 
     /** A dense tensor where the backend takes it. */
     static void tensor(String name, Tensor tensor, Backend backend, Device device) {

@@ -8,14 +8,14 @@ import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
 /** What must hold of tensors before any native code sees their addresses. */
-final class Require {
+final class TensorChecks {
     /** Types of elements that kernels read and write. */
     static final Set<DType> KERNEL_TYPES = EnumSet.of(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 
     /** The same, and fp64, which tensor operations take. */
     static final Set<DType> FLOATING = EnumSet.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 
-    private Require() {}
+    private TensorChecks() {}
 
     /** Returns the type. */
     static DType type(String name, Tensor tensor, Set<DType> allowed) {

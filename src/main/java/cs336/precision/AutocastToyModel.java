@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /** The course's small model to look at autocast with: fc2(ln(relu(fc1(x)))), […, in] → […, out], 10 features inside. */
-public final class ToyModel extends Module {
+public final class AutocastToyModel extends Module {
     private static final int HIDDEN = 10;
 
     private final Linear fc1;
@@ -23,7 +23,7 @@ public final class ToyModel extends Module {
     private final Linear fc2;
 
     /** A model with fresh fp32 parameters. */
-    public ToyModel(int in, int out, Device device) {
+    public AutocastToyModel(int in, int out, Device device) {
         fc1 = child("fc1", new Linear(in, HIDDEN, device, DType.FLOAT32));
         ln = child("ln", new LayerNorm(HIDDEN, device, DType.FLOAT32));
         fc2 = child("fc2", new Linear(HIDDEN, out, device, DType.FLOAT32));
@@ -46,7 +46,7 @@ public final class ToyModel extends Module {
         int in = 8;
         int classes = 6;
         try (var scope = MemoryScope.open();
-                var model = new ToyModel(in, classes, device)) {
+                var model = new AutocastToyModel(in, classes, device)) {
             Tensor x = torch.randn(new long[] {samples, in}, device.options(DType.FLOAT32));
             Tensor targets = torch.zeros(new long[] {samples}, device.options(DType.INT64));
             Map<String, DType> seen = new LinkedHashMap<>();

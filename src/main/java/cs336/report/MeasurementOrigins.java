@@ -9,8 +9,8 @@ import java.util.TreeSet;
 import tech.tablesaw.api.Table;
 
 /** Where the numbers of a writeup come from: for each file of which rows were used, on what and when it was measured. */
-final class Provenance {
-    private Provenance() {}
+final class MeasurementOrigins {
+    private MeasurementOrigins() {}
 
     static String html(Numbers numbers) {
         Map<Path, Table> used = numbers.used();

@@ -11,13 +11,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class ToyModelTest {
+class AutocastToyModelTest {
     @ParameterizedTest
     @EnumSource(
             value = DType.class,
             names = {"FLOAT16", "BFLOAT16"})
     void onTheCpuAutocastNarrowsProductsAndLeavesParametersLossAndGradientsWide(DType narrow) {
-        Map<String, DType> seen = ToyModel.dtypes(Device.cpu(), narrow);
+        Map<String, DType> seen = AutocastToyModel.dtypes(Device.cpu(), narrow);
         for (String wide : Set.of("parameters", "loss", "gradients")) {
             assertEquals(DType.FLOAT32, seen.get(wide), wide);
         }
@@ -51,13 +51,13 @@ class ToyModelTest {
                         DType.FLOAT32,
                         "fc1-gradient",
                         narrow),
-                ToyModel.dtypes(Device.cuda(0), narrow));
+                AutocastToyModel.dtypes(Device.cuda(0), narrow));
     }
 
     @Test
     void withoutAutocastEverythingIsWide() {
         assertEquals(
                 Set.of(DType.FLOAT32),
-                Set.copyOf(ToyModel.dtypes(Device.cpu(), DType.FLOAT32).values()));
+                Set.copyOf(AutocastToyModel.dtypes(Device.cpu(), DType.FLOAT32).values()));
     }
 }

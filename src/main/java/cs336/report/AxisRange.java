@@ -11,10 +11,10 @@ import java.util.stream.DoubleStream;
  * @param max upper end, above {@code min}
  * @param log whether distances are ratios; both ends are then positive
  */
-record Range(double min, double max, boolean log) {
+record AxisRange(double min, double max, boolean log) {
 
     /** The smallest range with round ends that holds all values. */
-    static Range of(double[] values, boolean log, boolean fromZero) {
+    static AxisRange of(double[] values, boolean log, boolean fromZero) {
         double low = DoubleStream.of(values).min().orElseThrow();
         double high = DoubleStream.of(values).max().orElseThrow();
         if (log) {
@@ -33,9 +33,9 @@ record Range(double min, double max, boolean log) {
     }
 
     /** XChart writes no label at the very end of an axis: each end lies a hair beyond its tick. */
-    private static Range open(double min, double max, boolean log) {
+    private static AxisRange open(double min, double max, boolean log) {
         double hair = log ? Math.pow(max / min, 0.003) : 1e-6 * (max - min);
-        return log ? new Range(min / hair, max * hair, true) : new Range(min - hair, max + hair, false);
+        return log ? new AxisRange(min / hair, max * hair, true) : new AxisRange(min - hair, max + hair, false);
     }
 
     /** The next of … 1, 2, 5, 10, 20 … at or beyond a positive value. */
