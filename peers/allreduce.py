@@ -4,7 +4,7 @@ usage: python3 peers/allreduce.py CSV --backend gloo|nccl --device cpu|cuda [--p
            [--warmup 5] [--steps 20] [--seconds 10] [--emulate-nodes 2]
 
 CSV is the file that `cs336 allreduce` wrote; rows are added to it under the implementation `python`. Protocol as in
-cs336.distributed.AllReduceBenchmark: a tensor of float32 on each rank; some warm-up; before each timed all-reduce it is filled
+cs336.distributed.bench.AllReduceBenchmark: a tensor of float32 on each rank; some warm-up; before each timed all-reduce it is filled
 anew, the ranks meet in an all-reduce of one number and wait for the device; the time ends when the device is done; the slowest
 rank counts. With NCCL also groups of all-reduces queued one after the other. Fewer steps where they would take longer than
 --seconds. Rows of a case that is already there are replaced.

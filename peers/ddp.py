@@ -6,7 +6,7 @@ usage: python3 peers/ddp.py CSV [--size xl] [--batch 2] [--context 128] [--mode 
 CSV is the file that `cs336 ddp` wrote; rows are added to it under the implementation `pytorch-eager`. Modes: none (no communication), naive
 (an all-reduce for each gradient after the backward pass), flat (gradients concatenated, one all-reduce, copied back), ddp
 (torch.nn.parallel.DistributedDataParallel as it comes), ddp-view (with gradient_as_bucket_view). Protocol as in
-cs336.distributed.DdpBenchmark: the modes take turns on one model; of each number of each step the rank where it is largest counts; phases are
+cs336.distributed.bench.DdpBenchmark: the modes take turns on one model; of each number of each step the rank where it is largest counts; phases are
 times between events in the stream that computes. fp32 with TF32 off; AdamW is PyTorch's fused one.
 """
 

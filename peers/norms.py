@@ -4,7 +4,7 @@ usage: python3 peers/norms.py CSV [--rows 50000] [--hidden 1024,2048,4096,8192] 
 
 CSV is the file that `cs336 norms` wrote; rows are added to it under the implementations `pytorch-layernorm`,
 `pytorch-rms_norm`, `pytorch-eager` (RMSNorm in plain operations) and `torch-compile` (the same, compiled). Protocol as in
-cs336.kernels.NormBenchmark: warm-up, then 20 groups of passes; before a group the card is waited for, two passes that do not
+cs336.kernels.norms.NormBenchmark: warm-up, then 20 groups of passes; before a group the card is waited for, two passes that do not
 count run ahead, and an event before and one after the group take the time. Gradients are dropped before each pass. Rows of a
 case that is already there are replaced.
 """

@@ -5,7 +5,7 @@ usage: python3 peers/shard.py CSV [--size large,xl] [--batch 2] [--context 128] 
 
 CSV is the file that `cs336 shard` wrote; rows are added to it under the implementation `pytorch-eager`. Modes, all with
 torch.nn.parallel.DistributedDataParallel (gradients as views into buckets): ddp (fused AdamW on every rank), zero
-(ZeroRedundancyOptimizer around it), zero-view (with parameters_as_bucket_view). Protocol as in cs336.distributed.ShardBenchmark: modes
+(ZeroRedundancyOptimizer around it), zero-view (with parameters_as_bucket_view). Protocol as in cs336.distributed.bench.ShardBenchmark: modes
 take turns; the steps of a turn follow each other without a wait for the card; of each number of each step the rank where it is largest
 counts. What ZeroRedundancyOptimizer sends is part of `update`. Memory is read around the first step of the first round. fp32, TF32 off.
 """

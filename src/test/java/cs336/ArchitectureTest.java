@@ -1,54 +1,111 @@
 package cs336;
 
-import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import com.tngtech.archunit.core.domain.Dependency;
+import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.JavaClasses;
 import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
 
-/** Dependencies point one way: notebook → report → the rooms of each topic → bench → basics → torch. */
+/** Every package is named here with the packages that it may use directly; what those use, it may use too. */
 @AnalyzeClasses(packages = "cs336", importOptions = ImportOption.DoNotIncludeTests.class)
 class ArchitectureTest {
-    @ArchTest
-    static final ArchRule DEPENDENCIES_POINT_ONE_WAY = layeredArchitecture()
-            .consideringOnlyDependenciesInLayers()
-            .withOptionalLayers(true)
-            .layer("main")
-            .definedBy("cs336")
-            .layer("notebook")
-            .definedBy("cs336.notebook..")
-            .layer("report")
-            .definedBy("cs336.report..")
-            .layer("topics")
-            .definedBy(
-                    "cs336.distributed..",
-                    "cs336.precision..",
-                    "cs336.profile..",
-                    "cs336.compile..",
-                    "cs336.kernels..",
-                    "cs336.scaling..")
-            .layer("bench")
-            .definedBy("cs336.bench..")
-            .layer("basics")
-            .definedBy("cs336.basics..")
-            .layer("torch")
-            .definedBy("cs336.torch..")
-            .whereLayer("main")
-            .mayNotBeAccessedByAnyLayer()
-            .whereLayer("notebook")
-            .mayOnlyBeAccessedByLayers("main")
-            .whereLayer("report")
-            .mayOnlyBeAccessedByLayers("main", "notebook")
-            .whereLayer("topics")
-            .mayOnlyBeAccessedByLayers("main", "notebook", "report")
-            .whereLayer("bench")
-            .mayOnlyBeAccessedByLayers("main", "notebook", "report", "topics")
-            .whereLayer("basics")
-            .mayOnlyBeAccessedByLayers("main", "notebook", "report", "topics", "bench");
+    private static final int MOST_FILES = 40;
+    private static final Map<String, Set<String>> MAY_USE = mayUse();
+
+    private static Map<String, Set<String>> mayUse() {
+        var direct = new LinkedHashMap<String, List<String>>();
+        direct.put("torch", List.of());
+        direct.put("units", List.of());
+        direct.put("charts", List.of());
+        direct.put("basics", List.of("torch"));
+        direct.put("bench", List.of("basics", "units"));
+        direct.put("numbers", List.of("bench", "charts"));
+        direct.put("precision", List.of("bench"));
+        direct.put("scaling", List.of("numbers"));
+        direct.put("scaling.laws", List.of("scaling"));
+        direct.put("kernels.runtime", List.of("bench"));
+        direct.put("kernels.norms", List.of("kernels.runtime"));
+        direct.put("kernels.attention", List.of("kernels.runtime", "scaling"));
+        direct.put("kernels", List.of("kernels.norms", "kernels.attention"));
+        direct.put("profile", List.of("numbers"));
+        direct.put("profile.memory", List.of("profile", "scaling"));
+        direct.put("distributed.collectives", List.of("bench"));
+        direct.put("distributed.launch", List.of("distributed.collectives"));
+        direct.put("distributed.training", List.of("distributed.collectives"));
+        direct.put("distributed.bench", List.of("distributed.launch", "distributed.training", "profile.memory"));
+        direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
+        direct.put("writeup", List.of("numbers"));
+        direct.put("notebook", List.of("figures", "writeup"));
+        direct.put("", List.of("notebook"));
+
+        var all = new LinkedHashMap<String, Set<String>>();
+        direct.forEach((name, others) -> {
+            var reached = new HashSet<String>();
+            for (String other : others) {
+                reached.add(other);
+                reached.addAll(all.get(other));
+            }
+            all.put(name, reached);
+        });
+        return all;
+    }
+
+    private static String name(JavaClass type) {
+        return type.getPackageName().equals("cs336")
+                ? ""
+                : type.getPackageName().substring("cs336.".length());
+    }
 
     @ArchTest
-    static final ArchRule NO_ROOMS_NEED_EACH_OTHER =
-            slices().matching("cs336.(*)..").should().beFreeOfCycles();
+    static void everyPackageIsNamedHere(JavaClasses classes) {
+        Set<String> found = classes.stream()
+                .filter(type -> !type.getSimpleName().equals("package-info"))
+                .map(ArchitectureTest::name)
+                .collect(Collectors.toCollection(TreeSet::new));
+        assertEquals(new TreeSet<>(MAY_USE.keySet()), found);
+    }
+
+    @ArchTest
+    static void packagesUseThoseTheyMayUse(JavaClasses classes) {
+        var forbidden = new TreeSet<String>();
+        for (JavaClass type : classes) {
+            for (Dependency dependency : type.getDirectDependenciesFromSelf()) {
+                JavaClass target = dependency.getTargetClass().getBaseComponentType();
+                if (!target.getPackageName().startsWith("cs336")) continue;
+                if (!name(type).equals(name(target)) && !MAY_USE.get(name(type)).contains(name(target))) {
+                    forbidden.add(type.getName() + " uses " + target.getName());
+                }
+            }
+        }
+        assertEquals(Set.of(), forbidden);
+    }
+
+    @ArchTest
+    static final ArchRule NO_CYCLES = slices().matching("cs336.(**)").should().beFreeOfCycles();
+
+    @ArchTest
+    static void noPackageIsTooLargeToReadItsList(JavaClasses classes) {
+        var files = new TreeMap<String, Set<String>>();
+        for (JavaClass type : classes) {
+            type.getSource()
+                    .flatMap(source -> source.getFileName())
+                    .ifPresent(file -> files.computeIfAbsent(name(type), p -> new TreeSet<>())
+                            .add(file));
+        }
+        files.values().removeIf(names -> names.size() <= MOST_FILES);
+        assertEquals(Map.of(), files);
+    }
 }

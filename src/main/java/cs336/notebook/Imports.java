@@ -1,11 +1,15 @@
 package cs336.notebook;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** What a cell can name without importing it. */
+/** The names that a cell can use without importing them. */
 public enum Imports {
-    /** What IJava imports too: a notebook that runs with these alone finds its names there as well. */
+    /** What a notebook finds on IJava too: IJava's own imports, and the startup script {@code jupyter/imports.jshell}. */
     PORTABLE(
             "java.io.*",
             "java.math.*",
@@ -15,16 +19,25 @@ public enum Imports {
             "java.util.prefs.*",
             "java.util.regex.*"),
 
-    /** For exploring: the rest of the standard library that notebooks use, and this project. */
+    /** The same, more of the standard library, and all packages of this project. */
     GENEROUS(
             "java.nio.file.*",
             "java.util.function.*",
             "java.util.stream.*",
-            "tech.tablesaw.api.*",
-            "cs336.basics.*",
-            "cs336.bench.*",
-            "cs336.report.*",
-            "cs336.torch.*");
+            "cs336.distributed.bench.*",
+            "cs336.distributed.collectives.*",
+            "cs336.distributed.launch.*",
+            "cs336.distributed.training.*",
+            "cs336.kernels.attention.*",
+            "cs336.kernels.norms.*",
+            "cs336.kernels.runtime.*",
+            "cs336.precision.*",
+            "cs336.profile.*",
+            "cs336.profile.memory.*",
+            "cs336.scaling.*",
+            "cs336.scaling.laws.*");
+
+    private static final String STARTUP_SCRIPT = "imports.jshell";
 
     private final List<String> names;
 
@@ -32,11 +45,23 @@ public enum Imports {
         this.names = List.of(names);
     }
 
-    /** Import statements; the generous ones come on top of the portable ones. */
+    /** Returns the import statements, one each. */
     List<String> statements() {
-        Stream<String> all = this == PORTABLE ? names.stream() : Stream.concat(PORTABLE.names.stream(), names.stream());
-        return Stream.concat(all, Stream.of("static cs336.notebook.Display.*"))
-                .map(name -> "import " + name + ";")
+        Stream<String> own = PORTABLE.names.stream();
+        if (this == GENEROUS) own = Stream.concat(own, names.stream());
+        return Stream.of(
+                        own.map(name -> "import " + name + ";"),
+                        startupScript().lines(),
+                        Stream.of("import static cs336.notebook.Display.*;"))
+                .flatMap(statements -> statements)
                 .toList();
+    }
+
+    private static String startupScript() {
+        try (InputStream script = Imports.class.getResourceAsStream(STARTUP_SCRIPT)) {
+            return new String(script.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 }

@@ -1,9 +1,9 @@
 package cs336.notebook;
 
 import com.google.gson.JsonObject;
-import cs336.report.MarkdownException;
-import cs336.report.MarkdownHtml;
-import cs336.report.Page;
+import cs336.writeup.MarkdownException;
+import cs336.writeup.MarkdownHtml;
+import cs336.writeup.Page;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;

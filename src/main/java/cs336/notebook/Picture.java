@@ -1,6 +1,6 @@
 package cs336.notebook;
 
-import cs336.report.Figure;
+import cs336.charts.Figure;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
 import java.awt.Graphics2D;

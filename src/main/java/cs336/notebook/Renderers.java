@@ -1,7 +1,7 @@
 package cs336.notebook;
 
 import cs336.bench.BenchmarkResult;
-import cs336.report.Figure;
+import cs336.charts.Figure;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;

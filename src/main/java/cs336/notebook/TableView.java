@@ -1,6 +1,6 @@
 package cs336.notebook;
 
-import cs336.report.Tables;
+import cs336.numbers.Tables;
 import tech.tablesaw.api.Table;
 
 /** A tablesaw table as HTML and as text, numbers as in the writeup; of a long one, the first rows. */

@@ -11,9 +11,9 @@ package cs336.profile;
  * @param total in use on the device afterwards
  */
 public record MemoryEvent(HostThread thread, long time, int device, long address, long bytes, long total) {
-    static final int CPU = -1;
+    public static final int CPU = -1;
 
-    boolean isOnCard() {
+    public boolean isOnCard() {
         return device != CPU;
     }
 }

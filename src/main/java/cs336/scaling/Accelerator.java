@@ -1,5 +1,9 @@
 package cs336.scaling;
 
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.FlopRate;
+
 /**
  * A device as its data sheet describes it, dense bf16.
  *

@@ -1,5 +1,8 @@
 package cs336.scaling;
 
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;

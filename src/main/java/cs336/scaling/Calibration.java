@@ -2,6 +2,10 @@ package cs336.scaling;
 
 import cs336.basics.TransformerConfig;
 import cs336.torch.DType;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
+import cs336.units.Tokens;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -145,7 +149,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         Seconds unit = steps.alone.times(1.0 / model.layers().size());
         Bandwidth copy = at[1] == 0
                 ? Overheads.NONE.copy()
-                : Bytes.of(model.parameters(), sent).in(steps.alone.times(at[1]));
+                : Bytes.of(model.parameters(), sent.bytes()).in(steps.alone.times(at[1]));
         return new Overheads(unit.times(at[0]), copy, unit.times(at[2]), at[3]);
     }
 
@@ -174,6 +178,6 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
 
     /** How long it takes to copy all gradients into the buffers in which they are sent. */
     public Seconds copying() {
-        return Bytes.of(model.parameters(), sent).over(overheads.copy());
+        return Bytes.of(model.parameters(), sent.bytes()).over(overheads.copy());
     }
 }

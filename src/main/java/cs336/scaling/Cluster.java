@@ -1,6 +1,9 @@
 package cs336.scaling;
 
 import cs336.bench.Argument;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
 
 /**
  * Devices in nodes, joined by one class of links in a node and another one between nodes, and how long collectives take on them.

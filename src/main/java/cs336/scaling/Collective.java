@@ -1,6 +1,7 @@
 package cs336.scaling;
 
 import cs336.bench.Argument;
+import cs336.units.Bytes;
 
 /**
  * What ranks do together, and how many bytes that takes at least. The payload S is the whole tensor: what is reduced, what all

@@ -1,5 +1,7 @@
 package cs336.scaling;
 
+import cs336.units.Bytes;
+import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -74,7 +76,11 @@ public record CommunicationAccounting(List<Tokens> batches) {
         answers.add(answer("a", 0, "state", state.count(), "bytes"));
         answers.add(answer("a", 0, "gpus", Math.ceil((double) state.count() / gpu), ""));
         answers.add(answer(
-                "a", 0, "bf16-weights", Bytes.of(parameters, STATE.sent()).count(), "bytes"));
+                "a",
+                0,
+                "bf16-weights",
+                Bytes.of(parameters, STATE.sent().bytes()).count(),
+                "bytes"));
         for (Tokens tokens : batches) {
             Bytes kept = MODEL.kept(tokens);
             answers.add(answer("a", tokens.count(), "kept-for-backward", kept.count(), "bytes"));

@@ -1,6 +1,9 @@
 package cs336.scaling;
 
 import cs336.bench.Argument;
+import cs336.units.Flop;
+import cs336.units.Seconds;
+import cs336.units.Tokens;
 import java.util.Locale;
 
 /**

@@ -1,6 +1,8 @@
 package cs336.scaling;
 
-import cs336.profile.ModelMemory.Copy;
+import cs336.scaling.ModelMemory.Copy;
+import cs336.units.Bytes;
+import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
 import tech.tablesaw.api.DoubleColumn;
@@ -45,7 +47,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
         }
         boolean gathers = mesh.shards() > 1 && mesh.stage().splitsWeights();
         if (gathers || state.sent() != state.weights()) {
-            Bytes block = Bytes.of(model.blockMatrices(), state.sent());
+            Bytes block = Bytes.of(model.blockMatrices(), state.sent().bytes());
             String name = gathers ? "weights of two blocks, gathered" : "weights of a block, cast";
             held.add(held(name, state.sent().toString(), mesh.tensor(), block.times(gathers ? 2 : 1)));
         }

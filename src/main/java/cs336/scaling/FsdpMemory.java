@@ -1,5 +1,8 @@
 package cs336.scaling;
 
+import cs336.units.Bytes;
+import cs336.units.Tokens;
+
 /**
  * The memory of a device when the state and a part of the activations are split among N devices and the rest of the activations is
  * whole on each, the setting of {@code communication_accounting} (b):

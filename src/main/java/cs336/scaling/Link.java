@@ -1,5 +1,9 @@
 package cs336.scaling;
 
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
+
 /**
  * A way from one device to the next.
  *

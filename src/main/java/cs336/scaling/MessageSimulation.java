@@ -4,6 +4,7 @@ import cs336.bench.Argument;
 import cs336.scaling.Cluster.Group;
 import cs336.scaling.Simulation.Resource;
 import cs336.scaling.Simulation.Task;
+import cs336.units.Bytes;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;

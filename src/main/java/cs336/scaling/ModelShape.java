@@ -3,9 +3,11 @@ package cs336.scaling;
 import cs336.basics.Form;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Argument;
-import cs336.profile.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.units.Bytes;
+import cs336.units.Flop;
+import cs336.units.Tokens;
 
 /**
  * What of a model counts for memory, operations and traffic: equal blocks of matrices, and the rest.
@@ -54,7 +56,7 @@ public record ModelShape(
     public static ModelShape feedForward(String name, int blocks, int dModel, int dFf, DType activations) {
         Argument.atLeast("dFf", 1, dFf);
         return new ModelShape(
-                name, blocks, dModel, 2L * dModel * dFf, 0, 0, 1, Bytes.of((long) dModel + dFf, activations));
+                name, blocks, dModel, 2L * dModel * dFf, 0, 0, 1, Bytes.of((long) dModel + dFf, activations.bytes()));
     }
 
     /**

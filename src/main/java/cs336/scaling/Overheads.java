@@ -1,5 +1,8 @@
 package cs336.scaling;
 
+import cs336.units.Bandwidth;
+import cs336.units.Seconds;
+
 /**
  * What a step loses beside the time of its collectives.
  *

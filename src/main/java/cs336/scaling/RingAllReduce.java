@@ -1,6 +1,9 @@
 package cs336.scaling;
 
 import cs336.bench.Argument;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
 import java.util.List;
 
 /**

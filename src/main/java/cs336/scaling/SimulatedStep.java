@@ -7,6 +7,9 @@ import cs336.scaling.Simulation.Resource;
 import cs336.scaling.Simulation.Task;
 import cs336.scaling.StepModel.Layer;
 import cs336.torch.DType;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
+import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -233,7 +236,7 @@ public record SimulatedStep(
         /** Computing waits for the collective, and the collective for computing. */
         private void around(List<Layer> block, String what, Collective how, int times) {
             if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
-            Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent);
+            Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent.bytes());
             Seconds one = cluster.time(how, stream, tensorShares, Algorithm.BEST);
             Task reached = simulation.task("reached", compute, Seconds.ZERO);
             Task moved = simulation.task(what, tensor, one.times((double) times * model.pairs()), reached);
@@ -250,7 +253,7 @@ public record SimulatedStep(
 
         /** Of a device's share of so many parameters. */
         private Bytes bytes(long parameters) {
-            return Bytes.of(parameters, sent).sharedBy(mesh.tensor());
+            return Bytes.of(parameters, sent.bytes()).sharedBy(mesh.tensor());
         }
 
         private List<List<Layer>> blocks() {

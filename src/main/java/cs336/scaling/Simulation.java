@@ -1,5 +1,6 @@
 package cs336.scaling;
 
+import cs336.units.Seconds;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;

@@ -1,6 +1,8 @@
 package cs336.scaling;
 
 import cs336.bench.Argument;
+import cs336.units.Bytes;
+import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
 import tech.tablesaw.api.DoubleColumn;
@@ -42,7 +44,9 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
     /** All messages of a step. */
     public List<Traffic> traffic() {
         var traffic = new ArrayList<Traffic>();
-        Bytes model = Bytes.of(DeviceMemory.parametersOfStage(this.model, mesh), state.sent())
+        Bytes model = Bytes.of(
+                        DeviceMemory.parametersOfStage(this.model, mesh),
+                        state.sent().bytes())
                 .sharedBy(mesh.tensor());
         boolean fully = mesh.stage().splitsWeights();
         if (mesh.shards() > 1) {
@@ -56,14 +60,18 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
             traffic.add(collective("DP", "gradients", Collective.ALL_REDUCE, mesh.data(), 1, part));
         }
         if (mesh.tensor() > 1) {
-            Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), this.model.dModel()), state.sent());
+            Bytes stream = Bytes.of(
+                    Math.multiplyExact(tokens.count(), this.model.dModel()),
+                    state.sent().bytes());
             long pairs = this.model.pairs() * DeviceMemory.blocksOfStage(this.model, mesh) * microBatches;
             String what = "activations and their gradients";
             traffic.add(collective("TP", what, Collective.ALL_GATHER, mesh.tensor(), 3 * pairs, stream));
             traffic.add(collective("TP", what, Collective.REDUCE_SCATTER, mesh.tensor(), 2 * pairs, stream));
         }
         if (mesh.pipeline() > 1) {
-            Bytes part = Bytes.of(Math.multiplyExact(tokens.count(), this.model.dModel()), state.sent())
+            Bytes part = Bytes.of(
+                            Math.multiplyExact(tokens.count(), this.model.dModel()),
+                            state.sent().bytes())
                     .sharedBy(mesh.tensor());
             // Of two stages the first sends activations alone, the last one gradients alone; those between them send
             // both.

@@ -4,6 +4,9 @@ import cs336.basics.Form;
 import cs336.basics.Normalization;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Argument;
+import cs336.units.FlopRate;
+import cs336.units.Seconds;
+import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -1,5 +1,7 @@
 package cs336.scaling;
 
+import cs336.units.Bytes;
+
 /** When the gradients of replicas are summed. */
 public sealed interface Synchronization {
     /** After the backward pass, one tensor after the other: the naive way. */

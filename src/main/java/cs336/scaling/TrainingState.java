@@ -1,7 +1,8 @@
 package cs336.scaling;
 
-import cs336.profile.ModelMemory.Copy;
+import cs336.scaling.ModelMemory.Copy;
 import cs336.torch.DType;
+import cs336.units.Bytes;
 import java.util.List;
 
 /**

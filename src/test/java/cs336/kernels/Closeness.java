@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.fail;
 
 /** Whether a result is as near to a reference as its type allows. */
-final class Closeness {
+public final class Closeness {
     private Closeness() {}
 
     /**
@@ -12,7 +12,7 @@ final class Closeness {
      *
      * @param what for the message
      */
-    static void assertClose(String what, double[] expected, double[] actual, double relative, double absolute) {
+    public static void assertClose(String what, double[] expected, double[] actual, double relative, double absolute) {
         assertEquals(expected.length, actual.length, what + ": number of elements");
         int worst = -1;
         double worstExcess = 0;
@@ -31,7 +31,7 @@ final class Closeness {
         }
     }
 
-    static double largest(double[] values) {
+    public static double largest(double[] values) {
         double largest = 0;
         for (double value : values) largest = Math.max(largest, Math.abs(value));
         return largest;

@@ -9,7 +9,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Assumptions;
 
 /** What Python's {@code torch.cuda._memory_viz} sees in a snapshot; tests that ask for it are skipped where there is none. */
-record PythonMemoryViz(long allocations, long segments, long peakBytes, String largest) {
+public record PythonMemoryViz(long allocations, long segments, long peakBytes, String largest) {
     private static final int NO_TORCH = 9;
     private static final String SCRIPT = """
             import json, pickle, sys
@@ -35,7 +35,7 @@ record PythonMemoryViz(long allocations, long segments, long peakBytes, String l
             }))
             """;
 
-    static PythonMemoryViz of(Path snapshot) throws IOException {
+    public static PythonMemoryViz of(Path snapshot) throws IOException {
         Process python;
         try {
             python = new ProcessBuilder("python3", "-c", SCRIPT, snapshot.toString())

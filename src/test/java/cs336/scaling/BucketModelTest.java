@@ -4,6 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Random;

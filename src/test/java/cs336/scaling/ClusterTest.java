@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.scaling.Cluster.Algorithm;
 import cs336.scaling.Cluster.Group;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.units.Tokens;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.RoundingMode;

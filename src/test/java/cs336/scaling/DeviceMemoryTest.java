@@ -6,9 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.Form;
 import cs336.basics.ModelSize;
-import cs336.profile.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Tokens;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

@@ -4,6 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cs336.scaling.RingAllReduce.Measured;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

@@ -8,6 +8,10 @@ import cs336.basics.Form;
 import cs336.basics.ModelSize;
 import cs336.scaling.StepModel.Layer;
 import cs336.torch.DType;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
+import cs336.units.Tokens;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.scaling.Simulation.Resource;
 import cs336.scaling.Simulation.Task;
+import cs336.units.Seconds;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
+import cs336.units.Tokens;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 

@@ -1,0 +1,111 @@
+package cs336.charts;
+
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.awt.geom.Line2D;
+import java.awt.geom.Rectangle2D;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import org.knowm.xchart.XYChart;
+import org.knowm.xchart.XYSeries;
+import org.knowm.xchart.style.lines.SeriesLines;
+import org.knowm.xchart.style.markers.SeriesMarkers;
+
+/** Areas stacked upon each other over a numeric x, with stretches of x named above the plot. */
+public final class AreaPanel extends XYChart {
+    /** Room for the stretches' names between title and plot. */
+    private static final int NAMES = 12 * Look.UNITS;
+
+    private static final double BETWEEN_NAMES = 4 * Look.UNITS;
+
+    private final Frame frame;
+    private final HorizontalScale scale;
+    private final List<Stretch> stretches;
+    private final List<Mark.Level> levels;
+
+    /** A part of the horizontal axis, in data units. */
+    public record Stretch(String name, double from, double until) {}
+
+    public AreaPanel(Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.Level> levels) {
+        super(Look.WIDTH, Look.HEIGHT);
+        this.frame = frame;
+        this.scale = scale;
+        this.stretches = stretches;
+        this.levels = levels;
+    }
+
+    /**
+     * Adds the areas.
+     *
+     * @param heights a row for each name, from the lowest area to the highest, and a column for each x
+     */
+    public void stack(List<String> names, double[] x, double[][] heights) {
+        double[][] tops = new double[heights.length][x.length];
+        for (int layer = 0; layer < heights.length; layer++) {
+            for (int i = 0; i < x.length; i++) {
+                tops[layer][i] = heights[layer][i] + (layer == 0 ? 0 : tops[layer - 1][i]);
+            }
+        }
+        // Each area reaches down to zero; the lower ones are drawn over it.
+        for (int layer = heights.length - 1; layer >= 0; layer--) {
+            XYSeries series = addSeries(names.get(layer), x, tops[layer]);
+            series.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Area);
+            series.setFillColor(Look.color(layer));
+            series.setLineColor(Look.color(layer));
+            series.setLineStyle(SeriesLines.NONE);
+            series.setMarker(SeriesMarkers.NONE);
+        }
+    }
+
+    @Override
+    public void paint(Graphics2D g, int width, int height) {
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width, height);
+        int top = frame.top() + NAMES;
+        g.translate(0, top);
+        super.paint(g, width, height - top - frame.bottom());
+        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (60 * Look.UNITS))));
+        List<Frame.Tick> ticks = scale.ticks(most).stream()
+                .map(value -> new Frame.Tick(getScreenXFromChart(value), Look.number(value)))
+                .toList();
+        Rectangle2D area = plot.getBounds();
+        var withNames =
+                new Rectangle2D.Double(area.getX(), area.getY() - NAMES, area.getWidth(), area.getHeight() + NAMES);
+        frame.paint(g, withNames, ticks);
+        paintStretches(g);
+        for (Mark.Level level : levels) {
+            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
+        }
+        g.translate(0, -top);
+    }
+
+    /** A line where each begins and ends, and a name above it: in the middle, or at an end, where that keeps it off others. */
+    private void paintStretches(Graphics2D g) {
+        Rectangle2D area = plot.getBounds();
+        g.setColor(Look.FAINT_INK);
+        g.setStroke(Look.hairline(0.6));
+        for (Stretch stretch : stretches) {
+            for (double end : new double[] {stretch.from(), stretch.until()}) {
+                double x = getScreenXFromChart(end);
+                g.draw(new Line2D.Double(x, area.getY(), x, area.getMaxY()));
+            }
+        }
+        var widestFirst = new ArrayList<>(stretches);
+        widestFirst.sort(Comparator.comparingDouble(s -> s.from() - s.until()));
+        var taken = new ArrayList<Rectangle2D>();
+        for (Stretch stretch : widestFirst) {
+            double from = getScreenXFromChart(stretch.from());
+            double until = getScreenXFromChart(stretch.until());
+            double width = Look.width(stretch.name(), Look.smallFont());
+            for (double x : new double[] {(from + until - width) / 2, until - width, from}) {
+                var box = new Rectangle2D.Double(x - BETWEEN_NAMES, 0, width + BETWEEN_NAMES, 1);
+                if (taken.stream().noneMatch(box::intersects)) {
+                    Look.drawText(g, stretch.name(), Look.smallFont(), Look.INK, x, area.getY() - 4 * Look.UNITS, 0);
+                    taken.add(box);
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+package cs336.charts;
+
+import java.util.Locale;
+import java.util.function.Function;
+import java.util.stream.DoubleStream;
+
+/**
+ * The stretch of an axis and how its ticks are written.
+ *
+ * @param min lower end
+ * @param max upper end, above {@code min}
+ * @param log whether distances are ratios; both ends are then positive
+ */
+public record AxisRange(double min, double max, boolean log) {
+
+    /** The smallest range with round ends that holds all values. */
+    public static AxisRange of(double[] values, boolean log, boolean fromZero) {
+        double low = DoubleStream.of(values).min().orElseThrow();
+        double high = DoubleStream.of(values).max().orElseThrow();
+        if (log) {
+            double min = roundLog(low, false);
+            double max = roundLog(high, true);
+            return open(min, max > min ? max : min * 10, true);
+        }
+        double min = fromZero ? Math.min(0, low) : low;
+        double max = fromZero ? Math.max(0, high) : high;
+        double span = max > min ? max - min : Math.max(1, Math.abs(max));
+        double step = Math.pow(10, Math.floor(Math.log10(span))) / 2;
+        double lower = Math.floor((min - 0.02 * span) / step) * step;
+        double upper = Math.ceil((max + 0.02 * span) / step) * step;
+        // Neither bars nor points on one side of zero need room on the other.
+        return open(low >= 0 ? Math.max(0, lower) : lower, high <= 0 ? Math.min(0, upper) : upper, false);
+    }
+
+    /** XChart writes no label at the very end of an axis: each end lies a hair beyond its tick. */
+    private static AxisRange open(double min, double max, boolean log) {
+        double hair = log ? Math.pow(max / min, 0.003) : 1e-6 * (max - min);
+        return log ? new AxisRange(min / hair, max * hair, true) : new AxisRange(min - hair, max + hair, false);
+    }
+
+    /** The next of … 1, 2, 5, 10, 20 … at or beyond a positive value. */
+    private static double roundLog(double value, boolean up) {
+        double decade = Math.pow(10, Math.floor(Math.log10(value)));
+        double[] steps = {1, 2, 5, 10};
+        if (up) {
+            for (double step : steps) {
+                if (step * decade >= value * (1 - 1e-9)) {
+                    return step * decade;
+                }
+            }
+        }
+        for (int i = steps.length - 1; i > 0; i--) {
+            if (steps[i] * decade <= value * (1 + 1e-9)) {
+                return steps[i] * decade;
+            }
+        }
+        return decade;
+    }
+
+    /** Tick labels: every round number, but on a long logarithmic axis the powers of ten alone. */
+    public Function<Double, String> labels() {
+        if (!log) {
+            double step = HorizontalScale.roundStep((max - min) / 8);
+            int decimals = Math.max(0, (int) -Math.floor(Math.log10(step) + 1e-9));
+            return decimals == 0 || decimals > 4
+                    ? Look::number
+                    : value -> String.format(Locale.ROOT, "%." + decimals + "f", value)
+                            .replace('-', '\u2212');
+        }
+        boolean onlyDecades = Math.log10(max / min) > 2.5;
+        return value -> {
+            double mantissa = value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9));
+            boolean shown = near(mantissa, 1) || !onlyDecades && (near(mantissa, 2) || near(mantissa, 5));
+            return shown ? Look.number(value) : "";
+        };
+    }
+
+    private static boolean near(double a, double b) {
+        return Math.abs(a - b) < 1e-6;
+    }
+}

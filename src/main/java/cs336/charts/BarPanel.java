@@ -1,0 +1,93 @@
+package cs336.charts;
+
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.knowm.xchart.CategoryChart;
+import org.knowm.xchart.CategorySeries;
+
+/**
+ * Grouped bars with a legend above the plot, error bars that are right on a log axis too (XChart takes the logarithm of
+ * the error), and a word where a bar is missing.
+ */
+final class BarPanel extends CategoryChart {
+    private final Frame frame;
+    private final List<String> categories;
+    private final AxisRange range;
+    private final List<Mark.Level> levels;
+    private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
+    private final Map<String, String[]> notes = new LinkedHashMap<>();
+
+    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.Level> levels) {
+        super(Look.WIDTH, Look.HEIGHT);
+        this.frame = frame;
+        this.categories = categories;
+        this.range = range;
+        this.levels = levels;
+    }
+
+    /** Adds one bar a category; where a value is NaN, the note is written in its place. */
+    void add(String name, int color, Mark.Measured[] y, String[] note) {
+        var values = new ArrayList<Double>();
+        for (Mark.Measured value : y) {
+            values.add(Double.isNaN(value.value()) ? null : value.value());
+        }
+        CategorySeries series = addSeries(name, categories, values);
+        series.setFillColor(Look.color(color));
+        series.setLineColor(Look.color(color));
+        measured.put(name, y);
+        notes.put(name, note);
+    }
+
+    @Override
+    public void paint(Graphics2D g, int width, int height) {
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width, height);
+        g.translate(0, frame.top());
+        super.paint(g, width, height - frame.top() - frame.bottom());
+        var ticks = new ArrayList<Frame.Tick>();
+        for (int c = 0; c < categories.size(); c++) {
+            ticks.add(new Frame.Tick(plot.getBounds().getX() + group() * (c + 0.5), categories.get(c)));
+        }
+        frame.paint(g, plot.getBounds(), ticks);
+        paintErrorBarsAndNotes(g);
+        for (Mark.Level level : levels) {
+            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
+        }
+        g.translate(0, -frame.top());
+    }
+
+    /** Width of one category. */
+    private double group() {
+        return plot.getBounds().getWidth() / categories.size();
+    }
+
+    private void paintErrorBarsAndNotes(Graphics2D g) {
+        double fill = getStyler().getAvailableSpaceFill();
+        double bar = group() * fill / measured.size();
+        double floor = plot.getBounds().getMaxY();
+        int s = 0;
+        for (String name : measured.keySet()) {
+            Mark.Measured[] values = measured.get(name);
+            for (int i = 0; i < values.length; i++) {
+                double x = plot.getBounds().getX() + group() * (i + (1 - fill) / 2) + bar * (s + 0.5);
+                String note = notes.get(name)[i];
+                if (values[i].error() > 0) {
+                    Mark.errorBar(
+                            g,
+                            Look.INK,
+                            x,
+                            getScreenYFromChart(Math.max(values[i].low(), range.min())),
+                            getScreenYFromChart(Math.min(values[i].high(), range.max())));
+                } else if (Double.isNaN(values[i].value()) && note != null) {
+                    Color color = Look.forText(Look.color(s));
+                    Look.drawText(g, note, Look.smallFont(), color, x + 4 * Look.UNITS, floor - 4 * Look.UNITS, -90);
+                }
+            }
+            s++;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+package cs336.charts;
+
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.awt.RenderingHints;
+import java.awt.image.BufferedImage;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.math.BigDecimal;
+import java.math.RoundingMode;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import javax.imageio.ImageIO;
+import org.jfree.svg.SVGGraphics2D;
+import org.jfree.svg.SVGHints;
+import org.knowm.xchart.internal.chartpart.Chart;
+
+/**
+ * A named picture of one chart, or of several side by side, that comes out the same wherever it is drawn: text is drawn
+ * as outlines of the bundled font, coordinates have two decimals, and nothing in the file depends on the machine, the
+ * locale or the time.
+ *
+ * <p>XChart's chart stays reachable through {@link #chart()} for whatever the builders do not offer. Its sizes are in
+ * drawing units of half a pixel.
+ */
+public final class Figure {
+    private final String name;
+    private final String description;
+    private final int width;
+    private final int height;
+    private final List<Chart<?, ?>> panels;
+
+    /**
+     * A figure of the given panels, left to right.
+     *
+     * @param name name of the file, without ending: lower-case letters, digits and hyphens
+     * @param description what a reader who cannot see the picture is told
+     * @param width of the whole figure, in pixels
+     * @param height of the whole figure, in pixels
+     * @param panels XChart charts, at least one
+     * @throws IllegalArgumentException where one of these is not as said
+     */
+    public Figure(String name, String description, int width, int height, List<? extends Chart<?, ?>> panels) {
+        if (!name.matches("[a-z0-9]+(-[a-z0-9]+)*")) {
+            throw new IllegalArgumentException(
+                    "name \"" + name + "\" must consist of lower-case letters, digits and single hyphens");
+        }
+        if (description.isBlank()) {
+            throw new IllegalArgumentException(
+                    "description must not be blank: it is for those who cannot see the figure");
+        }
+        if (width < 100 || height < 100 || width > 4000 || height > 4000) {
+            throw new IllegalArgumentException(
+                    "size " + width + " × " + height + ": each side must be 100 to 4000 pixels");
+        }
+        if (panels.isEmpty()) {
+            throw new IllegalArgumentException("a figure needs at least one chart");
+        }
+        this.name = name;
+        this.description = description;
+        this.width = width;
+        this.height = height;
+        this.panels = List.copyOf(panels);
+    }
+
+    /** A figure of one XChart chart; the chart's own width and height are in drawing units of half a pixel. */
+    public static Figure of(String name, String description, Chart<?, ?> chart) {
+        return new Figure(
+                name, description, chart.getWidth() / Look.UNITS, chart.getHeight() / Look.UNITS, List.of(chart));
+    }
+
+    /** The name of its file, without ending. */
+    public String name() {
+        return name;
+    }
+
+    /** What it shows, in words. */
+    public String description() {
+        return description;
+    }
+
+    /** The chart, or the first of several. */
+    public Chart<?, ?> chart() {
+        return panels.get(0);
+    }
+
+    /** All charts, left to right. */
+    public List<Chart<?, ?>> panels() {
+        return panels;
+    }
+
+    /** An SVG document that needs nothing beside itself. */
+    public String svg() {
+        var g = new SVGGraphics2D(width * Look.UNITS, height * Look.UNITS);
+        g.setDefsKeyPrefix(name + "-");
+        g.setGeomDoubleConverter(Figure::twoDecimals);
+        g.setTransformDoubleConverter(Figure::twoDecimals);
+        g.setRenderingHint(SVGHints.KEY_DRAW_STRING_TYPE, SVGHints.VALUE_DRAW_STRING_TYPE_VECTOR);
+        paint(g);
+        return Svg.document(g, width, height, description);
+    }
+
+    /**
+     * A picture in pixels.
+     *
+     * @param scale device pixels a pixel: 1, or 2 for a sharp picture on a dense screen
+     * @return the content of a PNG file
+     */
+    public byte[] png(double scale) {
+        if (!(scale > 0 && scale <= 8)) {
+            throw new IllegalArgumentException("scale " + scale + " must be above 0 and at most 8");
+        }
+        var image = new BufferedImage(
+                (int) Math.round(width * scale), (int) Math.round(height * scale), BufferedImage.TYPE_INT_RGB);
+        Graphics2D g = image.createGraphics();
+        try {
+            g.setRenderingHint(RenderingHints.KEY_ANTIALIASING, RenderingHints.VALUE_ANTIALIAS_ON);
+            g.setRenderingHint(RenderingHints.KEY_STROKE_CONTROL, RenderingHints.VALUE_STROKE_PURE);
+            g.scale(scale / Look.UNITS, scale / Look.UNITS);
+            paint(g);
+        } finally {
+            g.dispose();
+        }
+        try {
+            var out = new ByteArrayOutputStream();
+            ImageIO.write(image, "png", out);
+            return out.toByteArray();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Writes {@code <name>.svg} into a folder, which is made where missing, and returns its path. */
+    public Path save(Path folder) {
+        try {
+            Files.createDirectories(folder);
+            return Files.writeString(folder.resolve(name + ".svg"), svg());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Right to left, so that a legend of the first panel may reach over the others. */
+    private void paint(Graphics2D g) {
+        Typeface.prepare();
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width * Look.UNITS, height * Look.UNITS);
+        double unlabelled = width * Look.UNITS;
+        for (Chart<?, ?> panel : panels) {
+            unlabelled -= margin(panel);
+        }
+        double right = width * Look.UNITS;
+        for (int i = panels.size() - 1; i >= 0; i--) {
+            Chart<?, ?> panel = panels.get(i);
+            int panelWidth = (int) (unlabelled / panels.size() + margin(panel));
+            right -= panelWidth;
+            int left = i == 0 ? 0 : (int) right;
+            g.translate(left, 0);
+            panel.paint(g, panelWidth, height * Look.UNITS);
+            g.translate(-left, 0);
+        }
+    }
+
+    /** Room that one panel needs beside the plot and its neighbours do not, so that all plots are of one width. */
+    private static double margin(Chart<?, ?> panel) {
+        return panel instanceof LinePanel line ? line.labelWidth() : 0;
+    }
+
+    public static String twoDecimals(double value) {
+        String text = BigDecimal.valueOf(value)
+                .setScale(2, RoundingMode.HALF_EVEN)
+                .stripTrailingZeros()
+                .toPlainString();
+        return text.equals("-0") ? "0" : text;
+    }
+}

@@ -1,0 +1,131 @@
+package cs336.charts;
+
+import java.awt.BasicStroke;
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.awt.geom.Path2D;
+import java.util.ArrayList;
+import java.util.List;
+import org.knowm.xchart.XYChart;
+import org.knowm.xchart.XYSeries;
+import org.knowm.xchart.XYSeries.XYSeriesRenderStyle;
+import org.knowm.xchart.style.lines.SeriesLines;
+import org.knowm.xchart.style.markers.Marker;
+import org.knowm.xchart.style.markers.SeriesMarkers;
+
+/** Points, the curves through them and bands of where these may lie, over a logarithmic horizontal axis. */
+public final class LawPanel extends XYChart {
+    private static final float[] DASHES = {5f * Look.UNITS, 4f * Look.UNITS};
+    private static final int FAINT = 0x30; // of 255
+
+    private final Frame frame;
+    private final HorizontalScale scale;
+    private final List<Band> bands = new ArrayList<>();
+    private final List<Label> labels = new ArrayList<>();
+
+    private record Band(Color color, double[] x, double[] low, double[] high) {}
+
+    private record Label(String text, Color color, double x, double y) {}
+
+    public LawPanel(Frame frame, HorizontalScale scale, AxisRange range, String yTitle) {
+        super(Look.WIDTH, Look.HEIGHT);
+        this.frame = frame;
+        this.scale = scale;
+        Plot.dress(this, range, yTitle);
+        getStyler().setXAxisMin(scale.ends()[0]);
+        getStyler().setXAxisMax(scale.ends()[1]);
+    }
+
+    /** A line without marks. */
+    public LawPanel curve(String name, Color color, boolean dashed, double[] x, double[] y) {
+        XYSeries series = add(name, x, y);
+        series.setLineColor(color);
+        series.setMarker(SeriesMarkers.NONE);
+        if (dashed) {
+            series.setLineStyle(
+                    new BasicStroke(1.25f * Look.UNITS, BasicStroke.CAP_BUTT, BasicStroke.JOIN_ROUND, 1, DASHES, 0));
+        }
+        return this;
+    }
+
+    /** Marks without a line. */
+    public LawPanel points(String name, Color color, Marker marker, double[] x, double[] y) {
+        XYSeries series = add(name, x, y);
+        series.setXYSeriesRenderStyle(XYSeriesRenderStyle.Scatter);
+        series.setLineStyle(SeriesLines.NONE);
+        series.setMarkerColor(color);
+        series.setMarker(marker);
+        return this;
+    }
+
+    private XYSeries add(String name, double[] x, double[] y) {
+        double[] places = new double[x.length];
+        for (int i = 0; i < x.length; i++) {
+            places[i] = scale.toAxis(x[i]);
+        }
+        return addSeries(name, places, y);
+    }
+
+    /** A faint area between two curves. */
+    public LawPanel band(Color color, double[] x, double[] low, double[] high) {
+        bands.add(new Band(color, x, low, high));
+        return this;
+    }
+
+    /** A word to the right of a point. */
+    public LawPanel label(String text, Color color, double x, double y) {
+        labels.add(new Label(text, color, x, y));
+        return this;
+    }
+
+    @Override
+    public void paint(Graphics2D g, int width, int height) {
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width, height);
+        g.translate(0, frame.top());
+        super.paint(g, width, height - frame.top() - frame.bottom());
+        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * Look.UNITS))));
+        frame.paint(
+                g,
+                plot.getBounds(),
+                scale.ticks(most).stream()
+                        .map(value -> new Frame.Tick(x(value), Look.number(value)))
+                        .toList());
+        bands.forEach(band -> paint(g, band));
+        for (Label label : labels) {
+            Look.drawText(
+                    g,
+                    label.text(),
+                    Look.smallFont(),
+                    Look.forText(label.color()),
+                    x(label.x()) + 6 * Look.UNITS,
+                    getScreenYFromChart(label.y()) + 4 * Look.UNITS,
+                    0);
+        }
+        g.translate(0, -frame.top());
+    }
+
+    private void paint(Graphics2D g, Band band) {
+        var area = new Path2D.Double();
+        for (int i = 0; i < band.x().length; i++) {
+            double x = x(band.x()[i]);
+            double y = getScreenYFromChart(band.high()[i]);
+            if (i == 0) {
+                area.moveTo(x, y);
+            } else {
+                area.lineTo(x, y);
+            }
+        }
+        for (int i = band.x().length - 1; i >= 0; i--) {
+            area.lineTo(x(band.x()[i]), getScreenYFromChart(band.low()[i]));
+        }
+        area.closePath();
+        Color color = band.color();
+        g.setColor(new Color(color.getRed(), color.getGreen(), color.getBlue(), FAINT));
+        g.fill(area);
+    }
+
+    private double x(double value) {
+        return getScreenXFromChart(scale.toAxis(value));
+    }
+}

@@ -1,0 +1,71 @@
+package cs336.charts;
+
+import java.awt.Font;
+import java.awt.Graphics2D;
+import java.awt.geom.Rectangle2D;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Series names above a plot, each behind a swatch of its colour, in as many rows as they need.
+ *
+ * @param title before the names; may be empty
+ * @param names in the order of the palette; empty for no legend
+ * @param width of a row, in drawing units
+ */
+public record Legend(String title, List<String> names, double width) {
+    public static final Legend NONE = new Legend("", List.of(), 0);
+
+    private static final double ROW = 20 * Look.UNITS;
+    private static final double SWATCH = 10 * Look.UNITS;
+    private static final double AFTER_SWATCH = 5 * Look.UNITS;
+    private static final double BETWEEN = 16 * Look.UNITS;
+
+    /** Height, in drawing units. */
+    int height() {
+        return names.isEmpty() ? 0 : (int) (rows().size() * ROW + 4 * Look.UNITS);
+    }
+
+    /** Indices of the names in each row. */
+    private List<List<Integer>> rows() {
+        var rows = new ArrayList<List<Integer>>();
+        double x = Double.POSITIVE_INFINITY;
+        for (int i = 0; i < names.size(); i++) {
+            if (x + entry(i) > width) {
+                rows.add(new ArrayList<>());
+                x = indent();
+            }
+            rows.get(rows.size() - 1).add(i);
+            x += entry(i) + BETWEEN;
+        }
+        return rows;
+    }
+
+    private double entry(int name) {
+        return SWATCH + AFTER_SWATCH + Look.width(names.get(name), Look.smallFont());
+    }
+
+    /** All rows begin behind the title. */
+    private double indent() {
+        return title.isEmpty() ? 0 : Look.width(title, Look.smallFont()) + 12 * Look.UNITS;
+    }
+
+    /** Draws the rows with the last one's baseline at the given height. */
+    void paint(Graphics2D g, double left, double lastBaseline) {
+        Font font = Look.smallFont();
+        List<List<Integer>> rows = rows();
+        for (int row = 0; row < rows.size(); row++) {
+            double baseline = lastBaseline - (rows.size() - 1 - row) * ROW;
+            if (row == 0) {
+                Look.drawText(g, title, font, Look.INK, left, baseline, 0);
+            }
+            double x = left + indent();
+            for (int i : rows.get(row)) {
+                g.setColor(Look.color(i));
+                g.fill(new Rectangle2D.Double(x, baseline - SWATCH + Look.UNITS, SWATCH, SWATCH));
+                Look.drawText(g, names.get(i), font, Look.INK, x + SWATCH + AFTER_SWATCH, baseline, 0);
+                x += entry(i) + BETWEEN;
+            }
+        }
+    }
+}

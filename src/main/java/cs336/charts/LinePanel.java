@@ -1,0 +1,160 @@
+package cs336.charts;
+
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.awt.geom.Line2D;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.knowm.xchart.XYChart;
+import org.knowm.xchart.XYSeries;
+
+/** An XY chart whose lines carry their names at their right ends, with error bars that are right on a log axis too. */
+final class LinePanel extends XYChart {
+    private static final double LABEL_GAP = 8 * Look.UNITS;
+
+    private final Frame frame;
+    private final HorizontalScale scale;
+    private final AxisRange range;
+    private final List<Mark.Level> levels;
+    private final boolean labelled;
+    private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
+
+    LinePanel(Frame frame, HorizontalScale scale, AxisRange range, List<Mark.Level> levels, boolean labelled) {
+        super(Look.WIDTH, Look.HEIGHT);
+        this.frame = frame;
+        this.scale = scale;
+        this.range = range;
+        this.levels = levels;
+        this.labelled = labelled;
+    }
+
+    void add(String name, int color, double[] x, Mark.Measured[] y, boolean joined) {
+        double[] values = new double[y.length];
+        for (int i = 0; i < y.length; i++) {
+            values[i] = y[i].value();
+        }
+        XYSeries series = addSeries(name, x, values);
+        series.setLineColor(Look.color(color));
+        series.setMarkerColor(Look.color(color));
+        series.setMarker(Look.marker(color));
+        if (!joined) {
+            series.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Scatter);
+        }
+        measured.put(name, y);
+    }
+
+    /** Room to the right of the plot, in drawing units. */
+    double labelWidth() {
+        double width = 0;
+        if (labelled) {
+            for (String name : measured.keySet()) {
+                width = Math.max(width, LABEL_GAP + Look.width(name, Look.textFont()));
+            }
+        }
+        return width;
+    }
+
+    @Override
+    public void paint(Graphics2D g, int width, int height) {
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width, height);
+        g.translate(0, frame.top());
+        super.paint(g, width - (int) Math.ceil(labelWidth()), height - frame.top() - frame.bottom());
+        frame.paint(g, plot.getBounds(), ticks());
+        paintErrorBars(g);
+        for (Mark.Level level : levels) {
+            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
+        }
+        if (labelled) {
+            paintLabels(g);
+        }
+        g.translate(0, -frame.top());
+    }
+
+    private List<Frame.Tick> ticks() {
+        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * Look.UNITS))));
+        return scale.ticks(most).stream()
+                .map(value -> new Frame.Tick(getScreenXFromChart(scale.toAxis(value)), Look.number(value)))
+                .toList();
+    }
+
+    private void paintErrorBars(Graphics2D g) {
+        measured.forEach((name, values) -> {
+            XYSeries series = seriesMap.get(name);
+            for (int i = 0; i < values.length; i++) {
+                if (values[i].error() > 0) {
+                    Mark.errorBar(
+                            g,
+                            series.getLineColor(),
+                            getScreenXFromChart(series.getXData()[i]),
+                            getScreenYFromChart(Math.max(values[i].low(), range.min())),
+                            getScreenYFromChart(Math.min(values[i].high(), range.max())));
+                }
+            }
+        });
+    }
+
+    /** Names stand at the height of their line's end, moved apart where they would touch. */
+    private void paintLabels(Graphics2D g) {
+        record Label(String name, Color color, double x, double y) {}
+        var labels = new ArrayList<Label>();
+        for (XYSeries series : seriesMap.values()) {
+            double[] x = series.getXData();
+            double[] y = series.getYData();
+            int last = x.length - 1;
+            labels.add(new Label(
+                    series.getName(),
+                    series.getLineColor(),
+                    getScreenXFromChart(x[last]),
+                    getScreenYFromChart(y[last])));
+        }
+        labels.sort(Comparator.comparingDouble(Label::y));
+        double[] heights = spread(labels.stream().mapToDouble(Label::y).toArray(), 15 * Look.UNITS);
+        double edge = plot.getBounds().getMaxX();
+        double x = edge + LABEL_GAP;
+        for (int i = 0; i < heights.length; i++) {
+            Label label = labels.get(i);
+            boolean apart = Math.abs(heights[i] - label.y()) > Look.UNITS || label.x() < edge - 20 * Look.UNITS;
+            if (apart) {
+                g.setColor(label.color());
+                g.setStroke(Look.hairline(0.6));
+                g.draw(new Line2D.Double(label.x() + 5 * Look.UNITS, label.y(), x - 2 * Look.UNITS, heights[i]));
+            }
+            Look.drawText(
+                    g, label.name(), Look.textFont(), Look.forText(label.color()), x, heights[i] + 4.3 * Look.UNITS, 0);
+        }
+    }
+
+    /** Positions in ascending order, moved as little as a distance of at least {@code gap} between neighbours asks. */
+    static double[] spread(double[] wanted, double gap) {
+        int n = wanted.length;
+        double[] placed = new double[n];
+        // Blocks of touching labels, each centred on the mean of what its members want.
+        int[] start = new int[n];
+        double[] top = new double[n];
+        int blocks = 0;
+        for (int i = 0; i < n; i++) {
+            start[blocks] = i;
+            top[blocks] = wanted[i];
+            blocks++;
+            while (blocks > 1 && top[blocks - 1] < top[blocks - 2] + gap * (start[blocks - 1] - start[blocks - 2])) {
+                blocks--;
+                double sum = 0;
+                for (int j = start[blocks - 1]; j <= i; j++) {
+                    sum += wanted[j] - gap * (j - start[blocks - 1]);
+                }
+                top[blocks - 1] = sum / (i - start[blocks - 1] + 1);
+            }
+        }
+        for (int b = 0; b < blocks; b++) {
+            int end = b + 1 < blocks ? start[b + 1] : n;
+            for (int i = start[b]; i < end; i++) {
+                placed[i] = top[b] + gap * (i - start[b]);
+            }
+        }
+        return placed;
+    }
+}

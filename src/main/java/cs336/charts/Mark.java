@@ -1,0 +1,51 @@
+package cs336.charts;
+
+import java.awt.BasicStroke;
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.awt.geom.Line2D;
+import java.awt.geom.Rectangle2D;
+
+/** What all panels draw over XChart's plot. */
+public final class Mark {
+    private Mark() {}
+
+    /**
+     * A value and what it may deviate, in data units.
+     *
+     * @param value the centre
+     * @param error half the length of the bar; NaN or 0 for none
+     */
+    record Measured(double value, double error) {
+        double low() {
+            return error > 0 ? value - error : value;
+        }
+
+        double high() {
+            return error > 0 ? value + error : value;
+        }
+    }
+
+    /** A horizontal line that values are compared with. */
+    public record Level(double value, String label) {}
+
+    /** A vertical bar with caps; {@code low} and {@code high} are heights on the drawing. */
+    static void errorBar(Graphics2D g, Color color, double x, double low, double high) {
+        double cap = 2.5 * Look.UNITS;
+        g.setColor(color);
+        g.setStroke(Look.hairline(1));
+        g.draw(new Line2D.Double(x, low, x, high));
+        g.draw(new Line2D.Double(x - cap, low, x + cap, low));
+        g.draw(new Line2D.Double(x - cap, high, x + cap, high));
+    }
+
+    static void level(Graphics2D g, Level level, Rectangle2D plot, double y) {
+        float unit = Look.UNITS;
+        g.setColor(Look.INK);
+        g.setStroke(new BasicStroke(
+                unit, BasicStroke.CAP_BUTT, BasicStroke.JOIN_MITER, 10, new float[] {4 * unit, 3 * unit}, 0));
+        g.draw(new Line2D.Double(plot.getX(), y, plot.getMaxX(), y));
+        double width = Look.width(level.label(), Look.smallFont());
+        Look.drawText(g, level.label(), Look.smallFont(), Look.INK, plot.getMaxX() - width, y - 4 * Look.UNITS, 0);
+    }
+}

@@ -1,0 +1,149 @@
+package cs336.charts;
+
+import java.awt.Font;
+import java.awt.FontFormatException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * The typefaces that come with the project: Source Sans 3 for text and charts, Source Code Pro for code, both under the
+ * SIL Open Font License (texts beside the fonts, in {@code cs336/report/fonts}).
+ *
+ * <p>Figures and writeup use these alone, so that they look the same on every machine, and can be drawn on one that has
+ * no fonts and no fontconfig at all: Java refuses to load any font there until it finds some font configuration, so
+ * this class writes one that maps the logical names (Dialog, SansSerif …) to the bundled files. It does so on Linux,
+ * before Java's font system starts, and only where {@code -Dsun.awt.fontconfig} is not already set.
+ */
+public enum Typeface {
+    /** Text. */
+    REGULAR("SourceSans3-Regular", "Source Sans 3", 400, false),
+    /** Headings and emphasis. */
+    SEMIBOLD("SourceSans3-Semibold", "Source Sans 3", 600, false),
+    /** Light emphasis. */
+    ITALIC("SourceSans3-It", "Source Sans 3", 400, true),
+    /** Code. */
+    MONO("SourceCodePro-Regular", "Source Code Pro", 400, false);
+
+    private static final String FONT_CONFIGURATION = "sun.awt.fontconfig";
+    private static final Path FOLDER = unpack();
+
+    private final String file;
+    private final String family;
+    private final int weight;
+    private final boolean italic;
+    private Font font;
+
+    Typeface(String file, String family, int weight, boolean italic) {
+        this.file = file;
+        this.family = family;
+        this.weight = weight;
+        this.italic = italic;
+    }
+
+    /** The CSS font family. */
+    public String family() {
+        return family;
+    }
+
+    /** The CSS font weight, 100–900. */
+    public int weight() {
+        return weight;
+    }
+
+    /** Whether the letters are slanted. */
+    public boolean italic() {
+        return italic;
+    }
+
+    /** This typeface as an AWT font of the given size in drawing units. */
+    public synchronized Font font(float size) {
+        if (font == null) {
+            try {
+                font = Font.createFont(
+                        Font.TRUETYPE_FONT, FOLDER.resolve(file + ".ttf").toFile());
+            } catch (FontFormatException | IOException e) {
+                throw new IllegalStateException("bundled font " + file + ".ttf cannot be loaded", e);
+            }
+        }
+        return font.deriveFont(size);
+    }
+
+    /** The first character of a text that this typeface has no letter for, or -1. */
+    public int unknownCharacter(String text) {
+        int at = font(1).canDisplayUpTo(text);
+        return at < 0 ? -1 : text.codePointAt(at);
+    }
+
+    /** The TrueType file. */
+    public byte[] ttf() {
+        return read(file + ".ttf");
+    }
+
+    /** The same font compressed for the web. */
+    public byte[] woff2() {
+        return read(file + ".woff2");
+    }
+
+    /**
+     * Makes Java's font system usable on a machine without fonts. Call it before anything else that loads a font; every
+     * drawing class of this package does.
+     */
+    public static void prepare() {
+        // Initialising the class is the work.
+    }
+
+    private static byte[] read(String name) {
+        try (InputStream in = Typeface.class.getResourceAsStream("fonts/" + name)) {
+            if (in == null) {
+                throw new IllegalStateException("bundled font " + name + " is not on the class path");
+            }
+            return in.readAllBytes();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static Path unpack() {
+        try {
+            Path folder = Files.createTempDirectory("cs336-fonts");
+            folder.toFile().deleteOnExit();
+            for (Typeface face : values()) {
+                write(folder.resolve(face.file + ".ttf"), face.ttf());
+            }
+            boolean linux = System.getProperty("os.name").startsWith("Linux");
+            if (linux && System.getProperty(FONT_CONFIGURATION) == null) {
+                Path configuration = folder.resolve("fontconfig.properties");
+                write(configuration, fontConfiguration(folder).getBytes(StandardCharsets.ISO_8859_1));
+                System.setProperty(FONT_CONFIGURATION, configuration.toString());
+            }
+            return folder;
+        } catch (IOException e) {
+            throw new UncheckedIOException("bundled fonts cannot be unpacked to the folder for temporary files", e);
+        }
+    }
+
+    private static void write(Path path, byte[] content) throws IOException {
+        Files.write(path, content);
+        path.toFile().deleteOnExit();
+    }
+
+    /** Java's logical fonts, in the format of {@code fontconfig.properties}. */
+    private static String fontConfiguration(Path folder) {
+        var text = new StringBuilder("version=1\nsequence.allfonts=latin-1\n");
+        for (String logical : new String[] {"dialog", "dialoginput", "sansserif", "serif", "monospaced"}) {
+            boolean mono = logical.equals("monospaced") || logical.equals("dialoginput");
+            for (String style : new String[] {"plain", "bold", "italic", "bolditalic"}) {
+                Typeface face = mono ? MONO : style.startsWith("bold") ? SEMIBOLD : REGULAR;
+                text.append(logical + "." + style + ".latin-1=" + face.file + "\n");
+            }
+        }
+        for (Typeface face : values()) {
+            text.append("filename." + face.file + "=" + folder.resolve(face.file + ".ttf") + "\n");
+        }
+        return text.toString();
+    }
+}

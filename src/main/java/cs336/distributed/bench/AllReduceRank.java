@@ -1,0 +1,74 @@
+package cs336.distributed.bench;
+
+import cs336.bench.Case;
+import cs336.bench.Metric;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.Device;
+import java.io.IOException;
+import java.math.BigDecimal;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Locale;
+
+/**
+ * What each rank of {@code cs336 allreduce} runs: all sizes of a plan, one after the other. Rank 0 says how each went and has it
+ * on disk before the next begins; sizes that are stored already are passed over. Each rank gives back the times of those
+ * that were measured.
+ */
+public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList<AllReduceTimes>> {
+    private static final int MEGA = 6;
+
+    @Override
+    public ArrayList<AllReduceTimes> run(ProcessGroup group, AllReducePlan plan) throws IOException {
+        int nodes = plan.nodes() > 0 ? plan.nodes() : nodes(group);
+        Store store = group.rank() == 0 && plan.storage() != null ? open(group, plan.storage()) : null;
+        var open = new ArrayList<Long>();
+        for (long bytes : plan.bytes()) {
+            if (store == null || store.lacks(toCase(group, nodes, bytes))) open.add(bytes);
+        }
+        AllReduceBenchmark benchmark = AllReduceBenchmark.of(group)
+                .warmup(plan.warmup())
+                .steps(plan.steps())
+                .seconds(plan.seconds());
+        var measured = new ArrayList<AllReduceTimes>();
+        for (long bytes : group.allGather(open).get(0)) {
+            AllReduceTimes times = benchmark.run(bytes);
+            measured.add(times);
+            if (store != null) {
+                Case c = toCase(group, nodes, bytes);
+                store.put(c, times.samples());
+                System.out.printf(
+                        Locale.ROOT, "%s: %.4g ms%n", c, times.summary().median());
+            }
+        }
+        return measured;
+    }
+
+    /** The case of one size, which is stored in millions of bytes. */
+    private static Case toCase(ProcessGroup group, int nodes, long bytes) {
+        BigDecimal megabytes = BigDecimal.valueOf(bytes, MEGA).stripTrailingZeros();
+        return Case.measuredHere("java")
+                .with("backend", group.backend())
+                .with("on", group.device().isCuda() ? "cuda" : "cpu")
+                .with("nodes", nodes)
+                .with("processes", group.size())
+                .with("megabytes", megabytes.toPlainString())
+                .yields(Metric.ms("time"));
+    }
+
+    /** Each machine has one rank that is its first. */
+    private static int nodes(ProcessGroup group) {
+        return (int) group.allGather(group.world().localRank()).stream()
+                .filter(local -> local == 0)
+                .count();
+    }
+
+    /** Rank 0's file; the links of its cards stand beside it. */
+    private static Store open(ProcessGroup group, Storage storage) throws IOException {
+        Store store = Store.of(storage, group.device(), Device.cudaCount());
+        System.out.println("into " + store.path());
+        if (group.device().isCuda()) LinkTopology.record(Path.of(storage.folder()), store.provenance());
+        return store;
+    }
+}

@@ -1,0 +1,83 @@
+package cs336.distributed.bench;
+
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Reduction;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.function.UnaryOperator;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * Every collective once, on tensors small enough to read. Of n ranks, rank r holds the n numbers 10r, 10r + 1 … before each;
+ * for the all-gather only the first of them.
+ */
+public final class CollectiveTour implements RankProgram<Integer, ArrayList<CollectiveTour.Stop>> {
+    /**
+     * What one collective did on one rank.
+     *
+     * @param collective its name
+     * @param before what the rank held
+     * @param after what it had then
+     */
+    public record Stop(String collective, List<Double> before, List<Double> after) implements Serializable {
+        /** Keeps copies of the lists. */
+        public Stop {
+            before = List.copyOf(before);
+            after = List.copyOf(after);
+        }
+    }
+
+    /** @param root the rank that broadcasts */
+    @Override
+    public ArrayList<Stop> run(ProcessGroup group, Integer root) {
+        var tour = new ArrayList<Stop>();
+        int n = group.size();
+        for (Reduction reduction : Reduction.values()) {
+            String name = "all-reduce, " + reduction.name().toLowerCase(Locale.ROOT);
+            tour.add(stop(group, name, n, tensor -> {
+                group.allReduce(tensor, reduction);
+                return tensor;
+            }));
+        }
+        tour.add(stop(group, "broadcast from rank " + root, n, tensor -> {
+            group.broadcast(tensor, root);
+            return tensor;
+        }));
+        tour.add(stop(group, "all-gather", 1, tensor -> {
+            Tensor all = torch.empty(new long[] {n}, group.device().options(DType.FLOAT32), null);
+            group.allGather(all, tensor);
+            return all;
+        }));
+        tour.add(stop(group, "reduce-scatter, sum", n, tensor -> {
+            Tensor part = torch.empty(new long[] {1}, group.device().options(DType.FLOAT32), null);
+            group.reduceScatter(part, tensor, Reduction.SUM);
+            return part;
+        }));
+        group.barrier();
+        return tour;
+    }
+
+    private static Stop stop(ProcessGroup group, String name, int elements, UnaryOperator<Tensor> collective) {
+        try (var scope = MemoryScope.open()) {
+            Tensor tensor = torch.arange(
+                    new Scalar(10.0 * group.rank()),
+                    new Scalar(10.0 * group.rank() + elements),
+                    group.device().options(DType.FLOAT32));
+            List<Double> before = values(tensor);
+            return new Stop(name, before, values(collective.apply(tensor)));
+        }
+    }
+
+    private static List<Double> values(Tensor tensor) {
+        return Arrays.stream(Tensors.toDoubles(tensor)).boxed().toList();
+    }
+}

@@ -1,0 +1,94 @@
+package cs336.distributed.bench;
+
+import cs336.bench.Argument;
+import cs336.bench.Pass;
+import cs336.distributed.training.Strategy;
+import cs336.scaling.ModelMemory;
+import cs336.scaling.ModelMemory.Copy;
+import cs336.scaling.ModelMemory.Moment;
+import cs336.torch.DType;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+
+/**
+ * How much memory each rank of data-parallel training needs around its first step, copy by copy, in closed form, with AdamW in fp32
+ * whole or in shards. Gradients are in buckets, which are there from the start; see {@link Strategy#bucketed}.
+ *
+ * <p>With P parameters on n ranks: 4P bytes of parameters, 4P of gradients, and after the first step 8P of moments, or 8P/n where
+ * they are sharded. Everything else is {@link ModelMemory}'s.
+ *
+ * @param model of one rank, with its part of the batch
+ * @param ranks n
+ * @param sharded whether a rank has 1/n of the moments
+ * @param bucketBytes of gradients that wait to be copied into a bucket, at most
+ */
+public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long bucketBytes) {
+    private static final String GRADIENTS = "gradients of parameters";
+
+    public ShardedMemory {
+        Argument.atLeast("ranks", 1, ranks);
+    }
+
+    /** What is alive when model, wrapper and optimizer have been made, directly before the optimizer's first step, and directly after it. */
+    public List<Moment> moments() {
+        List<Copy> idle = model.idle();
+        List<Copy> made = idle.stream()
+                .filter(copy -> !copy.name().equals("token ids and targets")
+                        && !copy.name().equals("mask"))
+                .toList();
+        return List.of(
+                new Moment("after initialisation", plus(made, gradients())),
+                new Moment("before the first step", plus(idle, gradients())),
+                new Moment("after the first step", plus(idle, gradients(), optimizerState())));
+    }
+
+    /** When most is alive until the first of {@link #moments}, from there until the second, and from there until the third. */
+    public List<Moment> peaks() {
+        Moment passes = model.moments(Pass.FORWARD_BACKWARD).stream()
+                .map(this::withBuckets)
+                .max(Comparator.comparingLong(Moment::bytes))
+                .orElseThrow();
+        return List.of(moments().get(0), passes, moments().get(2));
+    }
+
+    private static List<Copy> plus(List<Copy> copies, Copy... more) {
+        var all = new ArrayList<>(copies);
+        all.addAll(List.of(more));
+        return all;
+    }
+
+    private Moment withBuckets(Moment moment) {
+        var copies = new ArrayList<Copy>();
+        copies.add(gradients());
+        for (Copy copy : moment.copies()) {
+            boolean waiting = copy.name().equals(GRADIENTS);
+            copies.add(
+                    waiting
+                            ? fp32(
+                                    "gradients on their way into a bucket",
+                                    "",
+                                    Math.min(copy.numbers(), bucketBytes / 4))
+                            : copy);
+        }
+        return new Moment(moment.name(), copies);
+    }
+
+    private long count() {
+        return model.config().parameterCount();
+    }
+
+    private Copy gradients() {
+        return fp32("gradients, in buckets", "P", count());
+    }
+
+    private Copy optimizerState() {
+        return sharded
+                ? fp32("moments of AdamW, of this rank's share", "2P / n", (2 * count() + ranks - 1) / ranks)
+                : fp32("moments of AdamW", "2P", 2 * count());
+    }
+
+    private static Copy fp32(String name, String shape, long numbers) {
+        return new Copy(name, shape, DType.FLOAT32, 1, numbers);
+    }
+}

@@ -1,0 +1,162 @@
+package cs336.distributed.collectives;
+
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Where this process stands among all.
+ *
+ * @param rank its number among all, from 0
+ * @param size how many there are
+ * @param localRank its number among those of its machine, from 0
+ * @param localSize how many its machine has
+ * @param masterAddress name or address of the machine of rank 0
+ * @param masterPort where rank 0 listens for the others
+ */
+public record World(int rank, int size, int localRank, int localSize, String masterAddress, int masterPort) {
+    private static final int LARGEST_PORT = 65_535;
+
+    /** Slurm's jobs each take a port of their own from here on, where none is set. */
+    private static final int FIRST_SLURM_PORT = 20_000;
+
+    private static final int SLURM_PORTS = 10_000;
+
+    public World {
+        require("world size", size, 1, Integer.MAX_VALUE);
+        require("rank", rank, 0, size - 1);
+        require("local world size", localSize, 1, size);
+        require("local rank", localRank, 0, localSize - 1);
+        require("master port", masterPort, 1, LARGEST_PORT);
+        if (masterAddress.isBlank()) throw new IllegalArgumentException("master address must not be empty");
+    }
+
+    /** How many machines there are, if none has more ranks than this one: as on rank 0's, which is filled first. */
+    public int nodes() {
+        return (size + localSize - 1) / localSize;
+    }
+
+    /** One of several processes of one machine, this one. */
+    public static World local(int rank, int size, int masterPort) {
+        return new World(rank, size, rank, size, "127.0.0.1", masterPort);
+    }
+
+    /**
+     * Reads the variables of {@code torchrun} (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), or
+     * else those of Slurm's {@code srun} (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID,
+     * SLURM_STEP_TASKS_PER_NODE).
+     *
+     * <p>Under Slurm the master is the step's first node, and the port follows from the job's number, unless MASTER_ADDR and
+     * MASTER_PORT say otherwise. SLURM_NTASKS_PER_NODE is read only where SLURM_STEP_TASKS_PER_NODE is missing: it is what was
+     * asked for, also on a node that has fewer.
+     *
+     * @throws IllegalArgumentException if a variable is missing, no number, or out of range; the message names it
+     */
+    public static World fromEnvironment() {
+        return of(System.getenv());
+    }
+
+    static World of(Map<String, String> environment) {
+        var variables = new Variables(environment);
+        if (variables.has("RANK")) return ofTorchrun(variables);
+        if (variables.has("SLURM_PROCID")) return ofSlurm(variables);
+        throw new IllegalArgumentException(
+                "neither RANK (torchrun) nor SLURM_PROCID (srun) is set: this process is not one"
+                        + " of several ranks; start them with 'srun', 'torchrun', or with --processes on this machine");
+    }
+
+    private static World ofTorchrun(Variables variables) {
+        int size = variables.number("WORLD_SIZE", 1, Integer.MAX_VALUE);
+        int rank = variables.number("RANK", 0, size - 1);
+        int localSize = variables.has("LOCAL_WORLD_SIZE") ? variables.number("LOCAL_WORLD_SIZE", 1, size) : size;
+        int localRank = variables.number("LOCAL_RANK", 0, localSize - 1);
+        return new World(
+                rank,
+                size,
+                localRank,
+                localSize,
+                variables.text("MASTER_ADDR"),
+                variables.number("MASTER_PORT", 1, LARGEST_PORT));
+    }
+
+    private static World ofSlurm(Variables variables) {
+        int size = variables.number("SLURM_NTASKS", 1, Integer.MAX_VALUE);
+        int rank = variables.number("SLURM_PROCID", 0, size - 1);
+        int localSize = tasksOfNode(variables, size);
+        int localRank = variables.number("SLURM_LOCALID", 0, localSize - 1);
+        return new World(rank, size, localRank, localSize, slurmMaster(variables), slurmPort(variables));
+    }
+
+    /** SLURM_STEP_TASKS_PER_NODE is {@code 3,2}, or {@code 4(x2),1} for 4, 4 and 1. */
+    private static int tasksOfNode(Variables variables, int size) {
+        String name = "SLURM_STEP_TASKS_PER_NODE";
+        if (!variables.has(name)) {
+            String asked = "SLURM_NTASKS_PER_NODE";
+            return variables.has(asked) ? Math.min(size, variables.number(asked, 1, Integer.MAX_VALUE)) : size;
+        }
+        int node = variables.number("SLURM_NODEID", 0, Integer.MAX_VALUE);
+        int passed = 0;
+        for (String part : variables.text(name).split(",")) {
+            Matcher m = Pattern.compile("(\\d{1,9})(?:\\(x(\\d{1,9})\\))?").matcher(part);
+            if (!m.matches()) {
+                throw new IllegalArgumentException(
+                        name + " is '" + variables.text(name) + "': a list like 3,2 or 4(x2),1 is needed");
+            }
+            passed += m.group(2) == null ? 1 : Integer.parseInt(m.group(2));
+            if (node < passed) return Integer.parseInt(m.group(1));
+        }
+        throw new IllegalArgumentException("SLURM_NODEID is " + node + ", but SLURM_STEP_TASKS_PER_NODE, "
+                + variables.text(name) + ", has " + passed + " nodes");
+    }
+
+    private static String slurmMaster(Variables variables) {
+        if (variables.has("MASTER_ADDR")) return variables.text("MASTER_ADDR");
+        String nodes =
+                variables.text(variables.has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
+        return firstHost(nodes);
+    }
+
+    /** The first of {@code nodea,nodeb}, of {@code node[03-07,12]} or of {@code rack[2-3]node[03-07]}. */
+    static String firstHost(String nodes) {
+        Matcher first = Pattern.compile("[^,\\[\\]](?:[^,\\[]|\\[[^\\]]*\\])*").matcher(nodes);
+        if (!first.lookingAt()) throw new IllegalArgumentException("list of nodes is '" + nodes + "': none is named");
+        return first.group().replaceAll("\\[(\\w*)[^\\]]*\\]", "$1");
+    }
+
+    private static int slurmPort(Variables variables) {
+        if (variables.has("MASTER_PORT")) return variables.number("MASTER_PORT", 1, LARGEST_PORT);
+        return FIRST_SLURM_PORT + variables.number("SLURM_JOB_ID", 0, Integer.MAX_VALUE) % SLURM_PORTS;
+    }
+
+    private static void require(String name, int value, int least, int most) {
+        if (value < least || value > most) {
+            throw new IllegalArgumentException(name + " must be " + range(least, most) + ", not " + value);
+        }
+    }
+
+    private static String range(int least, int most) {
+        return most == Integer.MAX_VALUE ? "at least " + least : "from " + least + " to " + most;
+    }
+
+    /** An environment that says what is wrong by the variable's name. */
+    private record Variables(Map<String, String> all) {
+        boolean has(String name) {
+            return !all.getOrDefault(name, "").isBlank();
+        }
+
+        String text(String name) {
+            if (!has(name)) throw new IllegalArgumentException(name + " is not set");
+            return all.get(name).strip();
+        }
+
+        int number(String name, int least, int most) {
+            String text = text(name);
+            if (!text.matches("-?\\d{1,9}")) {
+                throw new IllegalArgumentException(name + " is '" + text + "': a whole number is needed");
+            }
+            int value = Integer.parseInt(text);
+            require(name, value, least, most);
+            return value;
+        }
+    }
+}

@@ -1,0 +1,2 @@
+/** Process groups and collectives on PyTorch's c10d, with Gloo or NCCL. */
+package cs336.distributed.collectives;

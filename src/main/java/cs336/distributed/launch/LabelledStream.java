@@ -1,0 +1,49 @@
+package cs336.distributed.launch;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/** Puts a label before each line, so that lines of several processes can be told apart; each goes out in one piece. */
+final class LabelledStream extends OutputStream {
+    private final OutputStream to;
+    private final byte[] label;
+    private byte[] line = new byte[128];
+    private int length;
+
+    private LabelledStream(String label, OutputStream to) {
+        this.label = label.getBytes(StandardCharsets.UTF_8);
+        this.to = to;
+    }
+
+    static PrintStream of(String label, PrintStream to) {
+        return new PrintStream(new LabelledStream(label, to), true, StandardCharsets.UTF_8);
+    }
+
+    @Override
+    public synchronized void write(int b) throws IOException {
+        if (length == 0) append(label);
+        append(new byte[] {(byte) b});
+        if (b == '\n') pass();
+    }
+
+    private void append(byte[] bytes) {
+        if (length + bytes.length > line.length) line = Arrays.copyOf(line, 2 * (length + bytes.length));
+        System.arraycopy(bytes, 0, line, length, bytes.length);
+        length += bytes.length;
+    }
+
+    private void pass() throws IOException {
+        to.write(line, 0, length);
+        to.flush();
+        length = 0;
+    }
+
+    /** Half a line waits for its end, or for that of the stream. */
+    @Override
+    public synchronized void close() throws IOException {
+        if (length > 0) pass();
+    }
+}

@@ -1,0 +1,2 @@
+/** Starts ranks as processes, on this machine or under Slurm and torchrun, and ends all of them when one fails. */
+package cs336.distributed.launch;

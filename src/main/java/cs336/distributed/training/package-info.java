@@ -1,0 +1,2 @@
+/** Data parallelism and the sharded optimizer. */
+package cs336.distributed.training;

@@ -1,0 +1,263 @@
+package cs336.figures;
+
+import cs336.charts.AxisRange;
+import cs336.charts.Figure;
+import cs336.charts.Frame;
+import cs336.charts.HorizontalScale;
+import cs336.charts.LawPanel;
+import cs336.charts.Legend;
+import cs336.charts.Look;
+import cs336.charts.Spacing;
+import cs336.numbers.Numbers;
+import cs336.scaling.laws.IsoFlopProfile;
+import cs336.scaling.laws.IsoFlops;
+import cs336.scaling.laws.Method;
+import cs336.scaling.laws.Optimum;
+import cs336.scaling.laws.Parabola;
+import cs336.scaling.laws.PowerLaw;
+import cs336.scaling.laws.TrainingRun;
+import java.awt.Color;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.function.DoublePredicate;
+import java.util.stream.DoubleStream;
+import java.util.stream.IntStream;
+import org.knowm.xchart.style.markers.SeriesMarkers;
+import tech.tablesaw.api.Row;
+
+/** The figures of the chapter on scaling laws, from training runs and from what {@code cs336 isoflops --store} stored. */
+public final class IsoFlopsFigures {
+    private static final List<Double> ASKED = List.of(1e23, 1e24);
+    private static final int CURVE_POINTS = 40;
+
+    private IsoFlopsFigures() {}
+
+    /** Which of the two sizes a figure is about. */
+    private enum Size {
+        PARAMETERS("model size N (parameters)"),
+        TOKENS("data size D (tokens)");
+
+        private final String title;
+
+        Size(String title) {
+            this.title = title;
+        }
+
+        private double of(Optimum optimum) {
+            return this == PARAMETERS ? optimum.parameters() : optimum.tokens();
+        }
+
+        private String metric() {
+            return this == PARAMETERS ? "parameters" : "tokens";
+        }
+    }
+
+    /** A column of numbers over budgets in ascending order. */
+    private record Column(double[] compute, double[] values) {
+        private Column where(DoublePredicate budget) {
+            int[] at = IntStream.range(0, compute.length)
+                    .filter(i -> budget.test(compute[i]))
+                    .toArray();
+            return new Column(
+                    Arrays.stream(at).mapToDouble(i -> compute[i]).toArray(),
+                    Arrays.stream(at).mapToDouble(i -> values[i]).toArray());
+        }
+    }
+
+    /** The losses of each budget over the size, the parabola through them, and the lowest of them. */
+    public static Figure curves(IsoFlops runs) {
+        List<IsoFlopProfile> profiles = runs.profiles();
+        double[] sizes =
+                runs.runs().stream().mapToDouble(TrainingRun::parameters).toArray();
+        double[] losses = runs.runs().stream().mapToDouble(TrainingRun::loss).toArray();
+        double[] withRoom = DoubleStream.concat(
+                        Arrays.stream(sizes),
+                        DoubleStream.of(Arrays.stream(sizes).max().orElseThrow() * 2)) // for the last label
+                .toArray();
+        var panel = new LawPanel(
+                new Frame("", false, Legend.NONE, false, "model size N (parameters)"),
+                HorizontalScale.of(withRoom, Spacing.LOG10),
+                AxisRange.of(losses, false, false),
+                "final training loss (nats a token)");
+        for (int i = 0; i < profiles.size(); i++) {
+            IsoFlopProfile profile = profiles.get(i);
+            Color color = between(Look.color(0), Look.color(1), profiles.size() < 2 ? 0 : i / (profiles.size() - 1.0));
+            double[] n =
+                    profile.runs().stream().mapToDouble(TrainingRun::parameters).toArray();
+            double[] loss =
+                    profile.runs().stream().mapToDouble(TrainingRun::loss).toArray();
+            Parabola parabola = profile.parabola();
+            double[] along = spread(n[0], n[n.length - 1]);
+            double[] fitted =
+                    Arrays.stream(along).map(x -> parabola.at(Math.log(x))).toArray();
+            String name = Look.number(profile.compute());
+            TrainingRun lowest = profile.lowest();
+            panel.curve("parabola " + name, color, false, along, fitted)
+                    .points("runs " + name, color, SeriesMarkers.CIRCLE, n, loss)
+                    .points(
+                            "lowest " + name,
+                            Look.INK,
+                            SeriesMarkers.DIAMOND,
+                            new double[] {lowest.parameters()},
+                            new double[] {lowest.loss()})
+                    .label(name, color, along[CURVE_POINTS - 1], fitted[CURVE_POINTS - 1]);
+        }
+        return new Figure(
+                "isoflops-curves",
+                "Final training loss over the model size for " + profiles.size()
+                        + " compute budgets in FLOP: points are"
+                        + " runs, curves the parabolas through the runs of each budget, diamonds the lowest run of each",
+                760,
+                460,
+                List.of(panel));
+    }
+
+    /**
+     * The compute-optimal model size over the budget by each method, to 10²⁴ FLOP.
+     *
+     * @param runs the name under which the results were stored
+     * @param known what the methods can be held against
+     * @param as what that is
+     */
+    public static Figure modelSize(Numbers numbers, String runs, PowerLaw known, String as) {
+        return laws(numbers, runs, Size.PARAMETERS, known, as, "isoflops-model-size-" + runs);
+    }
+
+    /** The same for the data size. */
+    public static Figure dataSize(Numbers numbers, String runs, PowerLaw known, String as) {
+        return laws(numbers, runs, Size.TOKENS, known, as, "isoflops-data-size-" + runs);
+    }
+
+    private static Figure laws(Numbers numbers, String runs, Size size, PowerLaw known, String as, String name) {
+        List<Double> computes = new ArrayList<>();
+        List<Double> values = new ArrayList<>();
+        for (Method method : Method.values()) {
+            for (String end : List.of("-low", "-high")) {
+                Column column = law(numbers, runs, method, size.metric() + end);
+                Arrays.stream(column.compute).forEach(computes::add);
+                Arrays.stream(column.values).forEach(values::add);
+            }
+        }
+        var scale = HorizontalScale.of(array(computes), Spacing.LOG10);
+        AxisRange range = AxisRange.of(array(values), true, false);
+        int width = 980;
+        var legend = new Legend(
+                "",
+                List.of("one minimum a budget, fitted law (dashed: extrapolated), 95 % interval", as),
+                (width - 80.0) * Look.UNITS);
+        List<LawPanel> panels = new ArrayList<>();
+        for (Method method : Method.values()) {
+            boolean first = panels.isEmpty();
+            var frame = new Frame(title(method), true, legend, first, "compute budget C (FLOP)");
+            var panel = new LawPanel(frame, scale, range, first ? size.title : "");
+            panels.add(draw(panel, numbers, runs, method, size, known, as));
+        }
+        return new Figure(
+                name,
+                "Compute-optimal " + size.title
+                        + " over the compute budget to 1e24 FLOP by three methods, each with the minima"
+                        + " it found, its law and the law's 95 % interval, beside " + as,
+                width,
+                380,
+                panels);
+    }
+
+    private static LawPanel draw(
+            LawPanel panel, Numbers numbers, String runs, Method method, Size size, PowerLaw known, String as) {
+        Column law = law(numbers, runs, method, size.metric());
+        Column low = law(numbers, runs, method, size.metric() + "-low");
+        Column high = law(numbers, runs, method, size.metric() + "-high");
+        Color color = Look.color(0);
+        double[] budgets = budgets(numbers, runs);
+        double last = budgets[budgets.length - 1];
+        panel.band(color, law.compute, low.values, high.values)
+                .curve(as, Look.color(1), false, law.compute, sizes(size, law.compute, known));
+        Column within = law.where(c -> c <= last);
+        Column beyond = law.where(c -> c >= last);
+        panel.curve("law", color, false, within.compute, within.values)
+                .curve("extrapolation", color, true, beyond.compute, beyond.values);
+        if (method != Method.LOSS_SURFACE) {
+            Column found = column(numbers, runs, method, "minimum");
+            double[] at = IntStream.range(0, found.compute.length)
+                    .mapToDouble(i -> size.of(new Optimum(found.compute[i], found.values[i])))
+                    .toArray();
+            panel.points("minima", color, SeriesMarkers.CIRCLE, found.compute, at);
+        }
+        double[] asked = array(ASKED);
+        double[] predicted = Arrays.stream(asked).map(c -> value(law, c)).toArray();
+        return panel.points("predictions", color, SeriesMarkers.DIAMOND, asked, predicted);
+    }
+
+    private static double[] sizes(Size size, double[] computes, PowerLaw law) {
+        return Arrays.stream(computes).map(c -> size.of(law.at(c))).toArray();
+    }
+
+    private static double value(Column column, double compute) {
+        for (int i = 0; i < column.compute.length; i++) {
+            if (column.compute[i] == compute) {
+                return column.values[i];
+            }
+        }
+        throw new IllegalArgumentException("nothing is stored for a budget of " + compute + " FLOP");
+    }
+
+    /** The budgets that there were runs of, in ascending order. */
+    private static double[] budgets(Numbers numbers, String runs) {
+        return column(numbers, runs, Method.LOWEST_RUN, "minimum").compute;
+    }
+
+    /** A law or an end of its interval, from the first of these budgets on. */
+    private static Column law(Numbers numbers, String runs, Method method, String metric) {
+        double first = budgets(numbers, runs)[0];
+        return column(numbers, runs, method, metric).where(c -> c >= first);
+    }
+
+    private static Column column(Numbers numbers, String runs, Method method, String metric) {
+        var found = numbers.select(
+                "isoflops_optima@any[runs=%s, implementation=%s, metric=%s]".formatted(runs, method, metric));
+        List<double[]> pairs = new ArrayList<>();
+        for (Row row : found) {
+            pairs.add(new double[] {row.getDouble("compute"), row.getDouble("mean")});
+        }
+        pairs.sort(Comparator.comparingDouble(pair -> pair[0]));
+        return new Column(
+                pairs.stream().mapToDouble(pair -> pair[0]).toArray(),
+                pairs.stream().mapToDouble(pair -> pair[1]).toArray());
+    }
+
+    /** The law that was stored for runs and a method. */
+    public static PowerLaw law(Numbers numbers, String runs, Method method) {
+        String of = "isoflops_laws@any[runs=%s, implementation=%s, metric=%%s].mean".formatted(runs, method);
+        return new PowerLaw(
+                numbers.quantity(of.formatted("coefficient")).value(),
+                numbers.quantity(of.formatted("exponent")).value());
+    }
+
+    private static String title(Method method) {
+        return switch (method) {
+            case LOWEST_RUN -> "lowest run";
+            case QUADRATIC_MINIMA -> "minimum of a parabola";
+            case LOSS_SURFACE -> "loss surface";
+        };
+    }
+
+    private static double[] array(List<Double> values) {
+        return values.stream().mapToDouble(Double::doubleValue).toArray();
+    }
+
+    /** Values from one end to the other by equal factors. */
+    private static double[] spread(double from, double to) {
+        return IntStream.range(0, CURVE_POINTS)
+                .mapToDouble(i -> from * Math.pow(to / from, i / (CURVE_POINTS - 1.0)))
+                .toArray();
+    }
+
+    private static Color between(Color from, Color to, double share) {
+        return new Color(
+                (int) Math.round(from.getRed() + share * (to.getRed() - from.getRed())),
+                (int) Math.round(from.getGreen() + share * (to.getGreen() - from.getGreen())),
+                (int) Math.round(from.getBlue() + share * (to.getBlue() - from.getBlue())));
+    }
+}

@@ -1,0 +1,206 @@
+package cs336.figures;
+
+import cs336.charts.Charts;
+import cs336.charts.Figure;
+import cs336.charts.Plot;
+import cs336.profile.Timeline.Bar;
+import cs336.profile.Timeline.Lane;
+import cs336.profile.TimelinePanel;
+import cs336.scaling.Accelerator;
+import cs336.scaling.CommunicationAccounting;
+import cs336.scaling.ComputeBound;
+import cs336.scaling.ScalingOut;
+import cs336.scaling.Schedule;
+import cs336.scaling.SimulatedStep;
+import cs336.units.Tokens;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+/** The figures of the chapter on accounting and scaling out: from the calculators, and from simulated steps. */
+public final class ScalingFigures {
+    private static final List<String> KINDS = List.of("forward", "backward", "optimizer", "copy", "gather", "reduce");
+
+    private ScalingFigures() {}
+
+    /** Memory of a device over the number of devices that share the XXL model, half of the activations split. */
+    public static Figure memory() {
+        Map<String, double[]> series = new LinkedHashMap<>();
+        double[] devices = {8, 16, 32, 64, 128, 256, 512};
+        for (Tokens tokens : CommunicationAccounting.STANDARD.batches()) {
+            double[] gb = new double[devices.length];
+            for (int i = 0; i < gb.length; i++) {
+                gb[i] = CommunicationAccounting.memory(tokens)
+                        .perDevice((long) devices[i])
+                        .gb();
+            }
+            series.put(tokens.count() == 1 ? "1 token" : tokens.toString(), gb);
+        }
+        return Charts.line(Charts.table(devices, series))
+                .x("x", "devices")
+                .y("y", "memory of a device (GB)")
+                .by("series")
+                .level(Accelerator.TPU_V5P.memory().gb(), "95 GB")
+                .log2X()
+                .logY()
+                .size(720, 360)
+                .figure(
+                        "accounting-memory",
+                        "Memory of a device over the number of devices among which the XXL model's state and half of its"
+                                + " activations are split, for batches of 1 to 8,192 tokens; the rest of the activations is"
+                                + " on every device, so that large batches never get below 95 GB by more devices");
+    }
+
+    /** The smallest batch of 64 chips that is compute-bound, over the chips that share a matrix. */
+    public static Figure batch() {
+        int chips = (int) CommunicationAccounting.mesh().chips();
+        double[] widths = {1, 2, 4, 8, 16};
+        double[] sideBySide = new double[widths.length];
+        double[] inTurn = new double[widths.length];
+        for (int i = 0; i < widths.length; i++) {
+            ComputeBound given = CommunicationAccounting.mesh();
+            int tensor = (int) widths[i];
+            var mesh = new ComputeBound(
+                    given.dModel(),
+                    given.dFf(),
+                    given.chip(),
+                    chips / tensor,
+                    given.fsdpAxes(),
+                    tensor,
+                    given.tensorAxes());
+            sideBySide[i] = (double) mesh.batchSideBySide().count() / chips;
+            inTurn[i] = (double) mesh.batchInTurn().count() / chips;
+        }
+        Map<String, double[]> series = new LinkedHashMap<>();
+        series.put("in turn", inTurn);
+        series.put("side by side", sideBySide);
+        return Charts.line(Charts.table(widths, series))
+                .x("x", "chips that share a matrix, Y (X = 64 / Y)")
+                .y("y", "tokens a chip")
+                .by("series")
+                .log2X()
+                .logY()
+                .size(640, 340)
+                .figure(
+                        "accounting-batch",
+                        "The smallest compute-bound batch of the XXL model on 64 chips, in tokens a chip, over the width of"
+                                + " tensor parallelism: it halves with each doubling where both communications run side by"
+                                + " side; in turn it is least at 8");
+    }
+
+    /**
+     * What sending adds to a step of the xl model on four cards, measured and predicted: each beyond the step of its kind that sends
+     * nothing, for of the whole step most is computing.
+     */
+    public static Figure predicted(Table predictions) {
+        Table four = predictions.where(predictions
+                .stringColumn("size")
+                .isEqualTo("xl")
+                .and(predictions.intColumn("processes").isEqualTo(4)));
+        Row alone = four.where(four.stringColumn("mode").isEqualTo("none")).row(0);
+        Table rows = Table.create(StringColumn.create("way"), DoubleColumn.create("ms"), StringColumn.create("kind"));
+        for (Row row : four.where(four.stringColumn("mode").isNotEqualTo("none"))) {
+            double megabytes = row.getDouble("bucket_mb");
+            String way = megabytes == 0 ? row.getString("mode") : "%.0f MB".formatted(megabytes);
+            for (String kind : List.of("measured", "predicted")) {
+                Row at = rows.appendRow();
+                at.setString("way", way);
+                at.setDouble("ms", row.getDouble(kind) - alone.getDouble(kind));
+                at.setString("kind", kind);
+            }
+        }
+        return Charts.bar(rows)
+                .x("way", "how gradients are summed")
+                .y("ms", "added to a step that sends nothing (ms)")
+                .by("kind")
+                .size(860, 340)
+                .figure(
+                        "scaling-predicted",
+                        "What summing gradients adds to a training step of the xl model on four H200s, as measured and as"
+                                + " predicted from measurements on two, for each way of summing them and each size of"
+                                + " buckets");
+    }
+
+    /** Time of a step over the number of devices, the xl model as it was benchmarked on one. */
+    public static Figure steps(Table curves) {
+        return named(Charts.line(curves.where(curves.stringColumn("model").isEqualTo("xl"))))
+                .x("devices", "devices")
+                .y("step", "step (ms)")
+                .by("strategy")
+                .log2X()
+                .logY()
+                .size(860, 400)
+                .figure(
+                        "scaling-steps",
+                        "Simulated time of a training step of the xl model over 8 to 16,384 H200s, "
+                                + ScalingOut.ALONE_TOKENS
+                                + " each, for several ways of splitting it; HSDP is FSDP in groups of 8 and replicas of"
+                                + " them");
+    }
+
+    /** The share of a step that is forward and backward pass, over the number of devices, for both models. */
+    public static Figure useful(Table curves) {
+        return named(Charts.line(curves.where(curves.stringColumn("strategy").isNotEqualTo("ddp-flat"))))
+                .x("devices", "devices")
+                .y("useful", "forward and backward pass, % of the step")
+                .by("strategy")
+                .panels("model")
+                .rename("xl", "xl, fp32, " + ScalingOut.ALONE_TOKENS + " a card")
+                .rename("XXL", "XXL, bf16, " + ScalingOut.LARGE_TOKENS + " a card")
+                .log2X()
+                .size(1000, 400)
+                .figure(
+                        "scaling-useful",
+                        "Share of a simulated training step that is forward and backward pass, over 8 to 16,384 H200s, for"
+                                + " the xl and the XXL model and several ways of splitting them");
+    }
+
+    private static Plot named(Plot plot) {
+        return plot.rename("ddp-flat", "DDP, flat")
+                .rename("ddp", "DDP, buckets")
+                .rename("zero-1", "ZeRO-1")
+                .rename("fsdp", "FSDP")
+                .rename("hsdp", "HSDP")
+                .rename("tp-ddp", "TP 8 × DP")
+                .rename("fsdp-tp", "FSDP × TP 8")
+                .rename("hsdp-tp", "HSDP × TP 8");
+    }
+
+    /**
+     * Who works when in simulated steps: for each a row that computes and one that communicates.
+     *
+     * @param steps by the names that stand in front of the rows
+     */
+    public static Figure timeline(String name, String description, Map<String, SimulatedStep> steps) {
+        List<Lane> lanes = new ArrayList<>();
+        double longest = 0;
+        for (var entry : steps.entrySet()) {
+            Schedule schedule = entry.getValue().run();
+            longest = Math.max(longest, schedule.finish().ms());
+            for (String stream : List.of(SimulatedStep.COMPUTE, SimulatedStep.COMMUNICATION)) {
+                List<Bar> bars = schedule.on(stream).stream()
+                        .map(span -> new Bar(
+                                span.task(),
+                                kind(span.task()),
+                                0,
+                                span.start().ms(),
+                                span.end().ms()))
+                        .toList();
+                lanes.add(new Lane(entry.getKey() + ": " + stream, bars));
+            }
+        }
+        var panel = new TimelinePanel(lanes, KINDS, longest, 1000);
+        return new Figure(name, description, 1000, panel.pixels(), List.of(panel));
+    }
+
+    private static String kind(String task) {
+        if (task.startsWith("all-gather")) return "gather";
+        if (task.startsWith("all-reduce") || task.startsWith("reduce-scatter")) return "reduce";
+        return task.split(" ")[0];
+    }
+}

@@ -1,0 +1,170 @@
+package cs336.figures;
+
+import cs336.charts.Figure;
+import cs336.charts.Look;
+import cs336.figures.ScoreTiles.Fate;
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.awt.geom.Path2D;
+import java.awt.geom.Rectangle2D;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.knowm.xchart.XYChart;
+
+/**
+ * A matrix of scores, cut into tiles and coloured by what becomes of each, with the way of one thread block through it. It is
+ * drawn on a bare XChart chart, so that it can stand in a {@link Figure}.
+ */
+final class TilePanel extends XYChart {
+    /** Which tiles one block visits. */
+    enum Way {
+        /** A row of tiles, from left to right: queries stay, keys pass by. */
+        ALONG_KEYS,
+        /** A column of tiles, from top to bottom: keys stay, queries pass by. */
+        ALONG_QUERIES
+    }
+
+    private static final Map<Fate, Color> COLORS = new LinkedHashMap<>();
+    private static final Map<Fate, String> NAMES = new LinkedHashMap<>();
+    private static final Color HIDDEN = new Color(0xFBE9D0);
+    private static final double UNIT = Look.UNITS;
+    private static final double LEFT = 26 * UNIT;
+    private static final double RIGHT = 12 * UNIT;
+    private static final double TOP = 50 * UNIT;
+    private static final double BOTTOM = 34 * UNIT;
+
+    static {
+        COLORS.put(Fate.WHOLE, new Color(0x8FC1DE));
+        COLORS.put(Fate.MASKED, new Color(0xE69F00));
+        COLORS.put(Fate.SKIPPED, Look.GRID);
+        NAMES.put(Fate.WHOLE, "computed");
+        NAMES.put(Fate.MASKED, "computed, pale part masked");
+        NAMES.put(Fate.SKIPPED, "skipped");
+    }
+
+    private final String title;
+    private final ScoreTiles tiles;
+    private final Way way;
+    private final int line;
+    private final boolean legend;
+
+    /**
+     * A panel.
+     *
+     * @param way how a block goes
+     * @param line the row or column of tiles of the block whose way is drawn
+     * @param legend whether the colours are explained below it, on a line that may reach over the next panels
+     */
+    TilePanel(String title, ScoreTiles tiles, Way way, int line, boolean legend) {
+        super(Look.WIDTH, Look.HEIGHT);
+        this.title = title;
+        this.tiles = tiles;
+        this.way = way;
+        this.line = line;
+        this.legend = legend;
+    }
+
+    @Override
+    public void paint(Graphics2D g, int width, int height) {
+        double score = Math.min(
+                (width - LEFT - RIGHT) / tiles.keys(), (height - TOP - BOTTOM) / tiles.queries()); // side of one
+        g.setColor(Color.WHITE);
+        g.fill(new Rectangle2D.Double(0, 0, width, height));
+        Look.drawText(g, title, Look.titleFont(), Look.INK, LEFT, 18 * UNIT, 0);
+        Look.drawText(g, "keys", Look.smallFont(), Look.FAINT_INK, LEFT, TOP - 6 * UNIT, 0);
+        double queries = TOP + Look.width("queries", Look.smallFont());
+        Look.drawText(g, "queries", Look.smallFont(), Look.FAINT_INK, LEFT - 8 * UNIT, queries, -90);
+        for (int row = 0; row < tiles.rows(); row++) {
+            for (int column = 0; column < tiles.columns(); column++) {
+                paintTile(g, row, column, score);
+            }
+        }
+        paintWay(g, score);
+        if (legend) {
+            paintLegend(g, TOP + tiles.queries() * score + 24 * UNIT);
+        }
+    }
+
+    private Rectangle2D.Double place(int row, int column, double score) {
+        int rows = Math.min(tiles.queryTile(), tiles.queries() - row * tiles.queryTile());
+        int columns = Math.min(tiles.keyTile(), tiles.keys() - column * tiles.keyTile());
+        return new Rectangle2D.Double(
+                LEFT + column * tiles.keyTile() * score,
+                TOP + row * tiles.queryTile() * score,
+                columns * score,
+                rows * score);
+    }
+
+    private void paintTile(Graphics2D g, int row, int column, double score) {
+        Rectangle2D.Double place = place(row, column, score);
+        Fate fate = tiles.fate(row, column);
+        g.setColor(COLORS.get(fate));
+        g.fill(place);
+        if (fate == Fate.MASKED) {
+            g.setColor(HIDDEN);
+            g.fill(hidden(row, column, place, score));
+        }
+        g.setColor(Color.WHITE);
+        g.setStroke(Look.hairline(1.5));
+        g.draw(place);
+    }
+
+    /** The scores of a tile that the mask hides: a staircase in its upper right corner. */
+    private Path2D hidden(int row, int column, Rectangle2D place, double score) {
+        int rows = (int) Math.round(place.getHeight() / score);
+        int columns = (int) Math.round(place.getWidth() / score);
+        var stairs = new Path2D.Double();
+        stairs.moveTo(place.getMaxX(), place.getY());
+        for (int i = 0; i < rows; i++) {
+            int seen = 0;
+            while (seen < columns && tiles.counts(row * tiles.queryTile() + i, column * tiles.keyTile() + seen)) {
+                seen++;
+            }
+            stairs.lineTo(place.getX() + seen * score, place.getY() + i * score);
+            stairs.lineTo(place.getX() + seen * score, place.getY() + (i + 1) * score);
+        }
+        stairs.lineTo(place.getMaxX(), place.getMaxY());
+        stairs.closePath();
+        return stairs;
+    }
+
+    /** A frame around the tiles that one block visits, and in each the number of its turn. */
+    private void paintWay(Graphics2D g, double score) {
+        Rectangle2D frame = null;
+        int turn = 0;
+        for (int step = 0; step < (way == Way.ALONG_KEYS ? tiles.columns() : tiles.rows()); step++) {
+            int row = way == Way.ALONG_KEYS ? line : step;
+            int column = way == Way.ALONG_KEYS ? step : line;
+            if (tiles.fate(row, column) == Fate.SKIPPED) {
+                continue;
+            }
+            Rectangle2D.Double place = place(row, column, score);
+            String number = String.valueOf(++turn);
+            double x = place.x + 6 * UNIT;
+            Look.drawText(g, number, Look.smallFont(), Look.INK, x, place.getMaxY() - 6 * UNIT, 0);
+            frame = frame == null ? place : frame.createUnion(place);
+        }
+        if (frame != null) {
+            g.setColor(Look.INK);
+            g.setStroke(Look.hairline(1.75));
+            g.draw(frame);
+        }
+    }
+
+    private void paintLegend(Graphics2D g, double baseline) {
+        double x = LEFT;
+        for (Fate fate : List.of(Fate.WHOLE, Fate.MASKED, Fate.SKIPPED)) {
+            double swatch = 10 * UNIT;
+            g.setColor(COLORS.get(fate));
+            g.fill(new Rectangle2D.Double(x, baseline - swatch + UNIT, swatch, swatch));
+            if (fate == Fate.MASKED) {
+                g.setColor(HIDDEN);
+                g.fill(new Rectangle2D.Double(x + swatch / 2, baseline - swatch + UNIT, swatch / 2, swatch / 2));
+            }
+            x += swatch + 5 * UNIT;
+            Look.drawText(g, NAMES.get(fate), Look.smallFont(), Look.INK, x, baseline, 0);
+            x += Look.width(NAMES.get(fate), Look.smallFont()) + 16 * UNIT;
+        }
+    }
+}

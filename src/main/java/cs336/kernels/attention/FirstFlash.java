@@ -1,0 +1,192 @@
+package cs336.kernels.attention;
+
+import cs336.kernels.runtime.Block;
+import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.Kernel;
+import cs336.kernels.runtime.KernelModule;
+import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.RowLayout;
+import cs336.kernels.runtime.TensorChecks;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * FlashAttention-2 as published, in {@code kernels/flash_first.cu}: fp32 multiply-adds on tiles in shared memory, on any card
+ * from sm_80 on. It is there to be read, and all its results have the same bits each time. Inputs are fp32, bf16 or fp16, with
+ * d at most 128; those that are not dense are copied first.
+ *
+ * <p>Source: Dao, "FlashAttention-2", 2023, algorithms 1 and 2.
+ */
+public record FirstFlash() implements FlashForm {
+    public static final String FILE = "flash_first.cu";
+
+    private static final KernelSource SOURCE = KernelSource.named(FILE);
+    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final int WIDEST = 128; // elements: what a lane holds of wider rows would not fit its registers
+    private static final int LANES = 32; // of a warp; a tile that comes by has a row for each
+    private static final int WARPS = 4; // of a block
+    private static final int WARP_ROWS = 8; // rows of the block's own tile that a warp has
+    public static final Block BLOCK = new Block(WARPS * LANES);
+
+    private record Key(Pass pass, DType type, int width, Device device) {}
+
+    /** The kernels: how each is called, and how many tiles a block keeps in shared memory. */
+    public enum Pass {
+        FORWARD("flash_forward", 1, 2),
+        DELTA("flash_delta", 0, 0),
+        BACKWARD_KEYS("flash_backward_keys", 2, 2),
+        BACKWARD_QUERIES("flash_backward_queries", 2, 2);
+
+        private final String kernel;
+        private final int ownTiles;
+        private final int passingTiles;
+
+        Pass(String kernel, int ownTiles, int passingTiles) {
+            this.kernel = kernel;
+            this.ownTiles = ownTiles;
+            this.passingTiles = passingTiles;
+        }
+
+        public String kernel() {
+            return kernel;
+        }
+
+        public Map<String, Object> defines(DType type, int width) {
+            return Map.of(
+                    name(),
+                    1,
+                    "ELEMENT",
+                    RowLayout.cudaName(type),
+                    "WIDTH",
+                    width,
+                    "WARPS",
+                    WARPS,
+                    "WARP_ROWS",
+                    WARP_ROWS);
+        }
+
+        /** Dynamic shared memory of a block, in bytes. Rows are filled up to whole warps, those that pass by one more. */
+        public int sharedBytes(int width) {
+            int stride = (width + LANES - 1) / LANES * LANES;
+            return Float.BYTES * (ownTiles * WARPS * WARP_ROWS * stride + passingTiles * LANES * (stride + 1));
+        }
+    }
+
+    /** @throws IllegalArgumentException if q is on no card, of a type that kernels do not have, or too wide */
+    @Override
+    public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        requireServed(q);
+        try (var scope = MemoryScope.open()) {
+            Tensor queries = q.contiguous();
+            Tensor o = torch.empty_like(queries);
+            Tensor l = Card.of(q).empty(Tensors.leadingShape(q));
+            launch(
+                    Pass.FORWARD,
+                    q,
+                    tiles(q),
+                    queries,
+                    k.contiguous(),
+                    v.contiguous(),
+                    o,
+                    l,
+                    length(q),
+                    length(k),
+                    causal ? 1 : 0,
+                    scale(q));
+            return new Attended(scope.escape(o), scope.escape(l));
+        }
+    }
+
+    @Override
+    public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        requireServed(q);
+        try (var scope = MemoryScope.open()) {
+            Tensor queries = q.contiguous();
+            Tensor keys = k.contiguous();
+            Tensor values = v.contiguous();
+            Tensor dOut = dO.contiguous();
+            Tensor delta = Card.of(q).empty(Tensors.leadingShape(q));
+            long rows = delta.numel();
+            launch(Pass.DELTA, q, (rows + WARPS - 1) / WARPS, o.contiguous(), dOut, delta, rows);
+            Tensor dQ = torch.empty_like(queries);
+            Tensor dK = torch.empty_like(keys);
+            Tensor dV = torch.empty_like(values);
+            int seeing = causal ? 1 : 0;
+            launch(
+                    Pass.BACKWARD_KEYS,
+                    q,
+                    tiles(k),
+                    queries,
+                    keys,
+                    values,
+                    dOut,
+                    l,
+                    delta,
+                    dK,
+                    dV,
+                    length(q),
+                    length(k),
+                    seeing,
+                    scale(q));
+            launch(
+                    Pass.BACKWARD_QUERIES,
+                    q,
+                    tiles(q),
+                    queries,
+                    keys,
+                    values,
+                    dOut,
+                    l,
+                    delta,
+                    dQ,
+                    length(q),
+                    length(k),
+                    seeing,
+                    scale(q));
+            return new Gradients(scope.escape(dQ), scope.escape(dK), scope.escape(dV));
+        }
+    }
+
+    private static void requireServed(Tensor q) {
+        TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
+        if (!q.is_cuda()) {
+            throw new IllegalArgumentException("q must be on a CUDA card for this kernel, not on cpu");
+        }
+        if (q.size(-1) > WIDEST) {
+            throw new IllegalArgumentException(
+                    "q must have d of at most " + WIDEST + " for this kernel, not " + q.size(-1));
+        }
+    }
+
+    private static void launch(Pass pass, Tensor q, long blocks, Object... arguments) {
+        int width = (int) q.size(-1);
+        var key = new Key(pass, DType.of(q), width, Card.of(q).device());
+        Kernel kernel = KERNELS.computeIfAbsent(
+                key,
+                wanted -> KernelModule.load(SOURCE, pass.defines(wanted.type(), width), wanted.device())
+                        .kernel(pass.kernel()));
+        kernel.launch(new Grid(Math.toIntExact(blocks)), BLOCK, pass.sharedBytes(width), arguments);
+    }
+
+    /** Tiles of x's rows that blocks own, of all heads. */
+    private static long tiles(Tensor x) {
+        int rows = WARPS * WARP_ROWS;
+        long heads = x.numel() / (x.size(-2) * x.size(-1));
+        return heads * ((x.size(-2) + rows - 1) / rows);
+    }
+
+    private static int length(Tensor x) {
+        return Math.toIntExact(x.size(-2));
+    }
+
+    private static float scale(Tensor q) {
+        return (float) (1 / Math.sqrt(q.size(-1)));
+    }
+}

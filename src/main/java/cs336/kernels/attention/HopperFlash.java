@@ -1,0 +1,84 @@
+package cs336.kernels.attention;
+
+import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.TensorChecks;
+import cs336.kernels.runtime.TensorMap;
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import java.util.EnumSet;
+import java.util.Set;
+import org.bytedeco.pytorch.MemoryFormatOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch.MemoryFormat;
+
+/**
+ * FlashAttention on the tensor cores and the copy engine of Hopper cards (sm_90a). Inputs are bf16 or fp16 with d a multiple
+ * of 8, at most 128; where the copy engine cannot reach a tensor as it lies, it is copied first. Output, L, dK and dV have the
+ * same bits each time.
+ *
+ * <p>Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, for the division of labour among
+ * warpgroups.
+ *
+ * @param deterministic whether dQ, too, has the same bits each time, which takes longer
+ */
+public record HopperFlash(boolean deterministic) implements FlashForm {
+    private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
+    private static final int COLUMNS_OF_16_BYTES = 8; // the copy engine's unit
+    private static final int GENERATION = 9;
+    private static final MemoryFormatOptional CONTIGUOUS =
+            MemoryScope.keep(new MemoryFormatOptional(MemoryFormat.Contiguous));
+
+    /** Whether this form takes such queries. */
+    public static boolean takes(Tensor q) {
+        return q.is_cuda() && isHopper(q) && HALVES.contains(DType.of(q)) && fits(q.size(-1));
+    }
+
+    /** @throws IllegalArgumentException if an input is of another type or width, or on another card */
+    @Override
+    public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        requireTaken(q, k, v);
+        return HopperFlashForward.run(q, k, v, causal);
+    }
+
+    /** @throws IllegalArgumentException if an input is of another type or width, or on another card */
+    @Override
+    public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        requireTaken(q, k, v);
+        TensorChecks.type("dO", dO, HALVES);
+        return HopperFlashBackward.run(q, k, v, o, l, dO, causal, deterministic);
+    }
+
+    private static void requireTaken(Tensor q, Tensor k, Tensor v) {
+        TensorChecks.type("q", q, HALVES);
+        TensorChecks.type("k", k, HALVES);
+        TensorChecks.type("v", v, HALVES);
+        if (!q.is_cuda() || !isHopper(q)) {
+            try (var device = q.device()) {
+                throw new IllegalArgumentException(
+                        "q must be on a Hopper card, not " + device.str().getString());
+            }
+        }
+        if (!fits(q.size(-1))) {
+            throw new IllegalArgumentException("q must have a multiple of " + COLUMNS_OF_16_BYTES + " columns, at most "
+                    + HeadWidths.WIDEST + ", not " + q.size(-1));
+        }
+    }
+
+    private static boolean fits(long d) {
+        return d <= HeadWidths.WIDEST && d % COLUMNS_OF_16_BYTES == 0;
+    }
+
+    private static boolean isHopper(Tensor q) {
+        return Card.of(q).architecture().major() == GENERATION;
+    }
+
+    /** The same values where the copy engine can reach them. */
+    static Tensor reachable(Tensor x) {
+        return TensorMap.fits(x) ? x : x.clone(CONTIGUOUS);
+    }
+
+    /** From one sequence to the next, in elements; of [heads, rows, d] there is one. */
+    static long batchStride(Tensor x) {
+        return x.dim() > 3 ? x.stride(0) : 0;
+    }
+}

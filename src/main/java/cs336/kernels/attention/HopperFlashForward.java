@@ -1,0 +1,94 @@
+package cs336.kernels.attention;
+
+import cs336.kernels.runtime.Block;
+import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.Kernel;
+import cs336.kernels.runtime.KernelModule;
+import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.TensorMap;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/** The kernel of {@code kernels/flash_hopper_forward.cu}, compiled for each tile and type that is asked for. */
+final class HopperFlashForward {
+    private static final KernelSource SOURCE = KernelSource.named(HopperForwardTile.FILE);
+    private static final double LOG2_E = 1 / Math.log(2);
+    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
+
+    private record Key(DType type, HopperForwardTile tile, Device device) {}
+
+    private HopperFlashForward() {}
+
+    /**
+     * Attention's output and log-sum-exp, as {@link FlashForm} has them.
+     *
+     * @param q queries [B, T, d] or [B, H, T, d], bf16 or fp16, on a Hopper card; d a multiple of 8, at most 128
+     * @param k keys, of the queries' type and shape but for their length
+     * @param v values, of the keys' type and shape
+     * @return in the caller's memory scope; the output lies as {@code empty_like} makes it
+     */
+    static FlashForm.Attended run(Tensor q, Tensor k, Tensor v, boolean causal) {
+        Card card = Card.of(q);
+        boolean heads = q.dim() > 3;
+        HopperForwardTile tile = HopperForwardTiles.of(
+                (int) q.size(-1),
+                Math.toIntExact(q.size(0) * (heads ? q.size(1) : 1)),
+                Math.toIntExact(q.size(-2)),
+                Math.toIntExact(k.size(-2)),
+                causal,
+                card.multiprocessors());
+        return run(tile, q, k, v, causal);
+    }
+
+    /** The same with a tile of the caller's choice. */
+    static FlashForm.Attended run(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
+        Card card = Card.of(q);
+        try (var scope = MemoryScope.open()) {
+            Tensor queries = HopperFlash.reachable(q);
+            Tensor o = torch.empty_like(queries);
+            Tensor l = card.empty(Tensors.leadingShape(q));
+            launch(card, tile, queries, HopperFlash.reachable(k), HopperFlash.reachable(v), o, l, causal);
+            return new FlashForm.Attended(scope.escape(o), scope.escape(l));
+        }
+    }
+
+    /** Of [B, H, rows, d] or [H, rows, d] each, but for l. */
+    private static void launch(
+            Card card, HopperForwardTile tile, Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, boolean causal) {
+        int batch = q.dim() > 3 ? Math.toIntExact(q.size(0)) : 1, heads = Math.toIntExact(q.size(-3));
+        int queries = Math.toIntExact(q.size(-2)), keys = Math.toIntExact(k.size(-2));
+        int clusters = Math.min(tile.tiles(batch * heads, queries), tile.clusters(card.multiprocessors()));
+        KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashForward::load)
+                .launch(
+                        new Grid(clusters * tile.cluster()),
+                        new Block(tile.blockThreads()),
+                        tile.sharedBytes(),
+                        map(q, HopperForwardTile.BOX_ROWS),
+                        map(k, tile.keys()),
+                        map(v, tile.keys()),
+                        map(o, HopperForwardTile.BOX_ROWS),
+                        l,
+                        queries,
+                        keys,
+                        heads,
+                        batch,
+                        causal ? 1 : 0,
+                        (float) (LOG2_E / Math.sqrt(q.size(-1))));
+    }
+
+    private static Kernel load(Key key) {
+        return KernelModule.load(SOURCE, key.tile().defines(key.type()), key.device())
+                .kernel(HopperForwardTile.KERNEL);
+    }
+
+    private static TensorMap map(Tensor x, int rows) {
+        return TensorMap.of(x, 1, 1, rows, HopperForwardTile.BOX_COLUMNS);
+    }
+}

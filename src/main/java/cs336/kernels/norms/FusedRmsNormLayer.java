@@ -1,0 +1,47 @@
+package cs336.kernels.norms;
+
+import cs336.basics.Module;
+import cs336.basics.Normalization;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * {@link FusedRmsNorm} as a layer, in place of {@link cs336.basics.RmsNorm}: same formula, same parameter {@code weight}
+ * [width], at first 1.
+ */
+public final class FusedRmsNormLayer extends Module {
+    private final Tensor weight;
+
+    /** A layer for inputs of this width. */
+    public FusedRmsNormLayer(int width, Device device, DType dtype) {
+        try (var scope = MemoryScope.open()) {
+            weight = parameter("weight", torch.ones(new long[] {width}, device.options(dtype)));
+        }
+    }
+
+    @Override
+    protected Tensor compute(Tensor input) {
+        return FusedRmsNorm.apply(input, weight, Normalization.EPS);
+    }
+
+    /** Finds this layer under the name {@code rmsnorm-fused}. */
+    public static final class Kind implements Normalization {
+        @Override
+        public String name() {
+            return "rmsnorm-fused";
+        }
+
+        @Override
+        public int parametersPerFeature() {
+            return 1;
+        }
+
+        @Override
+        public Module create(int width, Device device, DType dtype) {
+            return new FusedRmsNormLayer(width, device, dtype);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+package cs336.kernels.norms;
+
+import cs336.kernels.runtime.TensorChecks;
+import cs336.torch.DType;
+import cs336.torch.Function;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.ScalarTypeOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/**
+ * RMSNorm with gradients derived by hand, in tensor operations. With r = 1 / √(mean(x²) + eps) and x̂ = x · r, over the last
+ * dimension:
+ *
+ * <pre>
+ * y  = x̂ · w
+ * dw = Σ over rows of dy · x̂
+ * dx = r · (g − x̂ · mean(g · x̂))     with g = dy · w
+ * </pre>
+ *
+ * <p>The second term of dx comes through r: ∂r/∂x = −r³ · x / H, so a change of x changes y by −(g · x̂ summed over the row)
+ * · r · x̂ / H as well. bf16 and fp16 are computed in fp32.
+ */
+public final class RmsNormFunction extends Function {
+    private static final long[] LAST = {-1};
+
+    private final double eps;
+
+    private RmsNormFunction(double eps) {
+        this.eps = eps;
+    }
+
+    /**
+     * Normalises the last dimension.
+     *
+     * @param x […, H], fp64, fp32, bf16 or fp16, of any strides
+     * @param weight [H], of x's type or fp32
+     * @param eps added to the mean square, at least 0
+     * @return like x, in the caller's memory scope
+     * @throws IllegalArgumentException if shapes, types or devices do not fit
+     */
+    public static Tensor apply(Tensor x, Tensor weight, double eps) {
+        require(x, weight, eps);
+        return new RmsNormFunction(eps).apply(x, weight)[0];
+    }
+
+    static void require(Tensor x, Tensor weight, double eps) {
+        TensorChecks.type("x", x, TensorChecks.FLOATING);
+        TensorChecks.vectorFor("weight", weight, "x", x);
+        DType type = DType.of(weight);
+        if (type != DType.of(x) && type != DType.FLOAT32) {
+            throw new IllegalArgumentException("weight must be fp32 or of x's type " + DType.of(x) + ", not " + type);
+        }
+        if (!(eps >= 0 && eps < Double.POSITIVE_INFINITY)) {
+            throw new IllegalArgumentException("eps must be at least 0, not " + eps);
+        }
+    }
+
+    @Override
+    protected Tensor[] forward(Context ctx, Tensor... inputs) {
+        ctx.save(inputs);
+        return new Tensor[] {value(inputs[0], inputs[1], eps)};
+    }
+
+    @Override
+    protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+        return gradients(ctx, gradOutputs[0], eps);
+    }
+
+    /** y. */
+    static Tensor value(Tensor x, Tensor weight, double eps) {
+        Tensor wide = widened(x);
+        return as(x, wide.mul(reciprocalRoot(wide, eps)).mul(weight));
+    }
+
+    /** dx and dw, each null where it is not needed, from what forward saved: x and the weight. */
+    static Tensor[] gradients(Context ctx, Tensor dy, double eps) {
+        return gradients(ctx.saved(0), ctx.saved(1), dy, eps, ctx.needsInputGrad(0), ctx.needsInputGrad(1));
+    }
+
+    /** dx and dw. */
+    static Tensor[] gradients(Tensor x, Tensor weight, Tensor dy, double eps) {
+        return gradients(x, weight, dy, eps, true, true);
+    }
+
+    private static Tensor[] gradients(
+            Tensor xGiven, Tensor weight, Tensor dyGiven, double eps, boolean needsDx, boolean needsDw) {
+        Tensor x = widened(xGiven); // […, H]
+        Tensor dy = widened(dyGiven); // […, H]
+        Tensor r = reciprocalRoot(x, eps); // […, 1]
+        Tensor normalised = x.mul(r); // […, H]
+        Tensor dx = null;
+        if (needsDx) {
+            Tensor g = dy.mul(weight);
+            Tensor mean = g.mul(normalised).mean(LAST, true, new ScalarTypeOptional()); // […, 1]
+            dx = as(xGiven, g.sub(normalised.mul(mean)).mul(r));
+        }
+        Tensor dw = null;
+        if (needsDw) {
+            dw = as(weight, dy.mul(normalised).reshape(-1, weight.size(0)).sum(0)); // [rows, H] → [H]
+        }
+        return new Tensor[] {dx, dw};
+    }
+
+    private static Tensor reciprocalRoot(Tensor x, double eps) {
+        return x.square()
+                .mean(LAST, true, new ScalarTypeOptional())
+                .add(new Scalar(eps))
+                .rsqrt();
+    }
+
+    private static Tensor widened(Tensor tensor) {
+        return tensor.element_size() < Float.BYTES ? tensor.to(ScalarType.Float) : tensor;
+    }
+
+    private static Tensor as(Tensor model, Tensor value) {
+        return value.to(model.scalar_type());
+    }
+}

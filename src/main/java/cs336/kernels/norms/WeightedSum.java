@@ -1,0 +1,140 @@
+package cs336.kernels.norms;
+
+import cs336.kernels.runtime.Block;
+import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.Kernel;
+import cs336.kernels.runtime.KernelLog;
+import cs336.kernels.runtime.KernelModule;
+import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.Route;
+import cs336.kernels.runtime.RowLayout;
+import cs336.kernels.runtime.TensorChecks;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Function;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.pytorch.GradMode;
+import org.bytedeco.pytorch.MemoryFormatOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/**
+ * Weighted sums of rows, y = Σ over h of x[…, h] · w[h], with gradients dx[…, h] = dy[…] · w[h] and dw[h] = Σ over rows of
+ * dy · x[…, h]: the first kernel of the course, in {@code kernels/weighted_sum.cu}. Sums are fp32. Tensor operations stand in
+ * as for {@link FusedRmsNorm}.
+ */
+public final class WeightedSum extends Function {
+    private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");
+    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
+    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final int THREADS = 128; // of a block
+    private static final int SM_BLOCKS = 2048 / THREADS;
+
+    private record Key(String pass, DType type, int vector, Device device) {}
+
+    private WeightedSum() {}
+
+    /**
+     * Sums rows.
+     *
+     * @param x […, H], fp32, bf16 or fp16 (on the CPU fp64 too), of any strides
+     * @param weight [H], of x's type
+     * @return […] of x's type, in the caller's memory scope
+     * @throws IllegalArgumentException if shapes, types or devices do not fit
+     */
+    public static Tensor apply(Tensor x, Tensor weight) {
+        TensorChecks.type("x", x, TensorChecks.FLOATING);
+        TensorChecks.vectorFor("weight", weight, "x", x);
+        if (DType.of(weight) != DType.of(x)) {
+            throw new IllegalArgumentException(
+                    "weight must be of x's type " + DType.of(x) + ", not " + DType.of(weight));
+        }
+        return new WeightedSum().apply(new Tensor[] {x, weight})[0];
+    }
+
+    @Override
+    protected Tensor[] forward(Context ctx, Tensor... inputs) {
+        Tensor x = inputs[0];
+        Tensor weight = inputs[1];
+        ctx.save(x, weight);
+        if (x.numel() == 0 || FusedRmsNorm.route(x) == Route.TENSOR_OPERATIONS) {
+            KernelLog.noteTensorOperations(
+                    "weighted_sum_forward", "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu"));
+            return new Tensor[] {as(x, widened(x).mul(widened(weight)).sum(-1))};
+        }
+        return new Tensor[] {launchForward(x.contiguous(), weight.contiguous())};
+    }
+
+    @Override
+    protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+        Tensor x = ctx.saved(0); // […, H]
+        Tensor weight = ctx.saved(1); // [H]
+        Tensor dy = gradOutputs[0]; // […]
+        Tensor[] gradients;
+        if (GradMode.is_enabled() || x.numel() == 0 || FusedRmsNorm.route(x) == Route.TENSOR_OPERATIONS) {
+            KernelLog.noteTensorOperations(
+                    "weighted_sum_backward", "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu"));
+            Tensor column = widened(dy).unsqueeze(-1); // […, 1]
+            gradients = new Tensor[] {
+                as(x, column.mul(widened(weight))),
+                as(weight, column.mul(widened(x)).reshape(-1, weight.size(0)).sum(0))
+            };
+        } else {
+            gradients = launchBackward(x.contiguous(), weight.contiguous(), dy.contiguous());
+        }
+        return new Tensor[] {ctx.needsInputGrad(0) ? gradients[0] : null, ctx.needsInputGrad(1) ? gradients[1] : null};
+    }
+
+    private static Tensor launchForward(Tensor x, Tensor weight) {
+        RowLayout layout = RowLayout.of(weight, x);
+        long rows = x.numel() / layout.width();
+        Tensor y = torch.empty(Tensors.leadingShape(x), layout.device().options(layout.type()), DENSE);
+        int blocks = (int) Math.min(rows, (long) Card.of(layout.device()).multiprocessors() * SM_BLOCKS);
+        kernel("forward", layout).launch(new Grid(blocks), new Block(THREADS), 0, x, weight, y, rows, layout.width());
+        return y;
+    }
+
+    private static Tensor[] launchBackward(Tensor x, Tensor weight, Tensor dy) {
+        Tensor dx = torch.empty_like(x);
+        RowLayout layout = RowLayout.of(weight, x, dx);
+        long rows = x.numel() / layout.width();
+        int across = (layout.accesses() + THREADS - 1) / THREADS;
+        long down = Math.max(1, (long) Card.of(layout.device()).multiprocessors() * SM_BLOCKS / across);
+        Grid grid = new Grid(across, (int) Math.min(rows, down));
+        Tensor partial = torch.empty(
+                new long[] {grid.y(), layout.width()}, layout.device().options(DType.FLOAT32), DENSE);
+        kernel("backward", layout)
+                .launch(grid, new Block(THREADS), 0, x, weight, dy, dx, partial, rows, layout.width());
+        return new Tensor[] {dx, ColumnSum.of(partial, layout.type(), layout.device())};
+    }
+
+    private static Kernel kernel(String pass, RowLayout layout) {
+        return KERNELS.computeIfAbsent(
+                new Key(pass, layout.type(), layout.vector(), layout.device()),
+                key -> KernelModule.load(SOURCE, defines(pass, layout.type(), layout.vector()), layout.device())
+                        .kernel("weighted_sum_" + pass));
+    }
+
+    public static Map<String, Object> defines(String pass, DType type, int vector) {
+        Map<String, Object> defines = new LinkedHashMap<>();
+        defines.put(pass.equals("forward") ? "FORWARD" : "BACKWARD", 1);
+        defines.put("ELEMENT", RowLayout.cudaName(type));
+        defines.put("VECTOR", vector);
+        defines.put("THREADS", THREADS);
+        return defines;
+    }
+
+    private static Tensor widened(Tensor tensor) {
+        return tensor.element_size() < Float.BYTES ? tensor.to(ScalarType.Float) : tensor;
+    }
+
+    private static Tensor as(Tensor model, Tensor value) {
+        return value.to(model.scalar_type());
+    }
+}

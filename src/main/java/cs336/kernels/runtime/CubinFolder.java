@@ -1,0 +1,78 @@
+package cs336.kernels.runtime;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+
+/**
+ * Cubins on disk, one file a key. A cache and no more: what cannot be read is compiled again, what cannot be written is not
+ * kept. Files appear whole or not at all, so processes may share the folder.
+ */
+final class CubinFolder {
+    private final Path folder;
+
+    CubinFolder(Path folder) {
+        this.folder = folder;
+    }
+
+    /** {@code $XDG_CACHE_HOME/cs336/kernels}, by default {@code ~/.cache/cs336/kernels}; the temporary folder where that cannot be. */
+    static CubinFolder ofUser() {
+        String given = System.getenv("XDG_CACHE_HOME");
+        Path caches =
+                given == null || given.isBlank() ? Path.of(System.getProperty("user.home"), ".cache") : Path.of(given);
+        Path folder = caches.resolve("cs336").resolve("kernels");
+        try {
+            Files.createDirectories(folder);
+            if (Files.isWritable(folder)) return new CubinFolder(folder);
+        } catch (IOException e) {
+            // a home that cannot be written to, as in some containers
+        }
+        return new CubinFolder(
+                Path.of(System.getProperty("java.io.tmpdir"), "cs336-kernels-" + System.getProperty("user.name")));
+    }
+
+    /** The cubin stored under this key, or null. */
+    Cubin get(String key) {
+        try {
+            Path file = file(key);
+            if (!Files.exists(file)) return null;
+            var in = new DataInputStream(new ByteArrayInputStream(Files.readAllBytes(file)));
+            byte[] log = new byte[in.readInt()];
+            in.readFully(log);
+            byte[] image = new byte[in.readInt()];
+            in.readFully(image);
+            return new Cubin(image, new String(log, StandardCharsets.UTF_8));
+        } catch (IOException | NegativeArraySizeException e) {
+            return null;
+        }
+    }
+
+    void put(String key, Cubin cubin) {
+        try {
+            Files.createDirectories(folder);
+            var bytes = new ByteArrayOutputStream();
+            try (var out = new DataOutputStream(bytes)) {
+                byte[] log = cubin.log().getBytes(StandardCharsets.UTF_8);
+                out.writeInt(log.length);
+                out.write(log);
+                out.writeInt(cubin.image().length);
+                out.write(cubin.image());
+            }
+            Path unfinished = Files.createTempFile(folder, "new", ".part");
+            Files.write(unfinished, bytes.toByteArray());
+            Files.move(unfinished, file(key), StandardCopyOption.ATOMIC_MOVE);
+        } catch (IOException e) {
+            // the next process compiles it again
+        }
+    }
+
+    private Path file(String key) {
+        return folder.resolve(key + ".cubin");
+    }
+}

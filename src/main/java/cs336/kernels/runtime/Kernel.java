@@ -1,0 +1,204 @@
+package cs336.kernels.runtime;
+
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.cuda.cudart.CUctx_st;
+import org.bytedeco.cuda.cudart.CUfunc_st;
+import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.LongPointer;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.javacpp.PointerPointer;
+import org.bytedeco.javacpp.SizeTPointer;
+import org.bytedeco.pytorch.Tensor;
+
+/** A kernel on a card, ready to be launched. Several threads may launch it. */
+public final class Kernel {
+    private static final int WITHOUT_ASKING = 48 * 1024; // bytes of shared memory
+
+    private final String name;
+    private final CUfunc_st function;
+    private final CUctx_st context;
+    private final Device device;
+    private final KernelResources resources;
+    private final int[] parameterBytes;
+
+    // One launch's arguments. The driver copies them before a launch returns, so the next one may use the same place.
+    private final LongPointer values;
+    private final PointerPointer<Pointer> places;
+    private final TensorMap.Place[] maps; // null where the parameter is no tensor map
+    private final CUctx_st scratch = MemoryScope.keep(new CUctx_st());
+    private int allowedSharedBytes; // dynamic ones
+
+    Kernel(String name, CUfunc_st function, CUctx_st context, Device device, KernelResources resources) {
+        this.name = name;
+        this.function = function;
+        this.context = context;
+        this.device = device;
+        this.resources = resources;
+        allowedSharedBytes = WITHOUT_ASKING - resources.sharedBytes();
+        List<Integer> sizes = new ArrayList<>();
+        Driver.in(context, scratch, () -> sizes.addAll(parameterBytes(function)));
+        parameterBytes = sizes.stream().mapToInt(Integer::intValue).toArray();
+        values = MemoryScope.keep(new LongPointer(Math.max(1, parameterBytes.length)));
+        places = MemoryScope.keep(new PointerPointer<>(Math.max(1, parameterBytes.length)));
+        maps = new TensorMap.Place[parameterBytes.length];
+        for (int i = 0; i < parameterBytes.length; i++) {
+            if (parameterBytes[i] == TensorMap.Place.BYTES) {
+                maps[i] = new TensorMap.Place();
+                places.put(i, maps[i].map());
+            } else {
+                places.put(i, values.getPointer(i));
+            }
+        }
+    }
+
+    /** As in the source. */
+    public String name() {
+        return name;
+    }
+
+    /** Registers, shared memory, spills. */
+    public KernelResources resources() {
+        return resources;
+    }
+
+    /**
+     * How many blocks run on a multiprocessor of this card at a time, by the driver's own count.
+     *
+     * @param sharedBytes of dynamic shared memory a block
+     */
+    public synchronized int residentBlocks(Block block, int sharedBytes) {
+        int[] blocks = new int[1];
+        Driver.in(context, scratch, () -> {
+            allowShared(sharedBytes);
+            Driver.check(
+                    cudart.cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, block.threads(), sharedBytes),
+                    "cuOccupancyMaxActiveBlocksPerMultiprocessor " + name);
+        });
+        return blocks[0];
+    }
+
+    /**
+     * Queues the kernel on PyTorch's current stream of this card and returns at once.
+     *
+     * @param sharedBytes of dynamic shared memory a block
+     * @param arguments in the kernel's order, each a {@link Tensor} (handed on as the address of its first element), an
+     *     {@code Integer}, a {@code Long}, a {@code Float} or a {@link TensorMap}. Shape, strides and element type of tensors are
+     *     the caller's care
+     * @throws IllegalArgumentException if an argument does not fit the kernel's parameter, or a tensor is not on this card
+     * @throws IllegalStateException if the driver refuses; the message has CUDA's name of the error
+     */
+    public void launch(Grid grid, Block block, int sharedBytes, Object... arguments) {
+        try (var stream = LaunchStream.of(device)) {
+            launch(stream, grid, block, sharedBytes, arguments);
+        }
+    }
+
+    /** The same on the stream of several launches, which is one of this card. */
+    public void launch(LaunchStream on, Grid grid, Block block, int sharedBytes, Object... arguments) {
+        if (arguments.length != parameterBytes.length) {
+            throw new IllegalArgumentException(
+                    name + " takes " + parameterBytes.length + " arguments, not " + arguments.length);
+        }
+        synchronized (this) {
+            for (int i = 0; i < arguments.length; i++) {
+                put(i, arguments[i]);
+            }
+            allowShared(sharedBytes);
+            int result = cudart.cuLaunchKernel(
+                    function,
+                    grid.x(),
+                    grid.y(),
+                    grid.z(),
+                    block.x(),
+                    block.y(),
+                    block.z(),
+                    sharedBytes,
+                    on.stream(),
+                    places,
+                    (PointerPointer<?>) null);
+            if (result != cudart.CUDA_SUCCESS) Driver.check(result, "launch of " + shape(grid, block, sharedBytes));
+        }
+        if (KernelLog.isOpen()) {
+            KernelLog.note(
+                    Route.KERNEL, name, shape(grid, block, sharedBytes).substring(name.length()) + " on " + device);
+        }
+    }
+
+    private String shape(Grid grid, Block block, int sharedBytes) {
+        return name + "<<<" + grid + ", " + block + ", " + sharedBytes + ">>>";
+    }
+
+    private void put(int i, Object argument) {
+        int bytes;
+        long bits;
+        if (argument instanceof Tensor tensor) {
+            requireHere(i, tensor);
+            bytes = Long.BYTES;
+            Pointer data = tensor.data_ptr(); // null for a tensor without elements
+            bits = data == null ? 0 : data.address();
+        } else if (argument instanceof Long number) {
+            bytes = Long.BYTES;
+            bits = number;
+        } else if (argument instanceof Integer number) {
+            bytes = Integer.BYTES;
+            bits = Integer.toUnsignedLong(number);
+        } else if (argument instanceof Float number) {
+            bytes = Float.BYTES;
+            bits = Integer.toUnsignedLong(Float.floatToRawIntBits(number));
+        } else if (argument instanceof TensorMap map && maps[i] != null) {
+            requireHere(i, map.tensor());
+            maps[i].write(map);
+            return;
+        } else if (argument instanceof TensorMap) {
+            bytes = TensorMap.Place.BYTES;
+            bits = 0;
+        } else {
+            throw new IllegalArgumentException("argument " + i + " of " + name
+                    + " must be a Tensor, Integer, Long, Float or TensorMap, not "
+                    + (argument == null ? "null" : argument.getClass().getSimpleName()));
+        }
+        if (bytes != parameterBytes[i]) {
+            throw new IllegalArgumentException("argument " + i + " of " + name + " has " + bytes + " bytes as "
+                    + argument.getClass().getSimpleName() + ", but the parameter has " + parameterBytes[i]);
+        }
+        values.put(i, bits);
+    }
+
+    private void requireHere(int i, Tensor tensor) {
+        if (tensor.is_cuda() && Driver.card(tensor) == device.index()) return;
+        try (var where = tensor.device()) {
+            throw new IllegalArgumentException("argument " + i + " of " + name + " is on "
+                    + where.str().getString() + ", but the kernel is on " + device);
+        }
+    }
+
+    /** More than 48 KB of shared memory, static and dynamic together, must be asked for. */
+    private void allowShared(int bytes) {
+        if (bytes > allowedSharedBytes) {
+            Driver.check(
+                    cudart.cuFuncSetAttribute(function, cudart.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
+                    bytes + " bytes of shared memory for " + name);
+            allowedSharedBytes = bytes;
+        }
+    }
+
+    /** The size of each parameter, as the cubin says. */
+    private static List<Integer> parameterBytes(CUfunc_st function) {
+        List<Integer> sizes = new ArrayList<>();
+        try (SizeTPointer offset = new SizeTPointer(1);
+                SizeTPointer size = new SizeTPointer(1)) {
+            while (cudart.cuFuncGetParamInfo(function, sizes.size(), offset, size) == cudart.CUDA_SUCCESS) {
+                sizes.add((int) size.get());
+            }
+        }
+        return sizes;
+    }
+
+    @Override
+    public String toString() {
+        return name + " on " + device + ": " + resources;
+    }
+}

@@ -1,0 +1,90 @@
+package cs336.kernels.runtime;
+
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.cuda.cudart.CUctx_st;
+import org.bytedeco.cuda.cudart.CUfunc_st;
+import org.bytedeco.cuda.cudart.CUmod_st;
+import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.BytePointer;
+
+/**
+ * A cubin on a card. It stays there until the process ends.
+ *
+ * <pre>{@code
+ * var module = KernelModule.load(KernelSource.named("column_sum.cu"), Map.of("ELEMENT", "float"), device);
+ * module.kernel("column_sum").launch(new Grid(32), new Block(1024), 0, partial, sum, 264, 1024);
+ * }</pre>
+ */
+public final class KernelModule {
+    private final Cubin cubin;
+    private final Device device;
+    private final CUctx_st context;
+    private final CUmod_st module = MemoryScope.keep(new CUmod_st());
+    private final Map<String, Kernel> kernels = new ConcurrentHashMap<>();
+
+    private KernelModule(Cubin cubin, Device device) {
+        this.cubin = cubin;
+        this.device = device;
+        context = Driver.context(device.index());
+        try (BytePointer image = new BytePointer(cubin.image());
+                CUctx_st scratch = new CUctx_st()) {
+            Driver.in(context, scratch, () -> Driver.check(cudart.cuModuleLoadData(module, image), "cuModuleLoadData"));
+        }
+    }
+
+    /**
+     * Loads a cubin.
+     *
+     * @throws IllegalArgumentException if the device is not a card
+     * @throws IllegalStateException if the driver refuses, as it does for the wrong architecture
+     */
+    public static KernelModule load(Cubin cubin, Device device) {
+        if (!device.isCuda()) {
+            throw new IllegalArgumentException("device must be a CUDA card, not " + device);
+        }
+        return new KernelModule(cubin, device);
+    }
+
+    /**
+     * Compiles a source for the card's architecture, unless that has been done, and loads it.
+     *
+     * @param defines macros and their values
+     * @throws KernelCompileException if the source has errors
+     */
+    public static KernelModule load(KernelSource source, Map<String, ?> defines, Device device) {
+        return load(KernelCompiler.shared().compile(source, defines, Architecture.of(device)), device);
+    }
+
+    /** What was loaded, with the compiler's log. */
+    public Cubin cubin() {
+        return cubin;
+    }
+
+    /** The card. */
+    public Device device() {
+        return device;
+    }
+
+    /**
+     * A kernel by its name, which the source declares {@code extern "C"}.
+     *
+     * @throws IllegalArgumentException if there is none; the message lists those there are
+     */
+    public Kernel kernel(String name) {
+        return kernels.computeIfAbsent(name, n -> {
+            KernelResources resources = cubin.resources(n);
+            CUfunc_st function = MemoryScope.keep(new CUfunc_st());
+            try (CUctx_st scratch = new CUctx_st()) {
+                Driver.in(
+                        context,
+                        scratch,
+                        () -> Driver.check(
+                                cudart.cuModuleGetFunction(function, module, n), "cuModuleGetFunction " + n));
+            }
+            return new Kernel(n, function, context, device, resources);
+        });
+    }
+}

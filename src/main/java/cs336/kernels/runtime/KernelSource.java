@@ -1,0 +1,87 @@
+package cs336.kernels.runtime;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.Map;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A CUDA C++ source with the files that it includes.
+ *
+ * @param name the file's name, as it stands in compile errors
+ * @param text what is compiled
+ * @param includes the texts of all files that it, or one of them, includes, by name
+ */
+public record KernelSource(String name, String text, SortedMap<String, String> includes) {
+    private static final Pattern INCLUDE = Pattern.compile("(?m)^#include \"([^\"]+)\"");
+
+    public KernelSource {
+        includes = Collections.unmodifiableSortedMap(new TreeMap<>(includes));
+    }
+
+    /** A file of the folder {@code kernels/}, from the class path, where builds put it. */
+    public static KernelSource named(String name) {
+        return withIncludes(name, KernelSource::fromClassPath);
+    }
+
+    /**
+     * A file from a disk, for kernels under work. What it includes stands beside it or, failing that, in {@code kernels/}.
+     *
+     * @throws UncheckedIOException if it cannot be read
+     */
+    public static KernelSource read(Path file) {
+        return withIncludes(file.getFileName().toString(), name -> {
+            Path beside = file.resolveSibling(name);
+            return Files.exists(beside) ? Files.readString(beside) : fromClassPath(name);
+        });
+    }
+
+    /** Text written on the spot, as in a notebook. What it includes stands in {@code kernels/}. */
+    public static KernelSource of(String name, String text) {
+        return withIncludes(name, file -> file.equals(name) ? text : fromClassPath(file));
+    }
+
+    @FunctionalInterface
+    private interface Reader {
+        String read(String name) throws IOException;
+    }
+
+    private static KernelSource withIncludes(String name, Reader reader) {
+        try {
+            String text = reader.read(name);
+            SortedMap<String, String> includes = new TreeMap<>();
+            collect(text, reader, includes);
+            return new KernelSource(name, text, includes);
+        } catch (IOException e) {
+            throw new UncheckedIOException("kernel source " + name + " could not be read", e);
+        }
+    }
+
+    private static void collect(String text, Reader reader, Map<String, String> includes) throws IOException {
+        Matcher include = INCLUDE.matcher(text);
+        while (include.find()) {
+            String name = include.group(1);
+            if (!includes.containsKey(name)) {
+                String included = reader.read(name);
+                includes.put(name, included);
+                collect(included, reader, includes);
+            }
+        }
+    }
+
+    private static String fromClassPath(String name) throws IOException {
+        try (InputStream file = KernelSource.class.getResourceAsStream("/cs336/kernels/" + name)) {
+            if (file == null) throw new NoSuchFileException("kernels/" + name);
+            return new String(file.readAllBytes(), StandardCharsets.UTF_8);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+package cs336.kernels.runtime;
+
+/**
+ * How many blocks of a kernel a multiprocessor holds at a time, and what keeps it from holding more.
+ *
+ * <p>Source: CUDA C++ programming guide, table of technical specifications by compute capability.
+ *
+ * @param blocks at a time
+ * @param warps at a time
+ * @param maxWarps that a multiprocessor can hold
+ * @param limit what runs out first
+ */
+public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
+    /** What there is only so much of. */
+    public enum Limit {
+        WARPS,
+        BLOCKS,
+        REGISTERS,
+        SHARED_MEMORY,
+        BARRIERS
+    }
+
+    private static final int WARP = 32;
+    private static final int REGISTERS = 65_536;
+    private static final int REGISTER_UNIT = 256; // a warp's registers are handed out in such portions
+    private static final int SHARED_UNIT = 128;
+    private static final int BARRIERS = 64; // in no table: as the driver counts on sm_90
+    /** Bytes of shared memory that each block takes beside its own. */
+    public static final int SHARED_OF_SYSTEM = 1024;
+
+    /** Warps, blocks and KiB of shared memory of a multiprocessor. */
+    private record Limits(int warps, int blocks, int sharedKib) {
+        static Limits of(Architecture a) {
+            if (a.major() == 8) {
+                return a.minor() == 0 ? new Limits(64, 32, 164) : new Limits(48, a.minor() == 9 ? 24 : 16, 100);
+            } else if (a.major() >= 9) {
+                return a.major() == 12 ? new Limits(48, 24, 100) : new Limits(64, 32, 228);
+            }
+            throw new IllegalArgumentException("architecture must be sm_80 or newer, not " + a);
+        }
+    }
+
+    /** Shared memory of a multiprocessor, in bytes. */
+    public static int sharedBytes(Architecture architecture) {
+        return Limits.of(architecture).sharedKib * 1024;
+    }
+
+    /** The share of warps, from 0 to 1. */
+    public double share() {
+        return (double) warps / maxWarps;
+    }
+
+    /**
+     * For a kernel launched with blocks of this size.
+     *
+     * @throws IllegalArgumentException if a block has no or more than 1024 threads
+     */
+    static Occupancy of(Architecture architecture, KernelResources used, int blockThreads, int dynamicSharedBytes) {
+        if (blockThreads < 1 || blockThreads > 1024) {
+            throw new IllegalArgumentException("blockThreads must be 1 to 1024, not " + blockThreads);
+        }
+        Limits limits = Limits.of(architecture);
+        int warps = roundUp(blockThreads, WARP) / WARP;
+        int warpRegisters = Math.max(REGISTER_UNIT, roundUp(used.registers() * WARP, REGISTER_UNIT));
+        // The four quarters of a multiprocessor have registers of their own.
+        int byRegisters = REGISTERS / 4 / warpRegisters * 4 / warps;
+        int shared = roundUp(used.sharedBytes() + dynamicSharedBytes + SHARED_OF_SYSTEM, SHARED_UNIT);
+        int byBarriers = BARRIERS / Math.max(1, used.barriers());
+        int[] blocks = {limits.warps / warps, limits.blocks, byRegisters, limits.sharedKib * 1024 / shared, byBarriers};
+        int scarcest = 0;
+        for (int i = 1; i < blocks.length; i++) {
+            if (blocks[i] < blocks[scarcest]) scarcest = i;
+        }
+        return new Occupancy(blocks[scarcest], blocks[scarcest] * warps, limits.warps, Limit.values()[scarcest]);
+    }
+
+    private static int roundUp(int n, int unit) {
+        return (n + unit - 1) / unit * unit;
+    }
+
+    @Override
+    public String toString() {
+        return "%d blocks, %d of %d warps, limited by %s"
+                .formatted(blocks, warps, maxWarps, limit.name().toLowerCase().replace('_', ' '));
+    }
+}

@@ -1,0 +1,290 @@
+package cs336.numbers;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import tech.tablesaw.api.Table;
+
+/**
+ * A table of measurements as a chapter asks for it, in a fenced block of the kind {@code table}:
+ *
+ * <pre>
+ * from: benchmarking_script[implementation=plain, metric=forward]
+ * rows: size
+ * columns: context
+ * cells: mean ± std
+ * format: %.1f ms
+ * caption: Time of a forward pass.
+ * name: forward
+ * </pre>
+ *
+ * <p>{@code rows} and {@code columns} name columns of the file; values stand in the order of the file, or in the order
+ * in which the selection's filters list them. Without {@code columns}, each name in {@code cells} (separated by commas)
+ * becomes a column. {@code over}, a selection that is laid over {@code from}, divides each cell by the same case there: the one
+ * that differs from it at most in what {@code over} names.
+ * A case that ran out of memory shows its status, one that was not measured a dash. A unit in {@code format} converts
+ * every number and is named once, in the caption.
+ *
+ * @param name for links such as {@code [Table](#table-forward)}; may be empty
+ */
+public record MeasuredTable(String name, String caption, TextTable cells) {
+    private static final Set<String> KEYS =
+            Set.of("from", "rows", "columns", "cells", "format", "caption", "name", "over");
+    private static final Set<String> STATISTICS = Set.of("n", "mean", "std", "median", "min", "max", "value");
+    private static final Pattern WORD = Pattern.compile("[a-z_]+");
+    private static final String UNMEASURED = "–";
+
+    public static MeasuredTable read(String block, Numbers numbers) {
+        Map<String, String> keys = keys(block);
+        Selection from = Expression.selection(keys.get("from"), numbers);
+        Table table = numbers.select(from);
+        List<String> rowKeys = list(keys.get("rows"));
+        List<String> columnKeys = list(keys.getOrDefault("columns", ""));
+        var format = NumberFormat.parse(keys.get("format"));
+        Divisor divisor = keys.containsKey("over") ? divisor(from, keys.get("over"), numbers) : null;
+        for (String key : concat(rowKeys, columnKeys)) {
+            if (!table.containsColumn(key)) {
+                throw new IllegalArgumentException("no column " + key + " in " + table.name());
+            }
+        }
+        var writer = new Cells(table, divisor, format, concat(rowKeys, columnKeys));
+        TextTable cells = columnKeys.isEmpty()
+                ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer)
+                : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer);
+        String unit = writer.unit();
+        String caption = keys.getOrDefault("caption", "").strip();
+        if (!unit.isEmpty()) {
+            caption = caption.endsWith(".")
+                    ? caption.substring(0, caption.length() - 1) + " (" + unit + ")."
+                    : (caption + " (" + unit + ")").strip();
+        }
+        return new MeasuredTable(keys.getOrDefault("name", ""), caption, cells);
+    }
+
+    private static Map<String, String> keys(String block) {
+        var keys = new LinkedHashMap<String, String>();
+        for (String line : block.split("\n")) {
+            int colon = line.indexOf(':');
+            if (line.isBlank()) {
+                continue;
+            }
+            String key = colon < 0 ? line.strip() : line.substring(0, colon).strip();
+            if (colon < 0 || !KEYS.contains(key)) {
+                throw new IllegalArgumentException("\"" + key + "\" is none of "
+                        + String.join(", ", KEYS.stream().sorted().toList()));
+            }
+            if (keys.put(key, line.substring(colon + 1).strip()) != null) {
+                throw new IllegalArgumentException(key + " is given twice");
+            }
+        }
+        for (String required : List.of("from", "rows", "format")) {
+            if (keys.getOrDefault(required, "").isEmpty()) {
+                throw new IllegalArgumentException("a table needs a line \"" + required + ": …\"");
+            }
+        }
+        return keys;
+    }
+
+    /**
+     * What cells are divided by.
+     *
+     * @param chosen columns of which it has one value, chosen for it
+     */
+    private record Divisor(Table table, Set<String> chosen) {}
+
+    private static Divisor divisor(Selection from, String over, Numbers numbers) {
+        boolean laidOver = over.startsWith("[");
+        Selection named = Expression.selection(laidOver ? from.problem() + over : over, numbers);
+        var chosen = new HashSet<>(named.filters().keySet());
+        chosen.removeIf(column -> named.filters().get(column).size() > 1);
+        return new Divisor(numbers.select(laidOver ? from.refined(named.filters()) : named), chosen);
+    }
+
+    /** One row for each case, one column for each statistic. */
+    private static TextTable listed(Selection from, List<String> rowKeys, List<String> statistics, Cells cells) {
+        var rows = new ArrayList<List<String>>();
+        for (List<String> row : cells.values(from, rowKeys)) {
+            var line = new ArrayList<>(row);
+            for (String statistic : statistics) {
+                line.add(cells.write(row, statistic));
+            }
+            rows.add(line);
+        }
+        return table(concat(rowKeys, statistics), rowKeys.size(), rows);
+    }
+
+    private static TextTable crossed(
+            Selection from, List<String> rowKeys, List<String> columnKeys, String template, Cells cells) {
+        List<List<String>> columns = cells.values(from, columnKeys);
+        var rows = new ArrayList<List<String>>();
+        for (List<String> row : cells.values(from, rowKeys)) {
+            var line = new ArrayList<>(row);
+            for (List<String> column : columns) {
+                line.add(cells.write(concat(row, column), template));
+            }
+            rows.add(line);
+        }
+        var headers = new ArrayList<>(rowKeys);
+        for (List<String> column : columns) {
+            String value = String.join(", ", column);
+            // A bare number says nothing without the name of what it counts.
+            headers.add(value.matches("[\\d.]+") ? columnKeys.get(0) + " " + value : value);
+        }
+        return table(headers, rowKeys.size(), rows);
+    }
+
+    private static TextTable table(List<String> headers, int keys, List<List<String>> rows) {
+        var right = new ArrayList<Boolean>();
+        for (int c = 0; c < headers.size(); c++) {
+            right.add(c >= keys);
+        }
+        return new TextTable(headers, right, rows);
+    }
+
+    private static List<String> list(String text) {
+        return text.isBlank() ? List.of() : List.of(text.strip().split("\\s*,\\s*"));
+    }
+
+    private static List<String> concat(List<String> a, List<String> b) {
+        var both = new ArrayList<>(a);
+        both.addAll(b);
+        return both;
+    }
+
+    /** Writes cells, each from the one row that has the wanted values in the key columns. */
+    private static final class Cells {
+        private final Table table;
+        private final Divisor divisor;
+        private final NumberFormat format;
+        private final List<String> keys;
+        private final Set<String> units = new LinkedHashSet<>();
+
+        Cells(Table table, Divisor divisor, NumberFormat format, List<String> keys) {
+            this.table = table;
+            this.divisor = divisor;
+            this.format = format;
+            this.keys = keys;
+        }
+
+        /** The unit of all numbers. */
+        String unit() {
+            if (format.unit() != null) {
+                return format.unit().symbol();
+            }
+            if (units.size() > 1) {
+                throw new IllegalArgumentException("the cells are in different units (" + String.join(", ", units)
+                        + "); name one in the format, as in \"%.1f ms\"");
+            }
+            return units.isEmpty() ? "" : units.iterator().next();
+        }
+
+        /**
+         * Values of some columns, each combination once: in the selection's order where it lists them, numbers from small
+         * to large, otherwise as they were stored.
+         */
+        List<List<String>> values(Selection from, List<String> columns) {
+            Set<List<String>> found = new LinkedHashSet<>();
+            for (int row = 0; row < table.rowCount(); row++) {
+                var values = new ArrayList<String>();
+                for (String column : columns) {
+                    values.add(Numbers.cell(table, row, column));
+                }
+                found.add(values);
+            }
+            var ordered = new ArrayList<>(found);
+            ordered.sort((a, b) -> {
+                for (int c = 0; c < columns.size(); c++) {
+                    List<String> listed = from.filters().getOrDefault(columns.get(c), List.of());
+                    int order = Integer.compare(rank(listed, a.get(c)), rank(listed, b.get(c)));
+                    if (order == 0 && isNumber(a.get(c)) && isNumber(b.get(c))) {
+                        order = Double.compare(Double.parseDouble(a.get(c)), Double.parseDouble(b.get(c)));
+                    }
+                    if (order != 0) {
+                        return order;
+                    }
+                }
+                return 0;
+            });
+            return ordered;
+        }
+
+        private static boolean isNumber(String value) {
+            return value.matches("\\d+(\\.\\d+)?");
+        }
+
+        private static int rank(List<String> listed, String value) {
+            for (int i = 0; i < listed.size(); i++) {
+                if (Numbers.same(value, listed.get(i))) {
+                    return i;
+                }
+            }
+            return listed.size();
+        }
+
+        String write(List<String> values, String template) {
+            int row = row(table, values, Set.of());
+            if (row < 0) {
+                return UNMEASURED;
+            }
+            if (!Numbers.hasNumbers(table, row)) {
+                return Numbers.cell(table, row, "status").toUpperCase(Locale.ROOT);
+            }
+            int below = divisor == null ? -1 : row(divisor.table, values, divisor.chosen);
+            if (divisor != null && (below < 0 || !Numbers.hasNumbers(divisor.table, below))) {
+                return UNMEASURED;
+            }
+            return WORD.matcher(template)
+                    .replaceAll(word -> Matcher.quoteReplacement(statistic(row, below, word.group(), template)));
+        }
+
+        private String statistic(int row, int below, String column, String template) {
+            if (!STATISTICS.contains(column)) {
+                throw new IllegalArgumentException("\"" + column + "\" in the cells \"" + template
+                        + "\" is none of mean, std, median, min, max, n, value");
+            }
+            if (divisor != null && Set.of("n", "std").contains(column)) {
+                throw new IllegalArgumentException(column + " cannot be divided by the same of another case");
+            }
+            if (table.column(column).isMissing(row)) {
+                return UNMEASURED;
+            }
+            Quantity quantity = Numbers.number(table, row, column);
+            if (column.equals("n")) {
+                return String.valueOf((long) quantity.value());
+            }
+            if (below >= 0) {
+                quantity = quantity.dividedBy(Numbers.number(divisor.table, below, column));
+            }
+            units.add(quantity.unit().symbol());
+            return format.number(quantity);
+        }
+
+        private int row(Table where, List<String> values, Set<String> chosen) {
+            int found = -1;
+            for (int row = 0; row < where.rowCount(); row++) {
+                boolean matches = true;
+                for (int k = 0; k < keys.size(); k++) {
+                    matches &= chosen.contains(keys.get(k))
+                            || Numbers.same(Numbers.cell(where, row, keys.get(k)), values.get(k));
+                }
+                if (matches && found >= 0) {
+                    var at = new ArrayList<String>();
+                    for (int k = 0; k < keys.size(); k++) {
+                        at.add(keys.get(k) + "=" + values.get(k));
+                    }
+                    throw new IllegalArgumentException("ambiguous: more than one row of " + where.name() + " has "
+                            + String.join(", ", at) + "; filter further columns in the selection");
+                }
+                found = matches ? row : found;
+            }
+            return found;
+        }
+    }
+}

@@ -1,0 +1,55 @@
+package cs336.numbers;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import tech.tablesaw.api.Table;
+
+/** Where the numbers of a writeup come from: for each file of which rows were used, on what and when it was measured. */
+public final class MeasurementOrigins {
+    private MeasurementOrigins() {}
+
+    public static String html(Numbers numbers) {
+        Map<Path, Table> used = numbers.used();
+        if (used.isEmpty()) {
+            return "";
+        }
+        var rows = new ArrayList<List<String>>();
+        used.forEach((file, table) -> {
+            // One line for each way in which the file's rows were measured.
+            var origins = new LinkedHashMap<List<String>, TreeSet<String>>();
+            for (int row = 0; row < table.rowCount(); row++) {
+                List<String> origin = List.of(
+                        Numbers.cell(table, row, "device"),
+                        Numbers.cell(table, row, "versions"),
+                        Numbers.cell(table, row, "commit"));
+                String date = Numbers.cell(table, row, "date");
+                origins.computeIfAbsent(origin, o -> new TreeSet<>())
+                        .add(date.length() > 10 ? date.substring(0, 10) : date);
+            }
+            String name = file.getParent().getFileName() + "/" + file.getFileName();
+            origins.forEach((origin, dates) -> {
+                String first = dates.first();
+                String last = dates.last();
+                var cells = new ArrayList<>(List.of(name));
+                cells.addAll(origin);
+                cells.add(first.equals(last) ? first : first + " to " + last);
+                // Single steps stand in a file beside their statistics, which says where they come from.
+                if (cells.get(1).isEmpty()) {
+                    cells.set(1, "as " + name.replaceFirst("_steps\\.csv$", ".csv"));
+                }
+                rows.add(cells);
+            });
+        });
+        var cells = new TextTable(
+                List.of("measurements", "device", "versions", "commit", "date"),
+                List.of(false, false, false, false, false),
+                rows);
+        return "<h2 id=\"origin-of-the-numbers\">Origin of the numbers</h2>\n"
+                + "<p>Every number above is read from a file of measurements when this page is built.</p>\n"
+                + "<div class=\"origin\">" + cells.html() + "</div>\n";
+    }
+}

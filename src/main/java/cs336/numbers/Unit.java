@@ -1,0 +1,88 @@
+package cs336.numbers;
+
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * A unit of measurement: how it is written, how many base units it is, and of what. Times, bytes and floating-point
+ * operations convert among themselves ({@code ms} to {@code s}, {@code B} to {@code MiB}); any other word is a unit of
+ * its own kind, convertible to nothing else. Rates are written with a slash: {@code GB/s}.
+ *
+ * @param symbol as written; empty for a pure number
+ * @param factor base units (second, byte, operation) in one of this unit
+ * @param dimensions exponent of each kind of quantity; none for a pure number
+ */
+public record Unit(String symbol, double factor, Map<String, Integer> dimensions) {
+    /** A pure number. */
+    public static final Unit NONE = new Unit("", 1, Map.of());
+
+    private static final Map<String, Unit> KNOWN = new TreeMap<>();
+
+    static {
+        know(
+                "time",
+                Map.of("ns", 1e-9, "us", 1e-6, "µs", 1e-6, "μs", 1e-6, "ms", 1e-3, "s", 1., "min", 60., "h", 3600.));
+        know("bytes", Map.of("B", 1., "bytes", 1., "kB", 1e3, "KB", 1e3, "MB", 1e6, "GB", 1e9, "TB", 1e12));
+        know("bytes", Map.of("KiB", 0x1p10, "MiB", 0x1p20, "GiB", 0x1p30, "TiB", 0x1p40));
+        know("operations", Map.of("FLOP", 1., "MFLOP", 1e6, "GFLOP", 1e9, "TFLOP", 1e12, "PFLOP", 1e15));
+        KNOWN.put("", NONE);
+        KNOWN.put("1", NONE);
+        KNOWN.put("ratio", NONE);
+        KNOWN.put("×", new Unit("×", 1, Map.of()));
+        KNOWN.put("%", new Unit("%", 0.01, Map.of()));
+    }
+
+    /** Keeps a private copy of the dimensions. */
+    public Unit {
+        dimensions = Map.copyOf(dimensions);
+    }
+
+    private static void know(String dimension, Map<String, Double> factors) {
+        factors.forEach((symbol, factor) -> KNOWN.put(symbol, new Unit(symbol, factor, Map.of(dimension, 1))));
+    }
+
+    /** The unit written so; an unknown word becomes a unit of its own kind. */
+    public static Unit parse(String symbol) {
+        String trimmed = symbol.strip();
+        int slash = trimmed.indexOf('/');
+        if (slash >= 0) {
+            return parse(trimmed.substring(0, slash)).per(parse(trimmed.substring(slash + 1)), trimmed);
+        }
+        Unit known = KNOWN.get(trimmed);
+        return known != null ? known : new Unit(trimmed, 1, Map.of(trimmed, 1));
+    }
+
+    /** Whether a quantity in one unit can be written in the other. */
+    public boolean convertibleTo(Unit other) {
+        return dimensions.equals(other.dimensions);
+    }
+
+    Unit times(Unit other) {
+        return combined(other, 1, join(symbol, "·", other.symbol));
+    }
+
+    Unit per(Unit other) {
+        return per(other, other.symbol.isEmpty() ? symbol : symbol + "/" + other.symbol);
+    }
+
+    private Unit per(Unit other, String written) {
+        return combined(other, -1, written);
+    }
+
+    private Unit combined(Unit other, int sign, String written) {
+        var exponents = new TreeMap<>(dimensions);
+        other.dimensions.forEach((kind, exponent) -> exponents.merge(kind, sign * exponent, Integer::sum));
+        exponents.values().removeIf(exponent -> exponent == 0);
+        double scale = sign > 0 ? factor * other.factor : factor / other.factor;
+        return new Unit(exponents.isEmpty() && scale == 1 ? "" : written, scale, exponents);
+    }
+
+    private static String join(String a, String between, String b) {
+        return a.isEmpty() ? b : b.isEmpty() ? a : a + between + b;
+    }
+
+    @Override
+    public String toString() {
+        return symbol.isEmpty() ? "a pure number" : symbol;
+    }
+}

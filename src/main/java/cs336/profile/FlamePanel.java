@@ -1,0 +1,132 @@
+package cs336.profile;
+
+import cs336.charts.Look;
+import java.awt.Color;
+import java.awt.Font;
+import java.awt.Graphics2D;
+import java.awt.geom.Rectangle2D;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.jfree.svg.SVGHints;
+import org.knowm.xchart.XYChart;
+
+/** The frames of a {@link FlameGraph} as a chart without axes. */
+final class FlamePanel extends XYChart {
+    /** In pixels. */
+    static final int WIDTH = 1200;
+
+    private static final int MARGIN = 12 * Look.UNITS;
+    private static final int TOP = 34 * Look.UNITS;
+    private static final int ROW = 18 * Look.UNITS;
+    private static final int BOTTOM = 26 * Look.UNITS; // where the script says what the pointer is on
+    private static final double GAP = 0.5 * Look.UNITS;
+    private static final double PADDING = 3 * Look.UNITS;
+    private static final double BASELINE = 13 * Look.UNITS;
+    private static final double NARROWEST = 0.5 * Look.UNITS;
+    private static final int FEWEST_LETTERS = 3;
+    private static final int SHADES = 3;
+
+    /** For places, operators, and what called nothing: blue, green and orange of the palette, light enough for words on them. */
+    private static final List<Integer> HUES = List.of(5, 2, 4);
+
+    private static final double[] TINTS = {0.52, 0.42, 0.32};
+
+    private final FlameGraph graph;
+    private final List<FlameGraph.Frame> frames;
+    private final String name;
+
+    FlamePanel(FlameGraph graph, List<FlameGraph.Frame> frames, String name) {
+        super(WIDTH * Look.UNITS, Look.HEIGHT);
+        this.graph = graph;
+        this.frames = frames;
+        this.name = name;
+    }
+
+    static Font font() {
+        return Look.smallFont();
+    }
+
+    /** The height that all frames need, in pixels. */
+    int pixels() {
+        int depth = frames.stream().mapToInt(FlameGraph.Frame::depth).max().orElse(0);
+        return (TOP + (depth + 1) * ROW + BOTTOM) / Look.UNITS;
+    }
+
+    /** What the script has to know to draw the same. */
+    static Map<String, Object> look() {
+        Map<String, Object> look = new LinkedHashMap<>();
+        look.put("width", WIDTH * Look.UNITS);
+        look.put("margin", MARGIN);
+        look.put("top", TOP);
+        look.put("row", ROW);
+        look.put("gap", GAP);
+        look.put("padding", PADDING);
+        look.put("baseline", BASELINE);
+        look.put("narrowest", NARROWEST);
+        look.put("fewest", FEWEST_LETTERS);
+        look.put(
+                "colors",
+                HUES.stream()
+                        .map(hue -> List.of(0, 1, 2).stream()
+                                .map(shade -> hex(tinted(hue, shade)))
+                                .toList())
+                        .toList());
+        look.put("sought", hex(Look.color(3)));
+        return look;
+    }
+
+    static Color tinted(int hue, int shade) {
+        Color full = Look.color(hue);
+        double tint = TINTS[shade];
+        return new Color(part(full.getRed(), tint), part(full.getGreen(), tint), part(full.getBlue(), tint));
+    }
+
+    private static int part(int part, double tint) {
+        return (int) Math.round(255 - (255 - part) * tint);
+    }
+
+    private static String hex(Color color) {
+        return String.format("#%06x", color.getRGB() & 0xFFFFFF);
+    }
+
+    @Override
+    public void paint(Graphics2D g, int width, int height) {
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width, height);
+        double heading = 21.0 * Look.UNITS;
+        Look.drawText(g, graph.title(), Look.titleFont(), Look.INK, MARGIN, heading, 0);
+        double total = frames.get(0).value();
+        double scale = (width - 2 * MARGIN) / total;
+        Map<String, Integer> names = new HashMap<>();
+        g.setRenderingHint(SVGHints.KEY_BEGIN_GROUP, name + "-frames");
+        for (FlameGraph.Frame frame : frames) {
+            int shade = names.computeIfAbsent(frame.name(), n -> names.size()) % SHADES;
+            double wide = frame.value() * scale - GAP;
+            if (wide < NARROWEST) continue;
+            double x = MARGIN + frame.start() * scale;
+            double y = TOP + frame.depth() * ROW;
+            int hue = HUES.get(frame.leaf() ? 2 : frame.name().contains("::") ? 1 : 0);
+            g.setColor(tinted(hue, shade));
+            g.fill(new Rectangle2D.Double(x, y, wide, ROW - GAP));
+            String label = frame.depth() == 0 ? frame.label() + ": " + graph.amount(frame.value()) : frame.label();
+            Look.drawText(g, fitted(label, wide - 2 * PADDING), font(), Look.INK, x + PADDING, y + BASELINE, 0);
+        }
+        g.setRenderingHint(SVGHints.KEY_END_GROUP, name + "-frames");
+    }
+
+    /** The words, or their begin and an ellipsis, or nothing where too few letters would be left. */
+    private static String fitted(String text, double room) {
+        if (room <= 0) return "";
+        if (Look.width(text, font()) <= room) return text;
+        int low = 0;
+        int high = text.length() - 1;
+        while (low < high) {
+            int middle = (low + high + 1) / 2;
+            if (Look.width(text.substring(0, middle) + "…", font()) <= room) low = middle;
+            else high = middle - 1;
+        }
+        return low < FEWEST_LETTERS ? "" : text.substring(0, low).stripTrailing() + "…";
+    }
+}

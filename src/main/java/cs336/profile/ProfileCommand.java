@@ -1,0 +1,210 @@
+package cs336.profile;
+
+import cs336.bench.AlignedText;
+import cs336.bench.Argument;
+import cs336.bench.Case;
+import cs336.bench.FolderOptions;
+import cs336.bench.Measurement;
+import cs336.bench.Measurements;
+import cs336.bench.Metric;
+import cs336.bench.ModelCase;
+import cs336.bench.ModelCaseOptions;
+import cs336.bench.ModelCases;
+import cs336.bench.Pass;
+import cs336.bench.Provenance;
+import cs336.bench.Samples;
+import cs336.bench.StorageOptions;
+import cs336.bench.SweepOptions;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
+
+/** Profiles Transformer language models: every combination of the given sizes, contexts, dtypes and passes. */
+@Command(
+        name = "profile",
+        description = {
+            "Shows where the time of Transformer language models goes, by operator, kernel, and place in the model.",
+            "Every combination of the lists below is one case and runs in a process of its own. Its numbers are stored before the"
+                    + " next one starts; its trace (for Perfetto), tables, stacks, flame graph and timeline are left in a folder of its"
+                    + " name. Run the same line again to go on after a stop."
+        },
+        sortOptions = false,
+        mixinStandardHelpOptions = true,
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  A tiny model, in seconds, on any laptop:",
+            "    cs336 profile --d-model 64 --layers 2 --heads 2 --context 32",
+            "  Inference and training of all sizes, in full and in mixed precision:",
+            "    cs336 profile --size all --context 128,256,512,1024 --dtype fp32,bf16",
+            "  The pictures again, from the folders that are there:",
+            "    cs336 profile --size all --draw-only",
+            "",
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
+        })
+public final class ProfileCommand implements Callable<Integer> {
+    /** How many kernels of a phase, and how many besides matrix products, are stored with the measurements; the case's folder has all. */
+    private static final int TOP = 3;
+
+    /** Metrics and their headings in what is printed. */
+    private static final Map<String, String> SHOWN = new LinkedHashMap<>();
+
+    static {
+        for (String time : List.of("stopwatch", "stopwatch-profiled", "profiled", "busy", "total-matmul")) {
+            SHOWN.put(time, time + " [ms]");
+        }
+        SHOWN.put("total-launches", "launches");
+    }
+
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private final ModelCaseOptions models = new ModelCaseOptions(Pass.FORWARD, Pass.STEP);
+
+    @Option(
+            names = "--warmup",
+            defaultValue = "2",
+            paramLabel = "<n>",
+            description = "steps before anything is timed. Default: ${DEFAULT-VALUE}")
+    private int warmup;
+
+    @Option(
+            names = "--steps",
+            defaultValue = "3",
+            paramLabel = "<n>",
+            description = "steps timed without the profiler, and then with it. Default: ${DEFAULT-VALUE}")
+    private int steps;
+
+    @Mixin
+    private final FolderOptions folder = new FolderOptions("target/profiles");
+
+    @Option(names = "--no-pictures", description = "leave out flame graphs and timelines")
+    private boolean noPictures;
+
+    @Option(names = "--draw-only", description = "measure nothing; draw the pictures of folders that are there")
+    private boolean drawOnly;
+
+    @Mixin
+    private final SweepOptions sweep = new SweepOptions("profiling");
+
+    @Override
+    public Integer call() throws IOException, InterruptedException {
+        try {
+            Argument.atLeast("--warmup", 0, warmup);
+            Argument.atLeast("--steps", 1, steps);
+            List<ModelCase> cases = models.cases();
+            int exitCode = drawOnly ? 0 : measure();
+            if (!noPictures) {
+                for (ModelCase c : cases) draw(ModelCases.folder(toCase(c)));
+            }
+            return exitCode;
+        } catch (IllegalArgumentException e) {
+            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
+        }
+    }
+
+    private Case toCase(ModelCase c) {
+        return ProfileWorkload.of(c, warmup, steps, folder.path());
+    }
+
+    private int measure() throws IOException, InterruptedException {
+        StorageOptions.Swept swept = sweep.sweep(
+                machine -> models.cases(machine).map(this::toCase).toList(),
+                sweep -> sweep.beside(ProfileCommand::storeKernels));
+        spec.commandLine().getOut().println(summary(swept.measurements(), swept.cases()));
+        spec.commandLine().getOut().flush();
+        return swept.exitCode();
+    }
+
+    /**
+     * The longest kernels of each phase, and the longest that are no matrix products, beside the other numbers in {@code
+     * <problem>_kernels.csv}.
+     */
+    private static void storeKernels(Case c, Measurements rows, Provenance provenance) throws IOException {
+        Path file = ModelCases.folder(c).resolve(ProfileWorkload.KERNELS);
+        if (!Files.exists(file)) return;
+        String name = rows.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
+        var measurements = new Measurements(rows.path().resolveSibling(name));
+        Map<String, Integer> others = new HashMap<>(); // by phase, kernels that are no matrix products so far
+        for (Row row : ProfileWorkload.readKernels(file)) {
+            boolean product = row.getString("kind").equals(KernelKind.MATMUL.toString());
+            int other = product ? Integer.MAX_VALUE : others.merge(row.getString("phase"), 1, Integer::sum);
+            if (row.getInt("rank") > TOP && other > TOP) continue;
+            Case kernel = Case.measuredHere(c.implementation());
+            for (var parameter : c.parameters().entrySet()) {
+                kernel = kernel.with(parameter.getKey(), parameter.getValue());
+            }
+            kernel = kernel.with("phase", row.getString("phase"))
+                    .with("rank", row.getInt("rank"))
+                    .with("kind", row.getString("kind"))
+                    .with("kernel", row.getString("kernel"));
+            measurements.put(
+                    kernel,
+                    List.of(
+                            once(Metric.ms("time"), row.getDouble("time [ms]")),
+                            once(new Metric("launches", ""), row.getDouble("launches")),
+                            once(new Metric("share", ""), row.getDouble("share [%]") / 100)),
+                    provenance);
+        }
+    }
+
+    private static Measurement once(Metric metric, double value) {
+        return Measurement.of(Samples.once(metric, value));
+    }
+
+    /** The numbers without which no profile should be looked at: what recording cost, and how busy the card was. */
+    private static String summary(Measurements measurements, List<Case> cases) throws IOException {
+        var columns = new ArrayList<>(cases.get(0).parameters().keySet());
+        columns.add("implementation");
+        Table table = Table.create();
+        columns.forEach(name -> table.addColumns(StringColumn.create(name)));
+        SHOWN.forEach((metric, heading) -> table.addColumns(DoubleColumn.create(heading)));
+        Table stored = measurements.table();
+        for (Case c : cases) {
+            Row line = table.appendRow();
+            columns.forEach(name -> line.setString(name, parameter(c, name)));
+            for (Row row : stored) {
+                boolean same = columns.stream()
+                        .allMatch(name -> String.valueOf(row.getObject(name)).equals(parameter(c, name)));
+                String heading = SHOWN.get(row.getString("metric"));
+                if (same && heading != null && !row.isMissing("mean")) line.setDouble(heading, row.getDouble("mean"));
+            }
+        }
+        return AlignedText.of(table);
+    }
+
+    private static String parameter(Case c, String name) {
+        return name.equals("implementation") ? c.implementation() : c.text(name);
+    }
+
+    private static void draw(Path folder) throws IOException {
+        Path stacks = folder.resolve(ProfileWorkload.STACKS);
+        Path trace = folder.resolve(ProfileWorkload.TRACE);
+        String name = String.valueOf(folder.getFileName());
+        if (Files.exists(stacks)) {
+            FlameGraph.of(FoldedStacks.read(stacks)).title(name).save(folder.resolve("flamegraph.svg"));
+        }
+        if (Files.exists(trace)) {
+            Timeline.of(Trace.read(trace))
+                    .lastStep()
+                    .figure("timeline", "Timeline of one step: " + name)
+                    .save(folder);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+package cs336.profile;
+
+import cs336.bench.Argument;
+import cs336.charts.Figure;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * A picture of who works when: on top the named ranges of each thread, below them each stream of each card with a row for what it
+ * computes and, where it communicates, one for that. Threads have rows for both where Gloo communicates. A gap is time in which
+ * nothing ran.
+ *
+ * <pre>{@code
+ * Timeline.of(trace).lastStep().figure("timeline", "A training step");
+ * Timeline.of(trace).during("layers.3", 0).figure("a-layer", "Kernels of one layer");
+ * Timeline.ofRanks(Map.of("rank 0", trace, "rank 1", other)).lastStep().levels(1).figure("ranks", "A step on two cards");
+ * }</pre>
+ */
+public final class Timeline {
+    private static final double NANOS_PER_MS = 1e6;
+    private static final int DEEPEST = 6;
+    private static final String COMPUTATION = "computation";
+
+    /** The order of colours. */
+    private static final List<String> KINDS = Stream.concat(
+                    Arrays.stream(KernelKind.values()).map(KernelKind::toString), Stream.of(COMPUTATION))
+            .toList();
+
+    private final List<Part> parts;
+    private long from = Long.MAX_VALUE;
+    private long to = Long.MIN_VALUE;
+    private int levels = DEEPEST;
+    private int width = 1100;
+
+    /**
+     * The trace of one process.
+     *
+     * @param name in front of its rows; empty where it is the only one
+     * @param shift from its clock to that of the picture, in nanoseconds
+     */
+    private record Part(String name, Trace trace, long shift) {
+        long begin() {
+            return Stream.concat(
+                                    trace.host().stream().map(HostEvent::start),
+                                    trace.work().stream().map(DeviceEvent::start))
+                            .min(Comparator.naturalOrder())
+                            .orElseThrow(() -> new IllegalArgumentException(
+                                    "trace " + name + " must not be empty: it has no event"))
+                    + shift;
+        }
+
+        long end() {
+            return Stream.concat(
+                                    trace.host().stream().map(HostEvent::end),
+                                    trace.work().stream().map(DeviceEvent::end))
+                            .max(Comparator.naturalOrder())
+                            .orElseThrow()
+                    + shift;
+        }
+    }
+
+    /**
+     * A row of the picture.
+     *
+     * @param label in front of it
+     * @param bars in the order of their begins
+     */
+    public record Lane(String label, List<Bar> bars) {}
+
+    /**
+     * A stretch of time.
+     *
+     * @param name is written into it where it fits and {@code kind} is null
+     * @param kind of a kernel, or {@value #COMPUTATION} of threads, or null for a range
+     * @param depth of a range
+     * @param start in milliseconds from the picture's left edge
+     * @param end likewise
+     */
+    public record Bar(String name, String kind, int depth, double start, double end) {}
+
+    private Timeline(List<Part> parts) {
+        this.parts = parts;
+        parts.forEach(part -> include(part.begin(), part.end()));
+    }
+
+    private void include(long start, long end) {
+        from = Math.min(from, start);
+        to = Math.max(to, end);
+    }
+
+    /** All that a trace has. */
+    public static Timeline of(Trace trace) {
+        return new Timeline(List.of(new Part("", trace, 0)));
+    }
+
+    /**
+     * All that the traces of several processes have, one below the other, in the map's order under its names. They are laid over
+     * each other by the clock of the machine, which the processes of one host share; where their clocks have nothing in common,
+     * each begins at the left edge.
+     *
+     * @throws IllegalArgumentException if there is none
+     */
+    public static Timeline ofRanks(Map<String, Trace> traces) {
+        if (traces.isEmpty()) throw new IllegalArgumentException("traces must be one or more, not none");
+        var parts = new ArrayList<Part>();
+        long base = traces.values().iterator().next().baseTime();
+        traces.forEach((name, trace) -> parts.add(new Part(name, trace, trace.baseTime() - base)));
+        long latestBegin = parts.stream().mapToLong(Part::begin).max().orElseThrow();
+        long earliestEnd = parts.stream().mapToLong(Part::end).min().orElseThrow();
+        if (latestBegin < earliestEnd) return new Timeline(parts);
+        return new Timeline(parts.stream()
+                .map(part -> new Part(part.name, part.trace, part.shift - part.begin()))
+                .toList());
+    }
+
+    /**
+     * A part of it.
+     *
+     * @param begin in nanoseconds, as events have them
+     * @param end likewise, after {@code begin}
+     */
+    public Timeline between(long begin, long end) {
+        if (begin >= end) throw new IllegalArgumentException("begin " + begin + " must be before end " + end);
+        from = begin;
+        to = end;
+        return this;
+    }
+
+    /** The last step that was marked, or everything where none was: from its first event to its last, on threads and cards. */
+    public Timeline lastStep() {
+        from = Long.MAX_VALUE;
+        to = Long.MIN_VALUE;
+        for (Part part : parts) {
+            int last =
+                    part.trace.ranges().stream().mapToInt(HostEvent::step).max().orElse(-1);
+            if (last < 0) include(part.begin(), part.end());
+            part.trace.ranges().stream()
+                    .filter(event -> last >= 0 && event.step() == last)
+                    .forEach(event -> include(event.start() + part.shift, event.end() + part.shift));
+            part.trace.work().stream()
+                    .filter(event -> last >= 0 && event.step() == last)
+                    .forEach(event -> include(event.start() + part.shift, event.end() + part.shift));
+        }
+        return this;
+    }
+
+    /**
+     * The time in which a range was open or its kernels ran; of several traces, in any of them.
+     *
+     * @param range its name
+     * @param occurrence which of them; 0 is the first, -1 the last
+     * @throws IllegalArgumentException if there are not so many
+     */
+    public Timeline during(String range, int occurrence) {
+        from = Long.MAX_VALUE;
+        to = Long.MIN_VALUE;
+        for (Part part : parts) {
+            List<HostEvent> all = part.trace.ranges().stream()
+                    .filter(event -> event.name().equals(range))
+                    .toList();
+            int index = occurrence < 0 ? all.size() + occurrence : occurrence;
+            if (index < 0 || index >= all.size()) {
+                throw new IllegalArgumentException(
+                        "occurrence " + occurrence + " of range '" + range + "' is not there; there are " + all.size());
+            }
+            HostEvent open = all.get(index);
+            include(open.start() + part.shift, open.end() + part.shift);
+            for (DeviceEvent event : part.trace.work()) {
+                if (event.launch() != null && isInside(event.launch(), open)) {
+                    include(event.start() + part.shift, event.end() + part.shift);
+                }
+            }
+        }
+        return this;
+    }
+
+    private static boolean isInside(HostEvent event, HostEvent around) {
+        for (HostEvent at = event; at != null; at = at.parent()) if (at == around) return true;
+        return false;
+    }
+
+    /** How many levels of ranges inside ranges are shown, from the outside in; at most {@value #DEEPEST}, which is the default. */
+    public Timeline levels(int count) {
+        levels = Math.min(Argument.atLeast("levels", 0, count), DEEPEST);
+        return this;
+    }
+
+    /** How wide the picture is, in pixels. */
+    public Timeline width(int pixels) {
+        width = pixels;
+        return this;
+    }
+
+    /** Draws it. */
+    public Figure figure(String name, String description) {
+        List<Lane> lanes = lanes();
+        List<String> kinds = lanes.stream()
+                .flatMap(lane -> lane.bars.stream())
+                .map(Bar::kind)
+                .filter(kind -> kind != null)
+                .distinct()
+                .sorted(Comparator.comparingInt(KINDS::indexOf))
+                .toList();
+        var panel = new TimelinePanel(lanes, kinds, (to - from) / NANOS_PER_MS, width);
+        return new Figure(name, description, width, panel.pixels(), List.of(panel));
+    }
+
+    /** From the top down. */
+    List<Lane> lanes() {
+        return parts.stream().flatMap(part -> new Drawn(part).lanes().stream()).toList();
+    }
+
+    /** A part's rows. */
+    private final class Drawn {
+        private final Part part;
+        private final List<Lane> lanes = new ArrayList<>();
+
+        Drawn(Part part) {
+            this.part = part;
+        }
+
+        List<Lane> lanes() {
+            addRanges();
+            addThreads();
+            addStreams();
+            return lanes;
+        }
+
+        private void add(String label, List<Bar> bars) {
+            boolean named = !part.name.isEmpty() && !label.isEmpty();
+            if (!bars.isEmpty()) lanes.add(new Lane(named ? part.name + ", " + label : label, bars));
+        }
+
+        private void addRanges() {
+            Map<HostThread, List<HostEvent>> threads = part.trace.ranges().stream()
+                    .filter(event -> isShown(event.start(), event.end()))
+                    .collect(Collectors.groupingBy(HostEvent::thread, TreeMap::new, Collectors.toList()));
+            threads.forEach((thread, ranges) -> {
+                Map<Integer, List<Bar>> depths = new TreeMap<>();
+                for (HostEvent range : ranges) {
+                    int depth = range.range().size() - 1;
+                    if (depth >= levels) continue;
+                    depths.computeIfAbsent(depth, d -> new ArrayList<>())
+                            .add(bar(range.name(), null, depth, range.start(), range.end()));
+                }
+                String name = threads.size() == 1
+                        ? "ranges"
+                        : part.trace.threadNames().getOrDefault(thread, "thread " + thread.thread());
+                depths.forEach((depth, bars) -> add(lanes.isEmpty() || depth == 0 ? name : "", bars));
+            });
+        }
+
+        /** What threads compute where they communicate, and what Gloo's threads do. */
+        private void addThreads() {
+            List<HostEvent> collectives = part.trace.host().stream()
+                    .filter(event -> event.kind() == HostEvent.Kind.COLLECTIVE)
+                    .toList();
+            if (collectives.isEmpty()) return;
+            if (part.trace.work().isEmpty()) {
+                for (Activity activity : Activity.of(part.trace)) {
+                    add(
+                            "threads: " + COMPUTATION,
+                            activity.computation().parts().stream()
+                                    .filter(time -> isShown(time.start(), time.end()))
+                                    .map(time -> bar(COMPUTATION, COMPUTATION, 0, time.start(), time.end()))
+                                    .toList());
+                }
+            }
+            add(
+                    "Gloo: " + KernelKind.COMMUNICATION,
+                    collectives.stream()
+                            .filter(event -> isShown(event.start(), event.end()))
+                            .map(event -> bar(
+                                    event.name(), KernelKind.COMMUNICATION.toString(), 0, event.start(), event.end()))
+                            .toList());
+        }
+
+        private void addStreams() {
+            Map<DeviceEvent.Stream, List<DeviceEvent>> streams = new LinkedHashMap<>();
+            for (DeviceEvent event : part.trace.work()) {
+                if (isShown(event.start(), event.end())) {
+                    streams.computeIfAbsent(event.stream(), s -> new ArrayList<>())
+                            .add(event);
+                }
+            }
+            boolean severalCards = streams.keySet().stream()
+                            .map(DeviceEvent.Stream::device)
+                            .distinct()
+                            .count()
+                    > 1;
+            streams.forEach((stream, events) -> {
+                String label = (severalCards ? "card " + stream.device() + ", " : "") + "stream " + stream.stream();
+                Map<Boolean, List<DeviceEvent>> halves = events.stream()
+                        .collect(Collectors.partitioningBy(event -> event.kernelKind() == KernelKind.COMMUNICATION));
+                add(label + ": compute", bars(halves.get(false)));
+                add(label + ": communication", bars(halves.get(true)));
+            });
+        }
+
+        private List<Bar> bars(List<DeviceEvent> events) {
+            return events.stream()
+                    .map(event -> bar(event.name(), event.kernelKind().toString(), 0, event.start(), event.end()))
+                    .toList();
+        }
+
+        private boolean isShown(long start, long end) {
+            return start + part.shift < to && end + part.shift > from;
+        }
+
+        private Bar bar(String name, String kind, int depth, long start, long end) {
+            return new Bar(
+                    name,
+                    kind,
+                    depth,
+                    (Math.max(start + part.shift, from) - from) / NANOS_PER_MS,
+                    (Math.min(end + part.shift, to) - from) / NANOS_PER_MS);
+        }
+    }
+}

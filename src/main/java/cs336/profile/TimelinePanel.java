@@ -1,0 +1,107 @@
+package cs336.profile;
+
+import cs336.charts.Frame;
+import cs336.charts.HorizontalScale;
+import cs336.charts.Legend;
+import cs336.charts.Look;
+import cs336.charts.Spacing;
+import java.awt.Color;
+import java.awt.Graphics2D;
+import java.awt.geom.Rectangle2D;
+import java.util.List;
+import org.knowm.xchart.XYChart;
+import org.knowm.xchart.XYSeries;
+import org.knowm.xchart.style.markers.SeriesMarkers;
+
+/** The lanes of a {@link Timeline} over an axis of time. */
+public final class TimelinePanel extends XYChart {
+    private static final int ROW = 20 * Look.UNITS;
+    private static final double GAP = 2 * Look.UNITS;
+    private static final double PADDING = 3 * Look.UNITS;
+    private static final double BASELINE = 13.5 * Look.UNITS;
+    private static final double NARROWEST = 0.5 * Look.UNITS;
+    private static final int RIGHT = 10 * Look.UNITS; // half of the last tick's label
+    private static final double AFTER_LABEL = 8 * Look.UNITS;
+
+    private final List<Timeline.Lane> lanes;
+    private final List<String> kinds;
+    private final HorizontalScale scale;
+    private final double labelWidth;
+    private final Frame frame;
+
+    public TimelinePanel(List<Timeline.Lane> lanes, List<String> kinds, double milliseconds, int width) {
+        super(width * Look.UNITS, Look.HEIGHT);
+        this.lanes = lanes;
+        this.kinds = kinds;
+        scale = new HorizontalScale(Spacing.LINEAR, 0, milliseconds);
+        labelWidth = lanes.stream()
+                        .mapToDouble(lane -> Look.width(lane.label(), Look.smallFont()))
+                        .max()
+                        .orElse(0)
+                + AFTER_LABEL;
+        var legend = kinds.isEmpty() ? Legend.NONE : new Legend("", kinds, width * Look.UNITS - labelWidth - ROW);
+        frame = new Frame("", false, legend, true, "time (ms)");
+        Look.apply(getStyler());
+        getStyler().setXAxisTicksVisible(false);
+        getStyler().setYAxisTicksVisible(false);
+        getStyler().setPlotGridLinesVisible(false);
+        getStyler().setXAxisMin(0.0);
+        getStyler().setXAxisMax(milliseconds);
+        getStyler().setYAxisMin(0.0);
+        getStyler().setYAxisMax(1.0);
+        getStyler().setPlotContentSize(1);
+        XYSeries corners = addSeries("corners", new double[] {0, milliseconds}, new double[] {0, 1});
+        corners.setMarker(SeriesMarkers.NONE);
+        corners.setLineColor(new Color(255, 255, 255, 0));
+    }
+
+    /** The height that all lanes need, in pixels. */
+    public int pixels() {
+        return Math.max(100, (frame.top() + lanes.size() * ROW + frame.bottom()) / Look.UNITS + 14);
+    }
+
+    @Override
+    public void paint(Graphics2D g, int width, int height) {
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width, height);
+        int left = (int) Math.ceil(labelWidth);
+        g.translate(left, frame.top());
+        super.paint(g, width - left - RIGHT, height - frame.top() - frame.bottom());
+        Rectangle2D plot = this.plot.getBounds();
+        frame.paint(
+                g,
+                plot,
+                scale.ticks(11).stream()
+                        .filter(value -> value >= 0 && value <= scale.max())
+                        .map(value -> new Frame.Tick(getScreenXFromChart(value), Look.number(value)))
+                        .toList());
+        double row = plot.getHeight() / lanes.size();
+        for (int i = 0; i < lanes.size(); i++) {
+            double y = plot.getY() + i * row;
+            String label = lanes.get(i).label();
+            double wide = Look.width(label, Look.smallFont());
+            double baseline = y + (row - ROW) / 2 + BASELINE;
+            Look.drawText(g, label, Look.smallFont(), Look.INK, plot.getX() - AFTER_LABEL - wide, baseline, 0);
+            paint(g, lanes.get(i), y, row);
+        }
+        g.translate(-left, -frame.top());
+    }
+
+    private void paint(Graphics2D g, Timeline.Lane lane, double y, double row) {
+        double painted = Double.NEGATIVE_INFINITY;
+        for (Timeline.Bar bar : lane.bars()) {
+            double x = getScreenXFromChart(bar.start());
+            double end = getScreenXFromChart(bar.end());
+            if (end < painted + NARROWEST && end - x < NARROWEST) continue; // nobody could see it
+            double wide = Math.max(end - x, NARROWEST);
+            g.setColor(
+                    bar.kind() == null ? FlamePanel.tinted(5, bar.depth() % 3) : Look.color(kinds.indexOf(bar.kind())));
+            g.fill(new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP));
+            painted = x + wide;
+            if (bar.kind() == null && Look.width(bar.name(), Look.smallFont()) <= wide - 2 * PADDING) {
+                double baseline = y + (row - ROW) / 2 + BASELINE;
+                Look.drawText(g, bar.name(), Look.smallFont(), Look.INK, x + PADDING, baseline, 0);
+            }
+        }
+    }
+}

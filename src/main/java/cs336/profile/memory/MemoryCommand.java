@@ -1,0 +1,81 @@
+package cs336.profile.memory;
+
+import cs336.bench.Case;
+import cs336.bench.FolderOptions;
+import cs336.bench.ModelCase;
+import cs336.bench.ModelCaseOptions;
+import cs336.bench.ModelCases;
+import cs336.bench.Pass;
+import cs336.bench.SweepOptions;
+import cs336.charts.Figure;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/** Records the memory of Transformer language models: every combination of the given sizes, contexts, dtypes and passes. */
+@Command(
+        name = "memory",
+        description = {
+            "Records every allocation of Transformer language models: their peak and what it holds, beside what is predicted.",
+            "Every combination of the lists below is one case and runs in a process of its own: the model is built and the"
+                    + " pass is run twice. Each case leaves timeline.csv, timeline.svg, largest.csv and memory_snapshot.pickle in"
+                    + " a folder of its name; https://pytorch.org/memory_viz opens the last."
+        },
+        sortOptions = false,
+        mixinStandardHelpOptions = true,
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  A tiny model, in seconds, on any laptop:",
+            "    cs336 memory --d-model 64 --layers 2 --heads 2 --context 32",
+            "  The largest model as in the course of 2025:",
+            "    cs336 memory --size 2.7B --context 128,256,512 --dtype fp32,bf16",
+            "",
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
+        })
+public final class MemoryCommand implements Callable<Integer> {
+    @Spec
+    private CommandSpec spec;
+
+    @Mixin
+    private final ModelCaseOptions models = new ModelCaseOptions(Pass.values());
+
+    @Mixin
+    private final FolderOptions folder = new FolderOptions("target/memory");
+
+    @Mixin
+    private final SweepOptions sweep = new SweepOptions("memory_profiling");
+
+    @Override
+    public Integer call() throws IOException, InterruptedException {
+        try {
+            List<ModelCase> cases = models.cases();
+            int exitCode = sweep.run(
+                    spec, machine -> models.cases(machine).map(this::toCase).toList());
+            for (ModelCase c : cases) draw(ModelCases.folder(toCase(c)));
+            return exitCode;
+        } catch (IllegalArgumentException e) {
+            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
+        }
+    }
+
+    /** Beside each timeline its picture. */
+    private static void draw(Path folder) throws IOException {
+        Path timeline = folder.resolve("timeline.csv");
+        if (Files.exists(timeline)) {
+            String title = "Memory in use: " + folder.getFileName();
+            Figure figure = MemoryTimelineChart.of(MemoryTimeline.read(timeline), "timeline", title);
+            figure.save(folder);
+        }
+    }
+
+    private Case toCase(ModelCase c) {
+        return MemoryWorkload.of(c, folder.path());
+    }
+}

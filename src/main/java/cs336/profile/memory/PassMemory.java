@@ -1,0 +1,132 @@
+package cs336.profile.memory;
+
+import cs336.basics.AdamW;
+import cs336.basics.Batches;
+import cs336.basics.Losses;
+import cs336.basics.Optimizer;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Argument;
+import cs336.bench.Pass;
+import cs336.bench.Precision;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Range;
+import cs336.torch.Torch;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * Records the memory of a language model from its construction through two runs of a pass on one batch of random tokens:
+ *
+ * <pre>{@code
+ * MemoryRecord record = PassMemory.of(ModelSize.SMALL.config(), Device.best()).batch(4).record(Pass.STEP);
+ * }</pre>
+ *
+ * <p>The phases of a run are {@code forward}, which ends with the loss except in {@link Pass#FORWARD}, {@code backward} and
+ * {@code optimizer}, at whose end gradients are dropped. The first run is the first that the model ever does: AdamW's moments come to
+ * be at its end. Peaks are those of the second.
+ */
+public final class PassMemory {
+    /** How often the pass is run. */
+    static final int RUNS = 2;
+
+    /** Name of the forward pass's phase. */
+    static final String FORWARD = "forward";
+
+    private static final String BACKWARD = "backward";
+
+    private static final double LEARNING_RATE = 1e-3;
+    private static final long SEED = 0;
+
+    private final TransformerConfig config;
+    private final Device device;
+    private int batch = 4;
+    private Precision precision = Precision.FP32;
+
+    private PassMemory(TransformerConfig config, Device device) {
+        this.config = config;
+        this.device = device;
+    }
+
+    /** A model of this shape, with batches of 4 sequences as long as it allows, in fp32. */
+    public static PassMemory of(TransformerConfig config, Device device) {
+        return new PassMemory(config, device);
+    }
+
+    /** Sequences, at least 1. */
+    public PassMemory batch(int sequences) {
+        batch = Argument.atLeast("batch", 1, sequences);
+        return this;
+    }
+
+    /** In what the model computes; parameters are fp32. */
+    public PassMemory precision(Precision p) {
+        precision = p;
+        return this;
+    }
+
+    /**
+     * Builds the model, runs the pass twice, and frees it all.
+     *
+     * @throws IllegalStateException if memory is being recorded already
+     */
+    public MemoryRecord record(Pass pass) {
+        Torch.allowTf32(precision.tf32());
+        try (var memory = MemoryProfile.start(device);
+                var scope = MemoryScope.open();
+                var model = new TransformerLM(config, device);
+                var optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE))) {
+            memory.mark(MemoryCategory.PARAMETERS, model.namedParameters());
+            var data = Batches.random(config.vocabSize(), batch, config.contextLength(), device, SEED)
+                    .next();
+            for (int run = 0; run < RUNS; run++) {
+                run(pass, memory, model, optimizer, data);
+            }
+            return memory.stop();
+        }
+    }
+
+    private void run(Pass pass, MemoryProfile memory, TransformerLM model, Optimizer optimizer, Batches.Batch data) {
+        if (pass == Pass.FORWARD) {
+            try (var phase = Range.of(FORWARD);
+                    var scope = MemoryScope.open();
+                    var noGrad = NoGrad.open();
+                    var autocast = precision.autocast(device)) {
+                model.forward(data.inputs());
+            }
+            return;
+        }
+        try (var scope = MemoryScope.open()) {
+            Tensor loss = loss(model, data);
+            if (pass == Pass.FORWARD_GRAPH) {
+                return;
+            }
+            try (var phase = Range.of(BACKWARD)) {
+                loss.backward();
+            }
+        }
+        memory.markGradients(model.namedParameters());
+        if (pass == Pass.STEP) {
+            optimizer.step(); // opens the range of its phase by itself
+            memory.mark(MemoryCategory.OPTIMIZER_STATE, moments(optimizer));
+        }
+        optimizer.zeroGrad();
+    }
+
+    private Tensor loss(TransformerLM model, Batches.Batch data) {
+        try (var phase = Range.of(FORWARD);
+                var autocast = precision.autocast(device)) {
+            return Losses.crossEntropy(model.forward(data.inputs()), data.targets());
+        }
+    }
+
+    /** What the optimizer keeps on the device: its state without the counts of steps, which it makes when it is asked. */
+    private static Map<String, Tensor> moments(Optimizer optimizer) {
+        var moments = new LinkedHashMap<>(optimizer.state());
+        moments.keySet().removeIf(name -> name.endsWith(".step"));
+        return moments;
+    }
+}

@@ -1,0 +1,141 @@
+package cs336.scaling.laws;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import cs336.torch.StrictJson;
+import java.io.IOException;
+import java.io.Reader;
+import java.math.BigDecimal;
+import java.math.MathContext;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+
+/**
+ * Training runs of several compute budgets, each spent on models of several sizes. In a file they are a JSON array of objects
+ * {@code {"parameters": 75000000, "compute_budget": 1e18, "final_loss": 3.549787}}: a number of parameters, FLOP, nats.
+ *
+ * @param runs at least three budgets, each with at least three sizes
+ */
+public record IsoFlops(List<TrainingRun> runs) {
+    private static final List<String> FIELDS = List.of("parameters", "compute_budget", "final_loss");
+    private static final int BUDGETS = 3;
+
+    /** @throws IllegalArgumentException if these are too few to draw a line through their minima and say how sure it is */
+    public IsoFlops {
+        runs = List.copyOf(runs);
+        if (runs.isEmpty()) throw new IllegalArgumentException("there are no runs");
+        List<Double> budgets =
+                runs.stream().map(TrainingRun::compute).distinct().sorted().toList();
+        if (budgets.size() < BUDGETS) {
+            throw new IllegalArgumentException("compute_budget must take at least %d values, not %d (%s)"
+                    .formatted(
+                            BUDGETS,
+                            budgets.size(),
+                            budgets.stream().map(IsoFlops::flop).collect(Collectors.joining(", "))));
+        }
+        profiles(runs);
+    }
+
+    /** The runs of each budget, from the smallest budget to the largest. */
+    public List<IsoFlopProfile> profiles() {
+        return profiles(runs);
+    }
+
+    private static List<IsoFlopProfile> profiles(List<TrainingRun> runs) {
+        var byBudget =
+                runs.stream().collect(Collectors.groupingBy(TrainingRun::compute, TreeMap::new, Collectors.toList()));
+        List<IsoFlopProfile> profiles = new ArrayList<>();
+        byBudget.forEach((compute, of) -> profiles.add(new IsoFlopProfile(compute, of)));
+        return List.copyOf(profiles);
+    }
+
+    /**
+     * Reads runs from a file.
+     *
+     * @throws IllegalArgumentException if it does not hold runs; the message names the file, the run and the field
+     * @throws IOException if it cannot be read
+     */
+    public static IsoFlops read(Path file) throws IOException {
+        try (Reader reader = Files.newBufferedReader(file)) {
+            return of(StrictJson.parse(reader, "the file"));
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(file + ": " + e.getMessage(), e);
+        }
+    }
+
+    private static IsoFlops of(JsonElement root) {
+        if (!(root instanceof JsonArray array)) {
+            throw new IllegalArgumentException("an array of runs is needed, not " + shortened(root));
+        }
+        List<TrainingRun> runs = new ArrayList<>();
+        for (int i = 0; i < array.size(); i++) {
+            try {
+                runs.add(run(array.get(i)));
+            } catch (IllegalArgumentException | ArithmeticException e) {
+                throw new IllegalArgumentException("run " + (i + 1) + ": " + e.getMessage(), e);
+            }
+        }
+        return new IsoFlops(runs);
+    }
+
+    private static TrainingRun run(JsonElement element) {
+        if (!(element instanceof JsonObject run)) {
+            throw new IllegalArgumentException("an object is needed, not " + shortened(element));
+        }
+        for (String name : run.keySet()) {
+            if (!FIELDS.contains(name)) {
+                throw new IllegalArgumentException(
+                        "the field '" + name + "' is unknown; known: " + String.join(", ", FIELDS));
+            }
+        }
+        BigDecimal parameters = number(run, "parameters");
+        if (parameters.stripTrailingZeros().scale() > 0
+                || parameters.compareTo(BigDecimal.valueOf(Long.MAX_VALUE)) > 0) {
+            throw new IllegalArgumentException("parameters must be a whole number below 2^63, not " + parameters);
+        }
+        return new TrainingRun(
+                parameters.longValue(),
+                number(run, "compute_budget").doubleValue(),
+                number(run, "final_loss").doubleValue());
+    }
+
+    private static BigDecimal number(JsonObject run, String name) {
+        JsonElement value = run.get(name);
+        if (value == null) {
+            throw new IllegalArgumentException(name + " is missing; there are " + String.join(", ", run.keySet()));
+        }
+        if (!value.isJsonPrimitive() || !value.getAsJsonPrimitive().isNumber()) {
+            throw new IllegalArgumentException(name + " must be a number without a unit, not " + shortened(value));
+        }
+        return value.getAsBigDecimal();
+    }
+
+    private static String shortened(JsonElement element) {
+        String text = element.toString();
+        return text.length() <= 40 ? text : text.substring(0, 40) + "…";
+    }
+
+    /** These runs as a file that {@link #read} reads: one a line, losses with six decimals. */
+    public String json() {
+        return runs.stream()
+                .map(run -> String.format(
+                        Locale.ROOT,
+                        "  {\"parameters\": %d, \"compute_budget\": %s, \"final_loss\": %.6f}",
+                        run.parameters(),
+                        flop(run.compute()),
+                        run.loss()))
+                .collect(Collectors.joining(",\n", "[\n", "\n]\n"));
+    }
+
+    /** A budget in few letters: 1e18, 2.5e23. */
+    static String flop(double compute) {
+        BigDecimal digits = new BigDecimal(compute).round(new MathContext(15)).stripTrailingZeros();
+        return digits.toString().replace("E+", "e");
+    }
+}

@@ -1,0 +1,19 @@
+package cs336.scaling.laws;
+
+/**
+ * The compute-optimal model size as a power of the budget, N = coefficient · C^exponent. The data size follows from C =
+ * 6·N·D: D = C^(1 − exponent) / (6 · coefficient).
+ *
+ * @param coefficient parameters at a budget of 1 FLOP
+ * @param exponent the share of each factor of compute, in logarithms, that goes into the model
+ */
+public record PowerLaw(double coefficient, double exponent) {
+    /**
+     * What it says of a budget in FLOP.
+     *
+     * @throws IllegalArgumentException if the budget is not positive
+     */
+    public Optimum at(double compute) {
+        return new Optimum(compute, coefficient * Math.pow(compute, exponent));
+    }
+}

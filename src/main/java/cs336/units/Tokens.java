@@ -1,0 +1,29 @@
+package cs336.units;
+
+import java.util.Locale;
+
+/**
+ * How much text: sequences times their length.
+ *
+ * @param count at least 0
+ */
+public record Tokens(long count) {
+    /** @throws IllegalArgumentException if the count is below 0 */
+    public Tokens {
+        if (count < 0) throw new IllegalArgumentException("tokens must be at least 0, not " + count);
+    }
+
+    /** A batch of sequences of one length. */
+    public static Tokens of(long sequences, long length) {
+        return new Tokens(Math.multiplyExact(sequences, length));
+    }
+
+    public Tokens times(long factor) {
+        return new Tokens(Math.multiplyExact(count, factor));
+    }
+
+    @Override
+    public String toString() {
+        return String.format(Locale.ROOT, "%,d tokens", count);
+    }
+}

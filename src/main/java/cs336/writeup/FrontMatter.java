@@ -1,0 +1,80 @@
+package cs336.writeup;
+
+import cs336.numbers.Numbers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The lines between {@code ---} at the head of a writeup.
+ *
+ * @param text the writeup with its front matter blanked, so that line numbers stay
+ */
+record FrontMatter(String title, Numbers numbers, String text) {
+
+    static FrontMatter read(Path file) throws IOException, WriteupException {
+        List<String> lines = new ArrayList<>(Files.readString(file).lines().toList());
+        String title = null;
+        String machine = null;
+        String measurements = "../data/measurements";
+        record Definition(int line, String name, String expression) {}
+        var definitions = new ArrayList<Definition>();
+        int end = lines.isEmpty() || !lines.get(0).strip().equals("---")
+                ? 0
+                : lines.subList(1, lines.size()).indexOf("---") + 1;
+        if (end == 0) {
+            throw problem(file, 1, "a writeup begins with front matter between two lines \"---\"");
+        }
+        for (int i = 1; i < end; i++) {
+            String line = lines.get(i);
+            int colon = line.indexOf(':');
+            if (line.isBlank()) {
+                continue;
+            }
+            if (colon < 0) {
+                throw problem(file, i + 1, "\"" + line.strip() + "\" is not of the form key: value");
+            }
+            String key = line.substring(0, colon).strip();
+            String value = line.substring(colon + 1).strip();
+            if (Character.isWhitespace(line.charAt(0))) {
+                definitions.add(new Definition(i + 1, key, value));
+                continue;
+            }
+            switch (key) {
+                case "title" -> title = value;
+                case "machine" -> machine = value;
+                case "measurements" -> measurements = value;
+                case "define" -> {}
+                default ->
+                    throw problem(file, i + 1, "\"" + key + "\" is none of title, machine, measurements, define");
+            }
+        }
+        if (title == null || machine == null) {
+            throw problem(file, 1, "the front matter needs a title and a machine");
+        }
+        Numbers numbers;
+        try {
+            numbers = Numbers.of(
+                    file.resolveSibling(measurements).resolve(machine).normalize());
+        } catch (IllegalArgumentException e) {
+            throw problem(file, 1, e.getMessage());
+        }
+        for (Definition definition : definitions) {
+            try {
+                numbers.define(definition.name(), definition.expression());
+            } catch (IllegalArgumentException e) {
+                throw problem(file, definition.line(), definition.name() + ": " + e.getMessage());
+            }
+        }
+        for (int i = 0; i <= end; i++) {
+            lines.set(i, "");
+        }
+        return new FrontMatter(title, numbers, String.join("\n", lines) + "\n");
+    }
+
+    private static WriteupException problem(Path file, int line, String what) {
+        return new WriteupException(List.of(file + ":" + line + ": " + what));
+    }
+}

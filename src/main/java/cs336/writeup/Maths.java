@@ -1,0 +1,196 @@
+package cs336.writeup;
+
+import java.util.List;
+import java.util.Set;
+import org.commonmark.node.Block;
+import org.commonmark.node.CustomBlock;
+import org.commonmark.node.CustomNode;
+import org.commonmark.node.Node;
+import org.commonmark.node.SourceSpan;
+import org.commonmark.parser.Parser;
+import org.commonmark.parser.SourceLine;
+import org.commonmark.parser.SourceLines;
+import org.commonmark.parser.beta.InlineContentParser;
+import org.commonmark.parser.beta.InlineContentParserFactory;
+import org.commonmark.parser.beta.InlineParserState;
+import org.commonmark.parser.beta.ParsedInline;
+import org.commonmark.parser.beta.Position;
+import org.commonmark.parser.beta.Scanner;
+import org.commonmark.parser.block.AbstractBlockParser;
+import org.commonmark.parser.block.AbstractBlockParserFactory;
+import org.commonmark.parser.block.BlockContinue;
+import org.commonmark.parser.block.BlockStart;
+import org.commonmark.parser.block.MatchedBlockParser;
+import org.commonmark.parser.block.ParserState;
+import org.commonmark.renderer.NodeRenderer;
+import org.commonmark.renderer.html.HtmlNodeRendererContext;
+
+/**
+ * Formulas in Markdown: {@code $…$} within a line, {@code $$…$$} on lines of their own.
+ *
+ * <p>A dollar opens a formula only before something other than space, and closes it only after something other than
+ * space and not before a digit, as Pandoc has it: "between $5 and $6" is money. Code is never searched, and {@code \$}
+ * is a dollar.
+ */
+final class Maths implements Parser.ParserExtension {
+
+    /** A formula within a line. */
+    static final class Inline extends CustomNode {
+        private final String tex;
+        private final boolean display;
+
+        Inline(String tex, boolean display) {
+            this.tex = tex;
+            this.display = display;
+        }
+    }
+
+    /** A formula on lines of its own. */
+    static final class Display extends CustomBlock {
+        private String tex = "";
+        private boolean closed;
+    }
+
+    @Override
+    public void extend(Parser.Builder builder) {
+        builder.customInlineContentParserFactory(new DollarFactory()).customBlockParserFactory(new DisplayFactory());
+    }
+
+    private static final class DollarFactory implements InlineContentParserFactory {
+        @Override
+        public Set<Character> getTriggerCharacters() {
+            return Set.of('$');
+        }
+
+        @Override
+        public InlineContentParser create() {
+            return Maths::dollar;
+        }
+    }
+
+    private static ParsedInline dollar(InlineParserState state) {
+        Scanner scanner = state.scanner();
+        boolean display = scanner.matchMultiple('$') >= 2;
+        char first = scanner.peek();
+        if (first == Scanner.END || !display && Character.isWhitespace(first)) {
+            return ParsedInline.none();
+        }
+        Position start = scanner.position();
+        char previous = ' ';
+        while (true) {
+            char c = scanner.peek();
+            if (c == Scanner.END || c == '`') {
+                return ParsedInline.none();
+            }
+            if (c == '\\') {
+                scanner.next();
+                previous = scanner.peek();
+                if (previous != Scanner.END) {
+                    scanner.next();
+                }
+                continue;
+            }
+            if (c == '$') {
+                SourceLines content = scanner.getSource(start, scanner.position());
+                int closing = scanner.matchMultiple('$');
+                boolean closes = display
+                        ? closing == 2
+                        : closing == 1 && !Character.isWhitespace(previous) && !Character.isDigit(scanner.peek());
+                if (!closes) {
+                    return ParsedInline.none();
+                }
+                return ParsedInline.of(new Inline(content.getContent(), display), scanner.position());
+            }
+            previous = c;
+            scanner.next();
+        }
+    }
+
+    private static final class DisplayFactory extends AbstractBlockParserFactory {
+        @Override
+        public BlockStart tryStart(ParserState state, MatchedBlockParser matched) {
+            CharSequence line = state.getLine().getContent();
+            int start = state.getNextNonSpaceIndex();
+            String rest = line.subSequence(start, line.length()).toString().stripTrailing();
+            boolean opens =
+                    rest.startsWith("$$") && (rest.indexOf("$$", 2) < 0 || rest.indexOf("$$", 2) == rest.length() - 2);
+            if (state.getIndent() >= 4 || !opens) {
+                return BlockStart.none();
+            }
+            return BlockStart.of(new DisplayParser()).atIndex(start + 2);
+        }
+    }
+
+    private static final class DisplayParser extends AbstractBlockParser {
+        private final Display block = new Display();
+        private final StringBuilder tex = new StringBuilder();
+        private boolean closed;
+
+        @Override
+        public Block getBlock() {
+            return block;
+        }
+
+        @Override
+        public BlockContinue tryContinue(ParserState state) {
+            return closed ? BlockContinue.none() : BlockContinue.atIndex(state.getIndex());
+        }
+
+        @Override
+        public void addLine(SourceLine line) {
+            String text = line.getContent().toString().stripTrailing();
+            closed = text.endsWith("$$");
+            tex.append(closed ? text.substring(0, text.length() - 2) : text).append('\n');
+        }
+
+        @Override
+        public void closeBlock() {
+            block.tex = tex.toString();
+            block.closed = closed;
+        }
+    }
+
+    /** Writes formulas as SVG. */
+    static final class Renderer implements NodeRenderer {
+        private final HtmlNodeRendererContext context;
+
+        Renderer(HtmlNodeRendererContext context) {
+            this.context = context;
+        }
+
+        @Override
+        public Set<Class<? extends Node>> getNodeTypes() {
+            return Set.of(Inline.class, Display.class);
+        }
+
+        @Override
+        public void render(Node node) {
+            var html = context.getWriter();
+            try {
+                if (node instanceof Inline inline) {
+                    html.raw(Formula.svg(inline.tex, inline.display));
+                } else if (node instanceof Display display) {
+                    if (!display.closed) {
+                        throw new IllegalArgumentException("formula that $$ opens and nothing closes");
+                    }
+                    html.line();
+                    html.raw("<div class=\"display\">" + Formula.svg(display.tex, true) + "</div>");
+                    html.line();
+                }
+            } catch (IllegalArgumentException e) {
+                throw new MarkdownException(line(node), e.getMessage());
+            }
+        }
+    }
+
+    /** The line on which a node begins, from 1; 0 where it is not known. */
+    static int line(Node node) {
+        for (Node at = node; at != null; at = at.getParent()) {
+            List<SourceSpan> spans = at.getSourceSpans();
+            if (!spans.isEmpty()) {
+                return spans.get(0).getLineIndex() + 1;
+            }
+        }
+        return 0;
+    }
+}

@@ -1,0 +1,110 @@
+package cs336.charts;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.numbers.MadeUpMeasurements;
+import java.awt.Color;
+import java.awt.image.BufferedImage;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import javax.imageio.ImageIO;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.knowm.xchart.XYChart;
+
+class FigureTest {
+    /** Draws the sample figures into the folder that is named. */
+    public static void main(String[] arguments) {
+        MadeUpMeasurements.figures().forEach(figure -> figure.save(Path.of(arguments[0])));
+    }
+
+    @Test
+    void theSameFileComesOutTwiceAndInAJvmOfAnotherLocaleWithoutFonts(@TempDir Path folder) throws IOException {
+        String output = OtherJvm.run(FigureTest.class, Map.of(), folder.toString());
+        for (Figure figure : MadeUpMeasurements.figures()) {
+            String svg = figure.svg();
+            assertEquals(svg, figure.svg(), figure.name());
+            Path other = folder.resolve(figure.name() + ".svg");
+            assertTrue(Files.exists(other), output);
+            assertEquals(svg, Files.readString(other), figure.name());
+        }
+    }
+
+    @Test
+    void figuresAreSmallWellFormedAndNeedNothingBesideThem() throws Exception {
+        for (Figure figure : MadeUpMeasurements.figures()) {
+            String svg = figure.svg();
+            assertTrue(svg.getBytes(StandardCharsets.UTF_8).length < 200_000, figure.name() + " " + svg.length());
+            assertFalse(svg.contains("<text"), "letters must be outlines");
+            assertFalse(svg.contains("font-family"));
+            assertFalse(svg.replaceAll("xmlns(:xlink)?=\"[^\"]*\"", "").contains("http"));
+            var document = DocumentBuilderFactory.newInstance()
+                    .newDocumentBuilder()
+                    .parse(new ByteArrayInputStream(svg.getBytes(StandardCharsets.UTF_8)));
+            assertEquals("svg", document.getDocumentElement().getTagName());
+            assertEquals(
+                    "made up", document.getElementsByTagName("title").item(0).getTextContent());
+        }
+    }
+
+    @Test
+    void seriesHaveTheColoursOfThePaletteInOrder() {
+        String svg = MadeUpMeasurements.figures().get(1).svg();
+        int last = -1;
+        for (Color color : Look.PALETTE.subList(0, 5)) {
+            int at = svg.indexOf("rgb(" + color.getRed() + "," + color.getGreen() + "," + color.getBlue() + ")");
+            assertTrue(at > last, color + " at " + at);
+            last = at;
+        }
+    }
+
+    @Test
+    void aPictureHasTheAskedSizeAndAWhiteGround() throws IOException {
+        Figure figure = MadeUpMeasurements.figures().get(2);
+        BufferedImage image = ImageIO.read(new ByteArrayInputStream(figure.png(2)));
+        assertEquals(1280, image.getWidth());
+        assertEquals(760, image.getHeight());
+        assertEquals(Color.WHITE.getRGB(), image.getRGB(0, 0));
+        assertEquals(Color.WHITE.getRGB(), image.getRGB(1279, 759));
+        boolean blue = false;
+        for (int x = 0; x < 1280; x++) {
+            for (int y = 0; y < 760; y++) {
+                blue |= image.getRGB(x, y) == Look.PALETTE.get(0).getRGB();
+            }
+        }
+        assertTrue(blue, "no point of the first series");
+        assertThrows(IllegalArgumentException.class, () -> figure.png(0));
+    }
+
+    @Test
+    void anyChartOfTheLibraryCanBeAFigure() {
+        var chart = new XYChart(800, 600);
+        chart.addSeries("made up", new double[] {1, 2}, new double[] {3, 4});
+        chart.getStyler().setLegendFont(Look.smallFont());
+        Figure figure = Figure.of("own", "made up", chart);
+        assertTrue(figure.svg().contains("width=\"400\" height=\"300\""));
+        assertEquals(chart, figure.chart());
+    }
+
+    @Test
+    void nameAndDescriptionAreChecked() {
+        var chart = List.of(new XYChart(800, 600));
+        for (String name : List.of("", "Upper", "a b", "../a", "a--b", "a.svg")) {
+            var error =
+                    assertThrows(IllegalArgumentException.class, () -> new Figure(name, "made up", 400, 300, chart));
+            assertTrue(error.getMessage().contains("\"" + name + "\""), error.getMessage());
+        }
+        assertThrows(IllegalArgumentException.class, () -> new Figure("a", " ", 400, 300, chart));
+        assertThrows(IllegalArgumentException.class, () -> new Figure("a", "made up", 40, 300, chart));
+        assertThrows(IllegalArgumentException.class, () -> new Figure("a", "made up", 400, 300, List.of()));
+    }
+}

@@ -1,0 +1,48 @@
+package cs336.charts;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+
+/** Runs a class of the tests in a JVM of another locale and time zone, in which no system font can be found. */
+public final class OtherJvm {
+    private OtherJvm() {}
+
+    /** What it prints, errors included. */
+    public static String run(Class<?> main, Map<String, String> properties, String... arguments) throws IOException {
+        var command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-Duser.language=ar",
+                "-Duser.country=SA",
+                "-Duser.timezone=Asia/Tokyo",
+                "-Djava.awt.headless=true",
+                "-cp",
+                System.getProperty("java.class.path")));
+        properties.forEach((key, value) -> command.add(1, "-D" + key + "=" + value));
+        command.add(main.getName());
+        command.addAll(List.of(arguments));
+        // An empty configuration names no folder of fonts; Java remembers those of earlier runs in the user's home.
+        Path home = Files.createTempDirectory("no-fonts");
+        Path configuration = Files.writeString(home.resolve("fonts.conf"), "<fontconfig></fontconfig>");
+        command.add(1, "-Duser.home=" + home);
+        var builder = new ProcessBuilder(command).redirectErrorStream(true);
+        builder.environment().put("FONTCONFIG_FILE", configuration.toString());
+        try {
+            return new String(builder.start().getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        } finally {
+            delete(home);
+        }
+    }
+
+    private static void delete(Path folder) throws IOException {
+        try (Stream<Path> all = Files.walk(folder)) {
+            for (Path path : all.sorted(Comparator.reverseOrder()).toList()) Files.delete(path);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+package cs336.charts;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.numbers.MadeUpMeasurements;
+import java.util.Map;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+import org.knowm.xchart.internal.chartpart.AxesChart;
+import tech.tablesaw.api.Table;
+
+class PlotTest {
+    private static final double[] STEPS = {1, 2, 3};
+
+    private static Plot line(double... y) {
+        return Charts.line(Charts.table(STEPS, Map.of("a", y))).x("x", "step").y("y", "time (ms)");
+    }
+
+    private static double height(Figure figure, double value) {
+        figure.svg();
+        return ((AxesChart<?, ?>) figure.chart()).getScreenYFromChart(value);
+    }
+
+    @Test
+    void equalRatiosAreEqualDistancesOnALogarithmicAxisAndNotOnALinearOne() {
+        Figure log = line(1, 10, 100).logY().figure("log", "made up");
+        assertEquals(height(log, 1) - height(log, 10), height(log, 10) - height(log, 100), 1e-6);
+        Figure linear = line(1, 10, 100).figure("linear", "made up");
+        assertEquals(10 * (height(linear, 1) - height(linear, 10)), height(linear, 10) - height(linear, 100), 1e-6);
+    }
+
+    @Test
+    void errorBarsOfBarsOnALogarithmicAxisEndAtMeanPlusAndMinusError() {
+        Table table = MadeUpMeasurements.sweep("forward");
+        Figure figure = Charts.bar(table.where(table.intColumn("context").isEqualTo(512)))
+                .x("size", "model size")
+                .y("mean", "time (ms)")
+                .error("std")
+                .logY()
+                .figure("bars", "made up");
+        String svg = figure.svg();
+        // small: 8 ± 0.8
+        String low = Figure.twoDecimals(height(figure, 7.2));
+        String high = Figure.twoDecimals(height(figure, 8.8));
+        assertTrue(svg.matches("(?s).*<line x1='([\\d.]+)' y1='" + low + "' x2='\\1' y2='" + high + "'.*"));
+    }
+
+    @Test
+    void panelsShareTheirAxis() {
+        Figure figure = MadeUpMeasurements.figures().get(0);
+        figure.svg();
+        assertEquals(3, figure.panels().size());
+        var first = (AxesChart<?, ?>) figure.panels().get(0);
+        var last = (AxesChart<?, ?>) figure.panels().get(2);
+        assertEquals(first.getScreenYFromChart(100), last.getScreenYFromChart(100));
+    }
+
+    @Test
+    void aCaseWithoutNumbersLeavesAGapAndABarItsStatus() {
+        Table ok = MadeUpMeasurements.sweep("forward");
+        Table oom = MadeUpMeasurements.sweep("step");
+        var sizes = new TreeMap<Integer, String>();
+        for (Table table : new Table[] {ok, oom}) {
+            Figure figure = Charts.bar(table)
+                    .x("size", "size")
+                    .y("mean", "ms")
+                    .by("context")
+                    .figure("bars", "made up");
+            sizes.put(figure.svg().split("rgb\\(142,84,116\\)", -1).length, table.name());
+        }
+        assertEquals(2, sizes.size(), "the word OOM stands in the fourth series' dark colour once: " + sizes);
+    }
+
+    @Test
+    void twoRowsOnOnePointAreRefused() {
+        var error = assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.line(MadeUpMeasurements.sweep())
+                        .x("context", "context")
+                        .y("mean", "ms")
+                        .by("size")
+                        .figure("lines", "made up"));
+        assertEquals(
+                "figure lines: two rows have size=small, context=128; filter the table so that one remains",
+                error.getMessage());
+    }
+
+    @Test
+    void aValueThatIsNotPositiveHasNoPlaceOnALogarithmicAxis() {
+        var error = assertThrows(
+                IllegalArgumentException.class, () -> line(1, 0, 2).logY().figure("log", "made up"));
+        assertEquals(
+                "figure log: column y has the value 0.0, which has no place on a logarithmic axis", error.getMessage());
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.line(Charts.table(new double[] {-1, 1}, Map.of("a", new double[] {1, 2})))
+                        .x("x", "x")
+                        .y("y", "y")
+                        .log2X()
+                        .figure("log", "made up"));
+    }
+
+    @Test
+    void unknownAndNonNumericColumnsAreNamed() {
+        var unknown = assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.bar(MadeUpMeasurements.sweep()).x("sice", "size"));
+        assertTrue(unknown.getMessage().contains("\"sice\"")
+                && unknown.getMessage().contains("size, context"));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.bar(MadeUpMeasurements.sweep()).y("metric", "?"));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.line(MadeUpMeasurements.sweep()).x("size", "size"));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.line(MadeUpMeasurements.sweep()).figure("lines", "made up"));
+    }
+
+    @Test
+    void moreSeriesThanColoursAndLettersThatTheFontLacksAreRefused() {
+        var many = new TreeMap<String, double[]>();
+        for (int i = 0; i < 8; i++) {
+            many.put("series " + i, new double[] {i, i, i});
+        }
+        Plot plot =
+                Charts.line(Charts.table(STEPS, many)).x("x", "x").y("y", "y").by("series");
+        assertThrows(IllegalArgumentException.class, () -> plot.figure("many", "made up"));
+        var error = assertThrows(
+                IllegalArgumentException.class, () -> line(1, 2, 3).title("∇").figure("letters", "made up"));
+        assertTrue(error.getMessage().contains("U+2207"), error.getMessage());
+    }
+
+    @Test
+    void arraysOfUnequalLengthAreRefused() {
+        assertThrows(IllegalArgumentException.class, () -> Charts.table(STEPS, Map.of("a", new double[] {1, 2})));
+    }
+
+    @Test
+    void constantValuesCanBeDrawn() {
+        assertTrue(line(5, 5, 5).figure("flat", "made up").svg().length() > 1000);
+        assertTrue(line(5, 5, 5).logY().figure("flat", "made up").svg().length() > 1000);
+    }
+
+    @Test
+    void aScatterMayHaveSeveralPointsAtOneX() {
+        Table table = Charts.table(new double[] {1, 1, 2}, Map.of("dots", new double[] {3, 4, 5}));
+        Figure figure =
+                Charts.scatter(table).x("x", "x").y("y", "y").by("series").figure("dots", "Three dots");
+        assertTrue(figure.svg().length() > 0);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Charts.line(table).x("x", "x").y("y", "y").by("series").figure("dots", "Three dots"));
+    }
+}

@@ -1,0 +1,94 @@
+package cs336.distributed.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.CommandTest;
+import cs336.bench.Measurements;
+import java.io.IOException;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.Table;
+
+class AllReduceCommandTest extends CommandTest {
+    private static final String SMALL = "--device cpu --machine here --warmup 2 --steps 3 --megabytes ";
+
+    private int run(String arguments) {
+        return run(new AllReduceCommand(), arguments);
+    }
+
+    private Table stored() throws IOException {
+        return Measurements.read(folder.resolve("here/distributed_communication_single_node.csv"));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "--backend mpi | backend 'mpi' is unknown; known: gloo, nccl",
+                "--backend nccl | --backend nccl needs cards: --device is cpu",
+                "--full --megabytes 1 | --full cannot go with --megabytes",
+                "--machine a/b | machine is 'a/b': a folder name of letters, digits, '.', '_' and '-' is needed",
+                "--processes 2,0 | --processes must be at least 1, not 0",
+                "--megabytes 1,-1 | --megabytes must be a positive number of MB that float32 can fill, such as 0.512, not -1",
+                "--megabytes 0.000001 | --megabytes must be a positive number of MB that float32 can fill, such as 0.512, not 0.000001",
+                "--megabytes much | --megabytes must be a positive number of MB that float32 can fill, such as 0.512, not much",
+                "--emulate-nodes 2 --processes 2,3 | --processes must be divisible by --emulate-nodes 2, not 3",
+                "--emulate-nodes 1 | --emulate-nodes must be at least 2, not 1",
+                "--emulate-nodes 2 | --emulate-nodes needs --backend nccl, not gloo, which takes the same way between processes of one machine as of several",
+                "--emulate-nodes 2 --join | --emulate-nodes cannot go with --join: the nodes are real there",
+                "--warmup 1 | --warmup must be at least 2, not 1",
+                "--steps 2 | --steps must be at least 3, not 2",
+                "--seconds 0 | --seconds must be above 0, not 0.0",
+                "--timeout 0 | --timeout must be at least 1, not 0",
+                "--loading-timeout 0 | --loading-timeout must be at least 1, not 0",
+                "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
+            })
+    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+        assertEquals(2, run("--device cpu " + arguments));
+        assertEquals(message, err.toString());
+        assertEquals("", out.toString());
+    }
+
+    @Test
+    void aCardForAllRanksIsRefused() {
+        assertEquals(2, run("--device cuda:0"));
+        assertEquals(
+                "device must be best, cpu or cuda, since each rank has a card of its own, not 'cuda:0'",
+                err.toString());
+    }
+
+    @Test
+    void sizesAreMeasuredStoredAndShownAndNotMeasuredAgain() throws IOException {
+        assertEquals(0, run(SMALL + "0.004,0.512"), err + " " + progress);
+        assertEquals(3, out.toString().lines().count(), "a heading and two sizes: " + out);
+        Table first = stored();
+        assertEquals(
+                List.of("backend", "on", "nodes", "processes", "megabytes", "implementation", "metric"),
+                first.columnNames().subList(0, 7));
+        assertEquals(2 * 3, first.rowCount(), "time and two bandwidths");
+        for (Row row : first) {
+            assertEquals(
+                    "gloo cpu 1 2",
+                    String.join(
+                            " ",
+                            row.getString("backend"),
+                            row.getString("on"),
+                            "" + row.getInt("nodes"),
+                            "" + row.getInt("processes")));
+            assertEquals("ok", row.getString("status"));
+            assertTrue(row.getDouble("median") > 0);
+        }
+
+        out.getBuffer().setLength(0);
+        assertEquals(0, run(SMALL + "0.512,1"), err + " " + progress);
+        assertEquals(2, out.toString().lines().count(), "only the size that was missing: " + out);
+        Table second = stored();
+        assertEquals(3 * 3, second.rowCount());
+        assertEquals(first.toString(), second.first(first.rowCount()).toString(), "what was stored stays as it is");
+    }
+}

@@ -1,0 +1,41 @@
+package cs336.distributed.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.distributed.collectives.Backend;
+import cs336.distributed.launch.Launcher;
+import cs336.torch.Device;
+import java.util.List;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** {@link AllReduceCommandTest} on cards; each time comes with a sum that was checked. */
+@Tag("gpu")
+class AllReduceGpuTest {
+    private static final AllReducePlan PLAN = AllReducePlan.of(1_000_000L, 100_000_000L);
+
+    private static List<AllReduceTimes> run(int processes, Backend backend) throws InterruptedException {
+        return Launcher.of(processes)
+                .backend(backend)
+                .device(Device.Kind.CUDA)
+                .run(AllReduceRank.class, PLAN)
+                .get(0);
+    }
+
+    @Test
+    void ncclIsTimedOneByOneAndQueued() throws InterruptedException {
+        int cards = Math.min(2, Device.cudaCount());
+        for (AllReduceTimes times : run(cards, Backend.NCCL)) {
+            assertEquals(cards, times.ranks());
+            assertEquals(10, times.queued().size());
+            assertTrue(times.summary().median() > 0);
+        }
+    }
+
+    @Test
+    void glooTakesTensorsOfCardsThatRanksShare() throws InterruptedException {
+        List<AllReduceTimes> times = run(Device.cudaCount() + 1, Backend.GLOO);
+        assertTrue(times.get(1).summary().median() > times.get(0).summary().median(), "100 MB take longer than 1 MB");
+    }
+}

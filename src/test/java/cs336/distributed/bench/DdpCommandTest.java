@@ -1,0 +1,82 @@
+package cs336.distributed.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.CommandTest;
+import cs336.bench.Measurements;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.Table;
+
+class DdpCommandTest extends CommandTest {
+    private static final String TINY =
+            "--d-model 8 --layers 1 --heads 2 --vocab 11 --context 4 --batch 1 --warmup 1 --steps 2 --machine here";
+
+    @Test
+    void theToyModelsMatchTheBaseline() {
+        assertEquals(0, run(new DdpCommand(), "--model toy"), err::toString);
+        assertTrue(out.toString().startsWith("Naive DDP matches baseline!\n"), out.toString());
+    }
+
+    @Test
+    void everyModeIsMeasuredInTurnAndStoredWithItsOverlap() throws IOException {
+        String modes = TINY + " --rounds 2 --mode none,naive,flat,overlapped,bucketed --bucket-size-mb 0.001,1";
+        Path traces = folder.resolve("traces");
+        assertEquals(0, run(new DdpCommand(), modes, "--trace", traces.toString()), err::toString);
+
+        Path stored = folder.resolve("here");
+        Table rows = Measurements.read(stored.resolve("ddp_benchmarking.csv"));
+        assertEquals(
+                6, rows.where(rows.stringColumn("metric").isEqualTo("total")).rowCount());
+        int parameters = 2 + 2 + 4 + 3 + 1; // embeddings and head; three norms in all; attention; SwiGLU
+        for (Row row : rows) {
+            String mode = row.getString("mode");
+            double value = row.getDouble("median");
+            switch (row.getString("metric")) {
+                case "messages" -> {
+                    if (mode.equals("naive") || mode.equals("overlapped")) assertEquals(parameters, value);
+                    if (mode.equals("flat")) assertEquals(1, value);
+                    if (mode.equals("none")) assertEquals(0, value);
+                }
+                case "total" -> assertEquals(4, row.getInt("n"), "2 rounds of 2 steps");
+                default -> assertTrue(value >= 0, row.getString("metric") + " of " + mode + " is " + value);
+            }
+        }
+        Table overlap = Measurements.read(stored.resolve("ddp_benchmarking_overlap.csv"));
+        for (Row row : overlap) {
+            boolean ratio = row.getString("metric").equals("overlap-ratio");
+            if (ratio && row.getString("mode").equals("naive")) assertEquals(0, row.getDouble("max"));
+        }
+        for (String name : List.of("naive", "flat", "overlapped", "bucketed-0.001mb", "bucketed-1mb")) {
+            for (int rank = 0; rank < 2; rank++) {
+                assertTrue(Files.exists(traces.resolve(name + "-rank" + rank + ".json.gz")), name);
+            }
+        }
+    }
+
+    @Test
+    void whatIsWrongIsSaidBeforeAnyRankStarts() {
+        refused("--mode ring", "mode 'ring' is unknown; known: none, naive, flat, overlapped, bucketed");
+        refused("--model toy --mode none", "mode 'none' has nothing that could match");
+        refused("--processes 0", "--processes must be at least 1, not 0");
+        refused("--bucket-size-mb 0", "bucket size must be above 0 MB, not 0.0");
+        refused("--dtype fp16", "dtype 'fp16' needs a scaled loss");
+        refused("--device cuda:1", "device must be best, cpu or cuda");
+        refused("--backend mpi", "backend 'mpi' is unknown; known: gloo, nccl");
+        refused("--trace-only naive", "--trace-only needs --trace, the folder of the traces");
+        refused("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");
+        refused("--emulate-nodes 2", "--emulate-nodes needs --backend nccl, not gloo");
+        refused("--steps 0", "--steps must be at least 1, not 0");
+    }
+
+    private void refused(String arguments, String because) {
+        err.getBuffer().setLength(0);
+        assertEquals(2, run(new DdpCommand(), arguments));
+        assertTrue(err.toString().contains(because), err.toString());
+    }
+}

@@ -1,0 +1,100 @@
+package cs336.distributed.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.CommandTest;
+import cs336.bench.Measurements;
+import cs336.profile.memory.MemoryCategory;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import tech.tablesaw.api.Row;
+
+class ShardCommandTest extends CommandTest {
+    private static final double LARGEST_BUCKET = 500 * 64 * 4; // the table of embeddings has one by itself
+
+    private static final String TINY = "--d-model 64 --layers 2 --heads 2 --vocab 500 --batch 2 --context 32"
+            + " --bucket-size-mb 0.1 --machine here --device cpu --warmup 1 --steps 2 --rounds 2 ";
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "--mode half | mode 'half' is unknown; known: unsharded, broadcast, all-gather, zero-1, unsynchronised",
+                "--bucket-size-mb 0 | bucket size must be above 0 MB, not 0.0",
+                "--backend mpi | backend 'mpi' is unknown; known: gloo, nccl",
+                "--processes 0 | --processes must be at least 1, not 0",
+                "--steps 0 | --steps must be at least 1, not 0",
+                "--attention flash | only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
+                "--device cuda:1 | device must be best, cpu or cuda, since each rank has a card of its own, not 'cuda:1'",
+            })
+    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+        assertEquals(2, run(new ShardCommand(), arguments));
+        assertEquals(message, err.toString());
+    }
+
+    @Test
+    void everyModeIsStoredWithMemoryThatAddsUpAndIsAsPredictedAndBytesThatAreAsCounted() throws IOException {
+        assertEquals(0, run(new ShardCommand(), TINY), err.toString());
+        Map<String, Double> numbers = new HashMap<>();
+        for (Row row : Measurements.read(folder.resolve("here/optimizer_state_sharding_accounting.csv"))) {
+            assertEquals("ok", row.getString("status"));
+            numbers.put(row.getString("mode") + " " + row.getString("metric"), row.getDouble("mean"));
+        }
+        double parameters = numbers.get("unsharded init-parameters");
+        for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) {
+            for (String moment : FirstStepMemory.MOMENTS) {
+                String name = mode + " " + moment;
+                double inUse = numbers.get(name);
+                assertEquals(inUse, parts(numbers, name), name);
+                assertEquals(numbers.get(name + "-peak"), parts(numbers, name + "-peak"), name);
+                // On the CPU Gloo copies flat buckets, and frees the copies on threads of its own; nobody predicts
+                // them.
+                double copies = mode.equals("unsharded") || mode.equals("broadcast") ? 0 : 3 * LARGEST_BUCKET;
+                assertWithin(numbers.get(name + "-predicted"), 0.01, copies, inUse, name);
+                double peak = numbers.get(name + "-peak");
+                assertTrue(peak >= inUse, name);
+                assertWithin(numbers.get(name + "-peak-predicted"), 0.02, copies, peak, name + "-peak");
+            }
+            double share = mode.equals("unsharded") ? 2 : 1;
+            assertEquals(share * parameters, numbers.get(mode + " after-step-optimizer-state"), 0.001 * parameters);
+            assertEquals(0, numbers.get(mode + " before-step-optimizer-state"), mode);
+            assertTrue(numbers.get(mode + " imbalance") < 1.05);
+            assertTrue(numbers.get(mode + " total") > 0);
+        }
+        // On two ranks an all-reduce sends what it is given, everything else half of it.
+        assertSent(numbers, "unsharded", parameters, 1, 1);
+        assertSent(numbers, "broadcast", parameters, 2, 1.5);
+        assertSent(numbers, "all-gather", parameters, 2, 1.5);
+        assertSent(numbers, "zero-1", parameters, 2, 1);
+        // The system's own count. Gloo's reduce-scatter sends as much as its all-reduce.
+        assertEquals(1, numbers.get("unsharded sent") / parameters, 0.05);
+        assertEquals(1.5, numbers.get("broadcast sent") / parameters, 0.05);
+        assertEquals(1.5, numbers.get("all-gather sent") / parameters, 0.05);
+        assertEquals(1.5, numbers.get("zero-1 sent") / parameters, 0.05);
+    }
+
+    private static double parts(Map<String, Double> numbers, String when) {
+        double parts = 0;
+        for (MemoryCategory category : MemoryCategory.values()) parts += numbers.get(when + "-" + category.column());
+        return parts;
+    }
+
+    /** From a share below what is expected to as much above, with something more. */
+    private static void assertWithin(double expected, double share, double more, double found, String name) {
+        assertTrue(found >= (1 - share) * expected, () -> name + " is " + found + ", below " + expected);
+        assertTrue(found <= (1 + share) * expected + more, () -> name + " is " + found + ", above " + expected);
+    }
+
+    private static void assertSent(
+            Map<String, Double> numbers, String mode, double parameters, double handed, double sent) {
+        assertEquals(handed, numbers.get(mode + " handed") / parameters, 0.01, mode);
+        assertEquals(sent, numbers.get(mode + " least-sent") / parameters, 0.01, mode);
+    }
+}

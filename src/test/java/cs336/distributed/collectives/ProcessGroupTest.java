@@ -1,0 +1,242 @@
+package cs336.distributed.collectives;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.distributed.launch.Launcher;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.function.BinaryOperator;
+import java.util.stream.IntStream;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+@Timeout(60)
+class ProcessGroupTest {
+    static final int N = 12; // values a rank
+    static final List<DType> DTYPES = List.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
+
+    /** Whole numbers, so that sums are exact in every type; an average of three is rounded. */
+    static double[] values(long seed, int rank) {
+        return new Random(seed + rank).ints(N, -60, 60).asDoubleStream().toArray();
+    }
+
+    static Tensor tensor(DType dtype, double... values) {
+        return Tensors.of(values, values.length).to(dtype.scalarType());
+    }
+
+    /** Every collective once on each type, on what each rank makes from its number, where it computes. */
+    public static final class EveryCollective implements RankProgram<Long, LinkedHashMap<String, double[]>> {
+        @Override
+        public LinkedHashMap<String, double[]> run(ProcessGroup group, Long seed) {
+            var found = new LinkedHashMap<String, double[]>();
+            for (DType dtype : DTYPES) {
+                try (var scope = MemoryScope.open()) {
+                    collectives(group, seed, dtype, found);
+                }
+            }
+            group.barrier();
+            List<double[]> gathered = group.gather(values(seed, group.rank()), group.size() - 1);
+            found.put(
+                    "gather", gathered.stream().flatMapToDouble(Arrays::stream).toArray());
+            return found;
+        }
+
+        private static void collectives(ProcessGroup group, long seed, DType dtype, Map<String, double[]> found) {
+            double[] mine = values(seed, group.rank());
+            for (Reduction reduction : Reduction.values()) {
+                Tensor reduced = on(group, dtype, mine);
+                group.allReduce(reduced, reduction);
+                found.put(dtype + " all-reduce " + reduction, Tensors.toDoubles(reduced));
+                Tensor in = on(group, dtype, mine), part = on(group, dtype, poison(N / group.size()));
+                group.reduceScatter(part, in, reduction);
+                found.put(dtype + " reduce-scatter " + reduction, Tensors.toDoubles(part));
+                assertArrayEquals(mine, Tensors.toDoubles(in));
+            }
+            Tensor in = on(group, dtype, mine), all = on(group, dtype, poison(N * group.size()));
+            group.allGather(all, in);
+            found.put(dtype + " all-gather", Tensors.toDoubles(all));
+            group.broadcast(in, group.size() - 1);
+            found.put(dtype + " broadcast", Tensors.toDoubles(in));
+        }
+
+        private static Tensor on(ProcessGroup group, DType dtype, double[] values) {
+            return tensor(dtype, values).to(group.device().toTorch(), dtype.scalarType());
+        }
+
+        private static double[] poison(int length) {
+            double[] poison = new double[length];
+            Arrays.fill(poison, Double.NaN);
+            return poison;
+        }
+    }
+
+    @Test
+    void everyCollectiveGivesWhatItsDefinitionSays() throws Exception {
+        requireEveryCollective(Launcher.of(3), 3);
+    }
+
+    /** Runs every collective, and compares with what Java computes in fp64. */
+    static void requireEveryCollective(Launcher launcher, int ranks) throws InterruptedException {
+        long seed = new Random().nextLong();
+        System.out.println("seed " + seed);
+        List<LinkedHashMap<String, double[]>> found = launcher.run(EveryCollective.class, seed);
+
+        List<double[]> all =
+                IntStream.range(0, ranks).mapToObj(rank -> values(seed, rank)).toList();
+        double[] sum = reduce(all, (a, b) -> a + b), max = reduce(all, Math::max);
+        double[] average = Arrays.stream(sum).map(x -> x / ranks).toArray();
+        double[] gathered = all.stream().flatMapToDouble(Arrays::stream).toArray();
+        int part = N / ranks;
+        for (int rank = 0; rank < ranks; rank++) {
+            Map<String, double[]> of = found.get(rank);
+            for (DType dtype : DTYPES) {
+                double rounding = 60 * Math.pow(2, Map.of(8, -50, 4, -20, 2, -6).get(dtype.bytes()));
+                for (Reduction reduction : Reduction.values()) {
+                    double[] expected = reduction == Reduction.SUM ? sum : reduction == Reduction.MAX ? max : average;
+                    double allowed = reduction == Reduction.AVERAGE ? rounding : 0;
+                    assertArrayEquals(expected, of.get(dtype + " all-reduce " + reduction), allowed);
+                    assertArrayEquals(
+                            Arrays.copyOfRange(expected, rank * part, (rank + 1) * part),
+                            of.get(dtype + " reduce-scatter " + reduction),
+                            allowed);
+                }
+                assertArrayEquals(gathered, of.get(dtype + " all-gather"));
+                assertArrayEquals(all.get(ranks - 1), of.get(dtype + " broadcast"));
+            }
+            assertArrayEquals(rank == ranks - 1 ? gathered : new double[0], of.get("gather"));
+        }
+    }
+
+    private static double[] reduce(List<double[]> all, BinaryOperator<Double> operator) {
+        double[] result = all.get(0).clone();
+        for (double[] next : all.subList(1, all.size())) {
+            for (int i = 0; i < N; i++) result[i] = operator.apply(result[i], next[i]);
+        }
+        return result;
+    }
+
+    /** Averages of numbers that are near the largest of their type on all ranks. */
+    public static final class LargeAverages implements RankProgram<Double, ArrayList<double[]>> {
+        @Override
+        public ArrayList<double[]> run(ProcessGroup group, Double value) {
+            var found = new ArrayList<double[]>();
+            try (var scope = MemoryScope.open()) {
+                Tensor all = tensor(DType.FLOAT16, value, -value), part = tensor(DType.FLOAT16, Double.NaN);
+                group.reduceScatter(part, all, Reduction.AVERAGE);
+                found.add(Tensors.toDoubles(part));
+                found.add(Tensors.toDoubles(all));
+                group.allReduce(all, Reduction.AVERAGE);
+                found.add(Tensors.toDoubles(all));
+            }
+            return found;
+        }
+    }
+
+    @Test
+    void anAverageInFp16IsFiniteWhereTheSumIsNot() throws Exception {
+        double value = 32 * (1100 + new Random().nextInt(900)); // fp16 holds it exactly, but not twice as much
+        List<ArrayList<double[]>> ranks = Launcher.of(2).run(LargeAverages.class, value);
+        for (int rank = 0; rank < 2; rank++) {
+            assertArrayEquals(
+                    new double[] {rank == 0 ? value : -value}, ranks.get(rank).get(0));
+            assertArrayEquals(new double[] {value, -value}, ranks.get(rank).get(1), "what was given stays");
+            assertArrayEquals(new double[] {value, -value}, ranks.get(rank).get(2));
+        }
+    }
+
+    /** Many collectives under way at once, whose tensors leave their scope; then values of any length. */
+    public static final class ManyAtOnce implements RankProgram<Integer, ArrayList<String>> {
+        @Override
+        public ArrayList<String> run(ProcessGroup group, Integer count) {
+            List<Tensor> tensors = new ArrayList<>();
+            List<Pending> pending = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                try (var scope = MemoryScope.open()) {
+                    Tensor t = MemoryScope.keep(tensor(DType.FLOAT32, i, i * (1 + group.rank())));
+                    tensors.add(t);
+                    pending.add(group.allReduceAsync(t, i % 2 == 0 ? Reduction.SUM : Reduction.AVERAGE));
+                }
+            }
+            for (Pending p : pending) {
+                p.await();
+                p.await();
+            }
+            for (int i = 0; i < count; i++) {
+                double whole = i % 2 == 0 ? 1 : 0.5;
+                assertArrayEquals(new double[] {2 * i * whole, 3 * i * whole}, Tensors.toDoubles(tensors.get(i)));
+            }
+            requireNoGrowth(group);
+            var values = new ArrayList<>(group.allGather("x".repeat(group.rank() * 1000)));
+            values.add(String.valueOf(group.allGather(group.rank() == 0 ? null : 7)));
+            values.add(String.valueOf(group.gather("y".repeat(2 - group.rank()), 0)));
+            return values;
+        }
+    }
+
+    /** 300 tensors of 1 MB; were they kept, there would be 300 MB more. */
+    private static void requireNoGrowth(ProcessGroup group) {
+        long before = 0;
+        for (int i = 0; i < 350; i++) {
+            if (i == 50) before = Pointer.physicalBytes();
+            try (var scope = MemoryScope.open()) {
+                group.allReduceAsync(torch.ones(new long[] {262_144}), Reduction.AVERAGE)
+                        .await();
+            }
+        }
+        long growth = Pointer.physicalBytes() - before;
+        assertTrue(growth < 100 << 20, "grown by " + (growth >> 20) + " MB");
+    }
+
+    @Test
+    void manyCollectivesMayBeUnderWayAtOnceAndValuesOfAnyLengthAreGathered() throws Exception {
+        var expected = List.of("", "x".repeat(1000), "[null, 7]");
+        List<ArrayList<String>> ranks = Launcher.of(2).run(ManyAtOnce.class, 100);
+        assertEquals(expected, ranks.get(0).subList(0, 3));
+        assertEquals(expected, ranks.get(1).subList(0, 3));
+        assertEquals(
+                List.of("[yy, y]", "[]"),
+                List.of(ranks.get(0).get(3), ranks.get(1).get(3)));
+    }
+
+    @Test
+    void aTensorThatDoesNotFitIsAnErrorBeforeAnythingIsSent(@TempDir Path folder) {
+        var world = World.local(0, 1, 29_500);
+        try (var scope = MemoryScope.open();
+                var group = ProcessGroup.join(world, Backend.GLOO, Duration.ofSeconds(5), folder.resolve("store"))) {
+            Tensor six = tensor(DType.FLOAT32, 1, 2, 3, 4, 5, 6), whole = tensor(DType.INT64, 1, 2);
+            Map<String, Runnable> wrong = Map.of(
+                    "tensor must be a tensor, not null", () -> group.allReduce(null, Reduction.SUM),
+                    "tensor must be dense, in the order of its dimensions; its shape is [3, 2]",
+                            () -> group.allReduce(six.view(2, 3).t(), Reduction.SUM),
+                    "tensor must be one of [fp64, fp32, bf16, fp16] for an average, not int64",
+                            () -> group.allReduce(whole, Reduction.AVERAGE),
+                    "root must be a rank from 0 to 0, not 1", () -> group.broadcast(six, 1),
+                    "root must be a rank from 0 to 0, not -1", () -> group.gather("", -1),
+                    "out must have 1 × the 2 elements of in, of int64; it has 6 of fp32",
+                            () -> group.allGather(six, whole),
+                    "in must have 1 × the 6 elements of out, of fp32; it has 2 of int64",
+                            () -> group.reduceScatter(six, whole, Reduction.SUM));
+            wrong.forEach((message, call) -> assertEquals(
+                    message,
+                    assertThrows(IllegalArgumentException.class, call::run).getMessage()));
+            group.allReduce(six, Reduction.SUM); // none of them has harmed the group
+        }
+    }
+}

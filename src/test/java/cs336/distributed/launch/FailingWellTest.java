@@ -1,0 +1,604 @@
+package cs336.distributed.launch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import cs336.basics.AdamW;
+import cs336.distributed.bench.ToyModel;
+import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveFailure;
+import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Reduction;
+import cs336.distributed.collectives.ReservedPort;
+import cs336.distributed.collectives.World;
+import cs336.distributed.training.DistributedDataParallel;
+import cs336.distributed.training.ShardedOptimizer;
+import cs336.distributed.training.Sharding;
+import cs336.distributed.training.Strategy;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Function;
+import cs336.torch.MemoryScope;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.UncheckedIOException;
+import java.net.ServerSocket;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Whatever goes wrong on one rank ends all of them in time, says which and why, and leaves no process. */
+@Timeout(90)
+public class FailingWellTest {
+    static final Duration TIMEOUT = Duration.ofSeconds(3);
+    static final double BOUND_S = TIMEOUT.toSeconds() + 5;
+    static final long LOADING_S = 20; // of libraries, from a warm cache
+
+    /** All-reduces without end; rank 1 stops taking part in the way it is told. */
+    public static final class Disturbed implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String how) throws Exception {
+            System.out.println("pid " + ProcessHandle.current().pid());
+            try (var scope = MemoryScope.open()) {
+                Tensor t = ones(DType.FLOAT32, 1000);
+                for (int step = 0; ; step++) {
+                    if (step == 20 && group.rank() == 1) {
+                        System.out.println("now");
+                        disturb(group, how);
+                    }
+                    group.allReduce(t, Reduction.SUM);
+                }
+            }
+        }
+
+        private static void disturb(ProcessGroup group, String how) throws Exception {
+            switch (how) {
+                case "is killed" -> signalItself("KILL");
+                case "is stopped" -> signalItself("STOP");
+                case "hangs" -> Thread.sleep(600_000);
+                case "fails in its backward pass" ->
+                    new Faulty()
+                            .apply(ones(DType.FLOAT32, 2).set_requires_grad(true))[0]
+                            .sum()
+                            .backward();
+                default -> throw new AssertionError(how);
+            }
+        }
+
+        /** With the shell's own kill: the program of that name is missing in small containers. */
+        private static void signalItself(String signal) throws Exception {
+            new ProcessBuilder("sh", "-c", "kill -" + signal + " $PPID").start().waitFor();
+            Thread.sleep(600_000); // a signal takes its time
+        }
+    }
+
+    /** A function whose gradient is refused. */
+    public static final class Faulty extends Function {
+        @Override
+        protected Tensor[] forward(Context ctx, Tensor... inputs) {
+            return new Tensor[] {inputs[0].clone()};
+        }
+
+        @Override
+        protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+            throw new ArithmeticException("no gradient today");
+        }
+    }
+
+    static Tensor ones(DType dtype, long... shape) {
+        return torch.ones(shape, Device.cpu().options(dtype));
+    }
+
+    private final ByteArrayOutputStream output = new ByteArrayOutputStream();
+    private volatile long now;
+
+    /** Runs two ranks, of which one fails, and sees to what holds of every failure. */
+    private RankFailure failure(String how) {
+        var printed = new PrintStream(output, true, StandardCharsets.UTF_8) {
+            @Override
+            public void println(String line) {
+                if (line.equals("[1] now")) now = System.nanoTime();
+                super.println(line);
+            }
+        };
+        var launcher = Launcher.of(2).timeout(TIMEOUT).output(printed);
+        var e = assertThrows(RankFailure.class, () -> launcher.run(Disturbed.class, how));
+        double seconds = (System.nanoTime() - now) / 1e9;
+        System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
+        assertTrue(seconds < BOUND_S, "took " + seconds + " s");
+        assertEquals(2, pids().size());
+        for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
+        return e;
+    }
+
+    /** Processes that have printed their number. */
+    private List<Long> pids() {
+        return Pattern.compile("\\[\\d] pid (\\d+)")
+                .matcher(output.toString(StandardCharsets.UTF_8))
+                .results()
+                .map(m -> Long.parseLong(m.group(1)))
+                .toList();
+    }
+
+    static boolean isAlive(long pid) {
+        return ProcessHandle.of(pid).map(ProcessHandle::isAlive).orElse(false);
+    }
+
+    @Test
+    void aRankKilledAmidCollectivesIsNamedWithItsSignalAndTheNextLaunchWorks() throws Exception {
+        var e = failure("is killed");
+        assertEquals(1, e.rank());
+        assertTrue(e.getMessage().startsWith("rank 1 of 2: its process was ended by signal 9"), e.getMessage());
+        assertEquals(List.of(1, 1), Launcher.of(2).run(Hello.class, new String[0]));
+    }
+
+    @Test
+    void aRankThatHangsIsNamedWithThePlaceWhereItDoes() {
+        var e = failure("hangs");
+        assertEquals(1, e.rank());
+        assertTrue(
+                e.getMessage()
+                        .matches(
+                                "rank 1 of 2: it is at Disturbed\\.disturb \\(FailingWellTest.java:\\d+\\), called at .*"),
+                e.getMessage());
+        assertTrue(
+                e.getMessage()
+                        .contains(
+                                "after 20 collectives. collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0"),
+                e.getMessage());
+    }
+
+    @Test
+    void aRankThatIsStoppedIsNamedAsTheOneThatGivesNoAnswer() {
+        var e = failure("is stopped");
+        assertEquals(1, e.rank());
+        assertTrue(e.getMessage().startsWith("rank 1 of 2: it gives no answer. collective 21,"), e.getMessage());
+    }
+
+    @Test
+    void anExceptionInOneRanksBackwardPassEndsAll() {
+        var e = failure("fails in its backward pass");
+        assertEquals(1, e.rank());
+        assertTrue(e.getMessage().startsWith("rank 1 of 2: ArithmeticException: no gradient today"), e.getMessage());
+        assertTrue(e.getMessage().contains("FailingWellTest.java"), e.getMessage());
+    }
+
+    /** Trains with overlap; in the third step rank 1 refuses a gradient when some are on their way. */
+    public static final class FaultyTraining implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String argument) {
+            try (var model = new ToyModel(false, Device.cpu(), DType.FLOAT32);
+                    var ddp = new DistributedDataParallel(model, group, Strategy.overlapped())) {
+                for (int step = 0; ; step++) {
+                    try (var scope = MemoryScope.open()) {
+                        Tensor x = ones(DType.FLOAT32, 1, ToyModel.IN).set_requires_grad(true);
+                        boolean faulty = step == 2 && group.rank() == 1;
+                        ddp.forward(faulty ? new Faulty().apply(x)[0] : x).sum().backward();
+                        ddp.finishGradientSynchronization();
+                    }
+                }
+            }
+        }
+    }
+
+    @Test
+    void anExceptionInOneRanksBackwardPassIsNotLostBehindTheGradientsThatWereSent() {
+        var launcher = Launcher.of(2).timeout(TIMEOUT);
+        var e = assertThrows(RankFailure.class, () -> launcher.run(FaultyTraining.class, ""));
+        assertEquals(1, e.rank());
+        assertTrue(e.getMessage().startsWith("rank 1 of 2: ArithmeticException: no gradient today"), e.getMessage());
+    }
+
+    @Test
+    void aLaunchThatIsInterruptedAsByANotebooksStopLeavesNoProcess() throws Exception {
+        var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
+        var interrupted = new CompletableFuture<Throwable>();
+        var launch = new Thread(() -> {
+            try {
+                Launcher.of(2).output(printed).run(Disturbed.class, "never");
+            } catch (Throwable e) {
+                interrupted.complete(e);
+            }
+        });
+        launch.start();
+        while (pids().size() < 2) Thread.sleep(20);
+        launch.interrupt();
+        assertInstanceOf(InterruptedException.class, interrupted.get(5, TimeUnit.SECONDS));
+        for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
+    }
+
+    /** Prints for longer than it may be silent, and is silent then. */
+    public static final class FallsSilent implements RankProgram<String, String> {
+        @Override
+        public String run(ProcessGroup group, String argument) throws Exception {
+            for (int i = 0; i < 8; i++) {
+                System.out.println("line " + i);
+                Thread.sleep(500);
+            }
+            Thread.sleep(600_000);
+            return "";
+        }
+    }
+
+    @Test
+    void aRankMayWorkOnWhileItShowsSignsOfLifeAndIsEndedWhenItFallsSilent() {
+        var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
+        var launcher = Launcher.of(1).timeout(Duration.ofSeconds(1)).output(printed);
+        var e = assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, ""));
+        requireParts(
+                e.getMessage(),
+                "rank 0 of 1: no sign of life for 3 s",
+                "it is at FallsSilent.run (FailingWellTest.java:");
+        requireParts(output.toString(StandardCharsets.UTF_8), "[0] line 7\n");
+    }
+
+    /** A lock as of a process that unpacks libraries into this folder, and never ends. */
+    private static FileChannel unpackingForever(Path cache) throws IOException {
+        var lock =
+                FileChannel.open(cache.resolve("cs336.lock"), StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        lock.lock();
+        return lock;
+    }
+
+    /** Variables of a rank that finds its libraries there. */
+    private static Map<String, String> libraries(Path cache) {
+        return Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache);
+    }
+
+    /** Waits until a process has started so many others. */
+    private static List<ProcessHandle> children(ProcessHandle of, int number, List<ProcessHandle> butThese)
+            throws InterruptedException {
+        while (true) {
+            List<ProcessHandle> found =
+                    of.children().filter(child -> !butThese.contains(child)).toList();
+            if (found.size() == number) return found;
+            Thread.sleep(20);
+        }
+    }
+
+    @Test
+    void aRankThatHangsBeforeItsLibrariesAreLoadedIsNamedWithinTheTimeForLoading(@TempDir Path cache) throws Exception {
+        try (var lock = unpackingForever(cache)) {
+            var launcher = Launcher.of(2)
+                    .loadingTimeout(Duration.ofSeconds(LOADING_S))
+                    .environment(rank -> rank == 1 ? libraries(cache) : Map.of());
+            List<ProcessHandle> others = ProcessHandle.current().children().toList();
+            long start = System.nanoTime();
+            var failure = CompletableFuture.supplyAsync(
+                    () -> assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0])),
+                    task -> new Thread(task).start());
+            List<ProcessHandle> ranks = children(ProcessHandle.current(), 2, others);
+            var e = failure.get();
+            double seconds = (System.nanoTime() - start) / 1e9;
+            assertEquals(
+                    "rank 1 of 2: its native libraries are not loaded after " + LOADING_S
+                            + " s. A longer loading timeout lets it go on",
+                    e.getMessage());
+            assertEquals(1, e.rank());
+            assertTrue(seconds < LOADING_S + 5, "took " + seconds + " s");
+            for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+        }
+    }
+
+    @Test
+    void theTimeForLoadingIsAnOptionOfTheCommand(@TempDir Path cache) throws Exception {
+        try (var lock = unpackingForever(cache)) {
+            Process command = LauncherTest.launch(
+                    libraries(cache), "--processes", "1", "--loading-timeout", "1", Hello.class.getName());
+            List<ProcessHandle> ranks = children(command.toHandle(), 1, List.of());
+            requireParts(requireEnd(1, command), "cs336: rank 0 of 1: its native libraries are not loaded after 1 s");
+            for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+        }
+    }
+
+    /** Calls that differ between ranks, each in a group of its own: after a failure the next one works. */
+    public static final class Disagreements implements RankProgram<String, LinkedHashMap<String, String>> {
+        private interface Calls {
+            void run(ProcessGroup group);
+        }
+
+        @Override
+        public LinkedHashMap<String, String> run(ProcessGroup all, String folder) {
+            boolean first = all.rank() == 0;
+            var cases = new LinkedHashMap<String, Calls>();
+            cases.put("shape", group -> allReduce(group, DType.FLOAT32, first ? 3 : 4));
+            cases.put("dtype", group -> allReduce(group, first ? DType.FLOAT32 : DType.BFLOAT16, 3));
+            cases.put("operation", group -> {
+                if (first) allReduce(group, DType.FLOAT32, 3);
+                else group.broadcast(ones(DType.FLOAT32, 3), 0);
+            });
+            cases.put("order", group -> {
+                allReduce(group, DType.FLOAT32, 3);
+                allReduce(group, DType.FLOAT32, 500);
+                allReduce(group, DType.FLOAT32, first ? 3 : 500);
+                allReduce(group, DType.FLOAT32, first ? 500 : 3);
+                group.barrier();
+            });
+            cases.put("count", group -> {
+                for (int i = 0; i < (first ? 3 : 2); i++) allReduce(group, DType.FLOAT32, 3);
+                group.close();
+            });
+            cases.put("count at a barrier", group -> {
+                group.barrier();
+                for (int i = 0; i < (first ? 2 : 1); i++) allReduce(group, DType.FLOAT32, 2);
+                group.barrier();
+            });
+            cases.put("sharded optimizer", group -> {
+                var parameters = Map.of("w", ones(DType.FLOAT32, 3));
+                try (var optimizer = new ShardedOptimizer<>(
+                        parameters, AdamW::new, AdamW.Options.of(0.1), group, Sharding.allGather(1))) {
+                    for (int i = 0; i < (first ? 4 : 3); i++) optimizer.step();
+                }
+            });
+            cases.put("none", group -> {
+                allReduce(group, DType.FLOAT32, 3);
+                group.close();
+            });
+            var messages = new LinkedHashMap<String, String>();
+            cases.forEach((name, calls) -> {
+                try (var scope = MemoryScope.open()) {
+                    calls.run(next(all, name.equals("none") ? Path.of(folder, name) : null));
+                    messages.put(name, "");
+                } catch (CollectiveFailure e) {
+                    messages.put(name, e.getMessage());
+                }
+                all.barrier();
+            });
+            return messages;
+        }
+
+        /** A group of the same ranks, which meet in a file or at a port that rank 0 has found free. */
+        private static ProcessGroup next(ProcessGroup all, Path file) {
+            if (file != null) return ProcessGroup.join(all.world(), Backend.GLOO, TIMEOUT, file);
+            try (var port = ReservedPort.any()) {
+                int number = all.allGather(port.number()).get(0);
+                return ProcessGroup.join(World.local(all.rank(), all.size(), number), Backend.GLOO, TIMEOUT);
+            }
+        }
+
+        /** Fails a second time as it did the first. */
+        private static void allReduce(ProcessGroup group, DType dtype, long length) {
+            Pending sum = group.allReduceAsync(ones(dtype, length), Reduction.SUM);
+            try {
+                sum.await();
+            } catch (CollectiveFailure e) {
+                assertSame(e, assertThrows(CollectiveFailure.class, sum::await));
+                throw e;
+            }
+        }
+    }
+
+    @Test
+    void callsThatDifferBetweenRanksAreNamedOnBothAndTheNextGroupWorks(@TempDir Path folder) throws Exception {
+        List<LinkedHashMap<String, String>> messages = Launcher.of(2).run(Disagreements.class, folder.toString());
+        messages.forEach(of -> of.forEach((name, message) -> System.out.println(name + ": " + message)));
+        for (int rank = 0; rank < 2; rank++) {
+            Map<String, String> of = messages.get(rank);
+            requireParts(of.get("shape"), "collective 1 is", "of fp32 [3] on rank 0", "of fp32 [4] on rank 1");
+            requireParts(of.get("dtype"), "of fp32 [3] on rank 0", "of bf16 [3] on rank 1");
+            requireParts(
+                    of.get("operation"),
+                    "all-reduce (sum) of fp32 [3] on rank 0",
+                    "broadcast (root 0) of fp32 [3] on rank 1");
+            requireParts(of.get("order"), "collective 3 is", "fp32 [3] on rank 0", "fp32 [500] on rank 1");
+            String counts = "rank " + rank + " has called " + (3 - rank) + " collectives, rank " + (1 - rank) + " "
+                    + (2 + rank);
+            requireParts(of.get("count"), counts);
+            requireParts(of.get("sharded optimizer"), rank == 0 ? "all-gather of fp32 [8], failed on rank 0" : "");
+            requireParts(
+                    of.get("count at a barrier"),
+                    "collective 3 is",
+                    "all-reduce (sum) of fp32 [2] on rank 0",
+                    "barrier of int64 [2] on rank 1");
+            assertEquals("", of.get("none"));
+        }
+    }
+
+    private static void requireParts(String message, String... parts) {
+        for (String part : parts) assertTrue(message.contains(part), "\"" + message + "\" has no " + part);
+    }
+
+    /** Starts a rank as torchrun does, to say hello. */
+    private static Process hello(int rank, int size, int port) throws IOException {
+        return LauncherTest.launch(
+                torchrun(rank, size, port), "--timeout", String.valueOf(TIMEOUT.toSeconds()), Hello.class.getName());
+    }
+
+    private static Map<String, String> torchrun(int rank, int size, int port) {
+        return Map.of(
+                "RANK", "" + rank,
+                "WORLD_SIZE", "" + size,
+                "LOCAL_RANK", "" + rank,
+                "MASTER_ADDR", "127.0.0.1",
+                "MASTER_PORT", "" + port);
+    }
+
+    /** What a process has printed, once it has ended by itself in time. */
+    private static String requireEnd(int exitCode, Process process) throws Exception {
+        try {
+            var said = CompletableFuture.supplyAsync(
+                    () -> {
+                        try {
+                            return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+                        } catch (IOException e) {
+                            throw new UncheckedIOException(e);
+                        }
+                    },
+                    task -> new Thread(task).start());
+            String all = said.get((long) BOUND_S + LOADING_S, TimeUnit.SECONDS);
+            assertTrue(process.waitFor(5, TimeUnit.SECONDS));
+            System.out.print(all);
+            assertEquals(exitCode, process.exitValue(), all);
+            return all;
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    @Test
+    void ranksThatDoNotArriveAreNamedByThoseThatDo() throws Exception {
+        try (var port = ReservedPort.any();
+                var nobodys = ReservedPort.any()) {
+            Process rank0 = hello(0, 4, port.number());
+            Process rank1 = hello(1, 4, port.number());
+            Process orphan = hello(1, 2, nobodys.number());
+            String said = requireEnd(3, rank0); // rank 1 too where it starts seconds after rank 0
+            assertTrue(
+                    said.matches("(?s).*cs336: rank 0 of 4: ranks (1, )?2, 3 of 4 did not arrive within 3 s\n.*"),
+                    said);
+            requireEnd(3, rank1); // with the same message, unless the store has gone with rank 0
+            String lost = requireEnd(3, orphan);
+            requireParts(
+                    lost,
+                    "cs336: rank 1 of 2: rank 1 did not reach rank 0 at 127.0.0.1:" + nobodys.number()
+                            + " within 3 s: ");
+            assertFalse(lost.contains("3 s: null"), lost);
+        }
+    }
+
+    @Test
+    void twoProcessesOfOneRankAndWorldsOfDifferentSizesAreAnError() throws Exception {
+        try (var port = ReservedPort.any();
+                var other = ReservedPort.any()) {
+            var same = joiningBeside(World.local(1, 3, port.number()));
+            var again = joiningBeside(World.local(1, 3, port.number()));
+            joining(World.local(0, 3, port.number()));
+            requireParts(same.get() + again.get(), "rank 1 of 3 is there already: two processes have the same rank");
+            var three = joiningBeside(World.local(1, 3, other.number()));
+            requireParts(
+                    joining(World.local(0, 2, other.number())), "the world has 2 ranks for rank 0, but 3 for rank 1");
+            three.get();
+        }
+    }
+
+    @Test
+    void aPortInUseEndsAllRanks() throws Exception {
+        try (var taken = new ServerSocket(0)) { // which takes connections and never answers
+            Process rank0 = hello(0, 2, taken.getLocalPort());
+            Process rank1 = hello(1, 2, taken.getLocalPort());
+            requireParts(
+                    requireEnd(3, rank0),
+                    "cs336: rank 0 of 2: rank 0 cannot listen at port " + taken.getLocalPort() + ": it is in use");
+            requireParts(
+                    requireEnd(3, rank1),
+                    "cs336: rank 1 of 2: rank 1 did not reach rank 0 at 127.0.0.1:" + taken.getLocalPort(),
+                    "what listens there does not answer; does the port belong to another program?");
+        }
+    }
+
+    @Test
+    void ranksAndWorldsOutOfRangeAreWrongUse() throws Exception {
+        Process rank = hello(2, 2, 29_500);
+        Process world = hello(0, 0, 29_500);
+        requireParts(requireEnd(2, rank), "RANK must be from 0 to 1, not 2");
+        requireParts(requireEnd(2, world), "WORLD_SIZE must be at least 1, not 0");
+    }
+
+    @Test
+    void ncclRanksWithoutCardsAreAnError() {
+        assumeTrue(Device.cudaCount() == 0);
+        var launcher = Launcher.of(2).backend(Backend.NCCL).timeout(TIMEOUT);
+        var e = assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0]));
+        requireParts(e.getMessage(), "of 2: cuda:0 asked for");
+    }
+
+    /** Joins and tells what came of it. */
+    private static String joining(World world) {
+        try {
+            ProcessGroup.join(world, Backend.GLOO, TIMEOUT).abandon();
+            return "joined";
+        } catch (CollectiveFailure e) {
+            return e.getMessage();
+        }
+    }
+
+    /** The same on a thread of its own. */
+    private static CompletableFuture<String> joiningBeside(World world) {
+        return CompletableFuture.supplyAsync(() -> joining(world), task -> new Thread(task).start());
+    }
+
+    /** A launcher in a process of its own, for signals to be sent to. */
+    public static final class EndlessLaunch {
+        public static void main(String[] args) throws Exception {
+            Launcher.of(2).run(Disturbed.class, "never");
+        }
+    }
+
+    @Test
+    void ranksEndWithTheirLauncherWhetherItIsInterruptedOrKilled() throws Exception {
+        for (String signal : List.of("INT", "KILL")) {
+            var command = List.of(
+                    Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                    "-XX:TieredStopAtLevel=1",
+                    EndlessLaunch.class.getName());
+            var builder = new ProcessBuilder(command).redirectErrorStream(true);
+            builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
+            Process launcher = builder.start();
+            var ranks = new ArrayList<Long>();
+            try (var lines = launcher.inputReader()) {
+                while (ranks.size() < 2) {
+                    Matcher pid = Pattern.compile("\\[\\d] pid (\\d+)").matcher(lines.readLine());
+                    if (pid.matches()) ranks.add(Long.parseLong(pid.group(1)));
+                }
+                new ProcessBuilder("sh", "-c", "kill -" + signal + " " + launcher.pid())
+                        .start()
+                        .waitFor();
+                assertTrue(launcher.waitFor(5, TimeUnit.SECONDS));
+                assertNotEquals(0, launcher.exitValue());
+            }
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+            while (ranks.stream().anyMatch(FailingWellTest::isAlive) && System.nanoTime() < end) Thread.sleep(20);
+            for (long pid : ranks) assertFalse(isAlive(pid), signal + " left the rank's process " + pid);
+        }
+    }
+
+    /** The same, from a shell. */
+    public static final class DisturbedByCommand implements RankProgram<String[], Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String[] arguments) throws Exception {
+            return new Disturbed().run(group, arguments[0]);
+        }
+    }
+
+    @Test
+    void processesOfTorchrunTellByTheirExitCodesWhichOfThemFailed() throws Exception {
+        try (var port = ReservedPort.any()) {
+            var ranks = new ArrayList<Process>();
+            for (int rank = 0; rank < 2; rank++) {
+                ranks.add(LauncherTest.launch(
+                        torchrun(rank, 2, port.number()),
+                        "--timeout",
+                        "3",
+                        DisturbedByCommand.class.getName(),
+                        "fails in its backward pass"));
+            }
+            requireParts(
+                    requireEnd(3, ranks.get(0)),
+                    "cs336: rank 0 of 2: collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0 of 2");
+            requireParts(requireEnd(1, ranks.get(1)), "cs336: rank 1 of 2: ArithmeticException: no gradient today\n");
+        }
+    }
+}

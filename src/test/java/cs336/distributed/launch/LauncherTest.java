@@ -1,0 +1,254 @@
+package cs336.distributed.launch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import cs336.Main;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.ReservedPort;
+import cs336.distributed.collectives.World;
+import cs336.torch.Torch;
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
+
+@Timeout(90)
+class LauncherTest {
+    /** Prints who it is, and gives back what it was given. */
+    public static final class Greeting implements RankProgram<String[], String> {
+        @Override
+        public String run(ProcessGroup group, String[] argument) {
+            System.out.println("hello from " + group.rank() + " of " + group.size());
+            System.err.println("variable " + System.getenv("GREETING") + ", threads " + Torch.threads());
+            return group.world().localRank() + " of " + group.world().localSize() + " here "
+                    + Arrays.toString(argument);
+        }
+    }
+
+    /** Gives a variable of its environment. */
+    public static final class Variable implements RankProgram<String, String> {
+        @Override
+        public String run(ProcessGroup group, String name) {
+            return System.getenv(name);
+        }
+    }
+
+    @Test
+    void ranksOfOneMachineWaitForNoNameServerLongerThanASecondUnlessTheUserWantsThat() throws Exception {
+        assumeTrue(System.getenv("RES_OPTIONS") == null);
+        assertEquals(List.of("timeout:1"), Launcher.of(1).run(Variable.class, "RES_OPTIONS"));
+        var launcher = Launcher.of(1).environment(rank -> Map.of("RES_OPTIONS", "timeout:2"));
+        assertEquals(List.of("timeout:2"), launcher.run(Variable.class, "RES_OPTIONS"));
+    }
+
+    /** Not public, so that no other process can make one. */
+    static final class Hidden implements RankProgram<String, String> {
+        @Override
+        public String run(ProcessGroup group, String argument) {
+            return null;
+        }
+    }
+
+    /** Gives what cannot be sent. */
+    public static final class Unsendable implements RankProgram<String, Serializable> {
+        @Override
+        public Serializable run(ProcessGroup group, String argument) {
+            return new ArrayList<>(List.of(new Object()));
+        }
+    }
+
+    /** Ends with what is no exception. */
+    public static final class Overflowing implements RankProgram<String, String> {
+        @Override
+        public String run(ProcessGroup group, String argument) {
+            throw new StackOverflowError("no end of it");
+        }
+    }
+
+    @Test
+    void anErrorOfARankThatJoinedIsAFailureLikeAnyOther() {
+        try (var port = ReservedPort.any()) {
+            var launcher = Launcher.joining(World.local(0, 1, port.number()));
+            var e = assertThrows(RankFailure.class, () -> launcher.run(Overflowing.class, ""));
+            assertTrue(e.getMessage().startsWith("rank 0 of 1: StackOverflowError: no end of it"), e.getMessage());
+            assertTrue(e.isHere());
+            assertEquals(1, e.exitCode());
+        }
+    }
+
+    @Test
+    void aRankThatCannotLoadItsLibrariesIsNamedAndNotOneThatCould() {
+        var launcher = Launcher.of(2)
+                .environment(rank -> rank == 0
+                        ? Map.of()
+                        : Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.platform=of-no-machine"));
+        var e = assertThrows(RankFailure.class, () -> launcher.run(Greeting.class, new String[0]));
+        assertEquals(1, e.rank(), e.getMessage());
+    }
+
+    @Test
+    void ranksStartOnAColdCacheAtOnceAndTheirLinesAndValuesCarryTheirNumber(@TempDir Path cache) throws Exception {
+        var output = new ByteArrayOutputStream();
+        List<String> values = Launcher.of(2)
+                .threads(3)
+                .environment(rank ->
+                        Map.of("GREETING", "v" + rank, "JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache))
+                .output(new PrintStream(output, true, StandardCharsets.UTF_8))
+                .run(Greeting.class, new String[] {"a"});
+        assertEquals(List.of("0 of 2 here [a]", "1 of 2 here [a]"), values);
+        var lines =
+                new TreeSet<>(output.toString(StandardCharsets.UTF_8).lines().toList());
+        assertEquals(
+                List.of(
+                        "[0] hello from 0 of 2",
+                        "[0] variable v0, threads 3",
+                        "[1] hello from 1 of 2",
+                        "[1] variable v1, threads 3"),
+                List.copyOf(lines));
+        try (var files = Files.list(cache)) {
+            assertTrue(files.findAny().isPresent(), "the ranks unpacked elsewhere");
+        }
+    }
+
+    @Test
+    void processesOfSlurmBecomeRanksByTheirVariables() throws Exception {
+        try (var port = ReservedPort.any()) {
+            requireRanksOfSlurm(port.number());
+        }
+    }
+
+    private static void requireRanksOfSlurm(int port) throws Exception {
+        var ranks = new ArrayList<Process>();
+        for (int rank = 0; rank < 3; rank++) {
+            ranks.add(launch(
+                    Map.of(
+                            "SLURM_PROCID", "" + rank,
+                            "SLURM_NTASKS", "3",
+                            "SLURM_LOCALID", "" + rank % 2,
+                            "SLURM_NODEID", "" + rank / 2,
+                            "SLURM_STEP_TASKS_PER_NODE", "2,1",
+                            "MASTER_ADDR", "127.0.0.1",
+                            "MASTER_PORT", "" + port),
+                    "--timeout",
+                    "20",
+                    Greeting.class.getName(),
+                    "--own",
+                    "option"));
+        }
+        for (int rank = 0; rank < 3; rank++) {
+            String said = new String(ranks.get(rank).getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            assertTrue(ranks.get(rank).waitFor(10, TimeUnit.SECONDS));
+            assertEquals(0, ranks.get(rank).exitValue(), said);
+            String local = rank == 2 ? "0 of 1" : rank + " of 2";
+            assertTrue(said.contains("[" + rank + "] hello from " + rank + " of 3\n"), said);
+            assertTrue(said.contains("[" + rank + "] " + local + " here [--own, option]\n"), said);
+        }
+    }
+
+    /** The command in a process of its own, with these variables of srun or torchrun. */
+    static Process launch(Map<String, String> variables, String... arguments) throws IOException {
+        var command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:TieredStopAtLevel=1",
+                Main.class.getName(),
+                "launch"));
+        command.addAll(List.of(arguments));
+        var builder = new ProcessBuilder(command).redirectErrorStream(true);
+        builder.environment().keySet().removeIf(name -> name.matches("(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|SLURM_.*"));
+        builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
+        builder.environment().putAll(variables);
+        return builder.start();
+    }
+
+    @Test
+    void theCommandStartsRanksAndAWrongUseIsOneError() {
+        var error = new StringBuilder();
+        var command = new CommandLine(new LaunchCommand()).setParameterExceptionHandler((e, args) -> {
+            error.append(e.getMessage()).append('\n');
+            return 2;
+        });
+        assertEquals(2, command.execute("--processes", "0", "Greeting"));
+        assertEquals(2, command.execute("--processes", "1", "Nothing"));
+        assertEquals(2, command.execute("--processes", "1", "Launcher"));
+        assertEquals(2, command.execute("--processes", "1", "--backend", "mpi", "LauncherTest$Greeting"));
+        assertEquals(
+                List.of(
+                        "processes must be at least 1, not 0",
+                        "program 'Nothing' is unknown: the name of a class is needed, in full or as it is in cs336.distributed.launch or cs336.distributed.bench",
+                        "program 'Launcher' is not a RankProgram",
+                        "backend 'mpi' is unknown; known: gloo, nccl"),
+                error.toString().lines().toList());
+
+        var out = new ByteArrayOutputStream();
+        PrintStream console = System.out;
+        System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+        try {
+            assertEquals(0, command.execute("--processes", "1", "LauncherTest$Greeting", "--timeout", "x"));
+        } finally {
+            System.setOut(console);
+        }
+        assertTrue(out.toString(StandardCharsets.UTF_8).endsWith("[0] 0 of 1 here [--timeout, x]\n"), out::toString);
+    }
+
+    @Test
+    void ranksFindTheLibraryWhereThisProcessWasGivenItLaterAsAKernelOfNotebooksIs() throws Exception {
+        String given = System.getProperty("java.class.path");
+        String library = Path.of(Launcher.class
+                        .getProtectionDomain()
+                        .getCodeSource()
+                        .getLocation()
+                        .toURI())
+                .toString();
+        System.setProperty(
+                "java.class.path",
+                Arrays.stream(given.split(File.pathSeparator))
+                        .filter(entry ->
+                                !Path.of(entry).toAbsolutePath().toString().equals(library))
+                        .collect(Collectors.joining(File.pathSeparator)));
+        try {
+            assertNotEquals(given, System.getProperty("java.class.path"));
+            assertEquals(List.of("0 of 1 here []"), Launcher.of(1).run(Greeting.class, new String[0]));
+        } finally {
+            System.setProperty("java.class.path", given);
+        }
+    }
+
+    @Test
+    void whatCannotBeRunOrSentElsewhereIsAnErrorThatSaysSo() {
+        assertEquals(
+                "program cs336.distributed.launch.LauncherTest$Hidden must be a public class with a public constructor without arguments",
+                assertThrows(
+                                IllegalArgumentException.class,
+                                () -> Launcher.of(1).run(Hidden.class, ""))
+                        .getMessage());
+        assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).timeout(Duration.ZERO));
+        assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).loadingTimeout(Duration.ZERO));
+        assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).threads(0));
+        var e = assertThrows(RankFailure.class, () -> Launcher.of(1).run(Unsendable.class, ""));
+        assertTrue(
+                e.getMessage()
+                        .startsWith("rank 0 of 1: a value of java.util.ArrayList cannot be sent to another process: "
+                                + "java.lang.Object in it is not Serializable"),
+                e.getMessage());
+    }
+}

@@ -1,0 +1,513 @@
+package cs336.distributed.training;
+
+import cs336.basics.AdamW;
+import cs336.basics.Batches;
+import cs336.basics.Form;
+import cs336.basics.Losses;
+import cs336.basics.Module;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.distributed.bench.ToyModel;
+import cs336.distributed.bench.ToyTraining;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.launch.FailingWellTest;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * All that {@link DistributedDataParallelTest} wants to know of several processes, in one launch of them: by the name of what should
+ * hold, empty or what is wrong. In fp64, so that a mistake cannot be taken for rounding.
+ */
+public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, String>> {
+    private static final double EXACT = 1e-12;
+    private static final DType FP64 = DType.FLOAT64;
+    private static final List<Strategy> STRATEGIES = List.of(
+            Strategy.naive(),
+            Strategy.flat(),
+            Strategy.overlapped(),
+            Strategy.bucketed(0.0016),
+            Strategy.bucketed(0.0001),
+            Strategy.bucketed(0.01));
+
+    private final LinkedHashMap<String, String> wrong = new LinkedHashMap<>();
+    private ProcessGroup group;
+    private Device device;
+    private long seed;
+
+    private interface Check {
+        void run(Strategy strategy);
+    }
+
+    @Override
+    public LinkedHashMap<String, String> run(ProcessGroup all, Long anySeed) {
+        group = all;
+        device = all.device();
+        seed = anySeed;
+        each("both toy models become those of single-process training, five times in a row", this::toy);
+        each("a Transformer becomes that of single-process training", this::transformer);
+        each("parameters and buffers begin as rank 0's", this::begin);
+        each(
+                "a parameter that some ranks use gets their sum over all ranks; one that none uses no gradient",
+                this::unused);
+        each("ranks whose gradients are ready in another order agree", this::otherOrder);
+        each("in the first step a rank that is ahead waits with its backward pass", this::ahead);
+        each("backward passes in noSync add up", this::accumulation);
+        each("several forward passes may precede a backward pass", this::severalForwards);
+        each("weighted losses give the mean over all examples of an uneven batch", this::uneven);
+        each("gradients lie in their buckets", this::views);
+        each("steps leave no native objects behind", this::leaks);
+        each("a step whose backward pass fails can be given up", this::givenUp);
+        each("misuse is refused", this::misuse);
+        each("ranks whose models differ in number, shapes or types of parameters are refused", this::differentModels);
+        return wrong;
+    }
+
+    private void each(String name, Check check) {
+        wrong.put(name, "");
+        for (Strategy strategy : STRATEGIES) {
+            try (var scope = MemoryScope.open()) {
+                check.run(strategy);
+            } catch (AssertionError e) {
+                wrong.merge(name, strategy + " on rank " + group.rank() + ": " + e.getMessage() + "\n", String::concat);
+            }
+        }
+    }
+
+    private static void require(boolean holds, String otherwise) {
+        if (!holds) throw new AssertionError(otherwise);
+    }
+
+    private static void requireNear(double difference, String of) {
+        require(difference <= EXACT, of + " differs by " + difference);
+    }
+
+    private static double difference(Tensor a, Tensor b) {
+        return a.sub(b).abs().max().item_double();
+    }
+
+    private void toy(Strategy strategy) {
+        for (int run = 0; run < 5; run++) {
+            var outcomes = new ToyTraining().run(group, new ToyTraining.Task(strategy, "fp64", 5, seed + 100 * run));
+            for (var outcome : List.of(outcomes.plain(), outcomes.tied())) {
+                require((outcome.before() > 0.01) == (group.rank() > 0), "weights differ by " + outcome.before());
+                require(
+                        outcome.differences().size() == 6,
+                        "steps: " + outcome.differences().size());
+                requireNear(outcome.largest(), "a weight");
+            }
+        }
+    }
+
+    private void transformer(Strategy strategy) {
+        var config = new TransformerConfig(Form.SPRING_2024, 17, 6, 8, 2, 2, 16, "rmsnorm", "plain"); // a tied head
+        Torch.seed(seed + group.rank());
+        int each = 2;
+        try (var model = new TransformerLM(config, device, FP64);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            Torch.seed(seed);
+            try (var alone = new TransformerLM(config, device, FP64);
+                    var optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(0.01));
+                    var optimizerAlone = new AdamW(alone.namedParameters(), AdamW.Options.of(0.01))) {
+                Batches batches = Batches.random(17, each * group.size(), 6, device, seed);
+                for (int step = 0; step < 3; step++) {
+                    Batches.Batch batch = batches.next();
+                    long from = (long) each * group.rank();
+                    Tensor logits = ddp.forward(batch.inputs().narrow(0, from, each));
+                    Losses.crossEntropy(logits, batch.targets().narrow(0, from, each))
+                            .backward();
+                    ddp.finishGradientSynchronization();
+                    optimizer.step();
+                    optimizer.zeroGrad();
+                    Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
+                            .backward();
+                    optimizerAlone.step();
+                    optimizerAlone.zeroGrad();
+                    // AdamW divides by √v, which magnifies rounding where gradients are small.
+                    double difference = ToyTraining.difference(model, alone);
+                    require(difference < 1e-9, "a weight differs by " + difference + " after step " + step);
+                }
+            }
+        }
+    }
+
+    /** x·a + x·b + x·c, or some of it. */
+    private static final class Branches extends Module {
+        final Tensor a;
+        final Tensor b;
+        final Tensor c;
+        final Tensor frozen;
+        final Tensor turns;
+
+        Branches(Device device) {
+            a = parameter("a", random(device, 3));
+            b = parameter("b", random(device, 200));
+            c = parameter("c", random(device, 3));
+            frozen = parameter("frozen", random(device, 3));
+            frozen.set_requires_grad(false);
+            buffer("mean", random(device, 3));
+            turns = buffer("turns", torch.view_as_complex(random(device, 3, 2)));
+        }
+
+        private static Tensor random(Device device, long... shape) {
+            return torch.randn(shape, device.options(FP64));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return x.mul(a.sum().add(b.sum()));
+        }
+
+        /** d/dp of weight · Σ p is weight. */
+        void backward(double weight, Tensor... used) {
+            try (var scope = MemoryScope.open()) {
+                Tensor sum = used[0].sum();
+                for (int i = 1; i < used.length; i++) sum = sum.add(used[i].sum());
+                Backward.of(sum.mul(new Scalar(weight))).run();
+            }
+        }
+
+        void zeroGrad() {
+            parameters().forEach(p -> p.mutable_grad().reset());
+        }
+
+        /** What every number of the gradient is; NaN where there is none. */
+        static double gradient(Tensor parameter) {
+            if (!parameter.grad().defined()) return Double.NaN;
+            double[] all = Tensors.toDoubles(parameter.grad());
+            // Not each of them is summed over ranks in the same order.
+            boolean equal = Arrays.stream(all).allMatch(value -> Math.abs(value - all[0]) <= EXACT);
+            return equal ? all[0] : Double.POSITIVE_INFINITY;
+        }
+
+        static void requireGradient(Tensor parameter, double expected, String name) {
+            double got = gradient(parameter);
+            boolean equal = Double.isNaN(expected) ? Double.isNaN(got) : Math.abs(got - expected) <= EXACT;
+            require(equal, "gradient of " + name + " is " + got + ", not " + expected);
+        }
+    }
+
+    private Branches branches(long anySeed) {
+        Torch.seed(anySeed);
+        return new Branches(device);
+    }
+
+    private void begin(Strategy strategy) {
+        try (var mine = branches(seed + group.rank());
+                var rank0 = branches(seed)) {
+            require((difference(mine.turns, rank0.turns) > 0) == (group.rank() > 0), "buffers are alike before");
+            new DistributedDataParallel(mine, group, strategy).close();
+            Map<String, Tensor> expected = new LinkedHashMap<>(rank0.namedParameters());
+            expected.putAll(rank0.namedBuffers());
+            Map<String, Tensor> got = new LinkedHashMap<>(mine.namedParameters());
+            got.putAll(mine.namedBuffers());
+            require(got.size() == 6, "only " + got.keySet());
+            expected.forEach((name, tensor) -> require(difference(tensor, got.get(name)) == 0, name + " differs"));
+        }
+    }
+
+    private void unused(Strategy strategy) {
+        int last = group.size() - 1;
+        double n = group.size();
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            for (int step = 0; step < 3; step++) {
+                // b is used by the last rank alone; c by none, then by rank 0.
+                List<Tensor> used = new ArrayList<>(List.of(model.a));
+                if (group.rank() == last) used.add(model.b);
+                if (group.rank() == 0 && step == 1) used.add(model.c);
+                model.backward(1 + group.rank(), used.toArray(Tensor[]::new));
+                ddp.finishGradientSynchronization();
+                Branches.requireGradient(model.a, (n + 1) / 2, "a");
+                Branches.requireGradient(model.b, (1 + last) / n, "b");
+                Branches.requireGradient(model.c, step == 1 ? 1 / n : Double.NaN, "c");
+                Branches.requireGradient(model.frozen, Double.NaN, "frozen");
+                model.zeroGrad();
+            }
+            ddp.finishGradientSynchronization(); // no rank has data
+            Branches.requireGradient(model.a, Double.NaN, "a");
+        }
+    }
+
+    private void otherOrder(Strategy strategy) {
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            for (int step = 0; step < 4; step++) {
+                Tensor first = (group.rank() + step) % 2 == 0 ? model.a : model.c;
+                Tensor second = first == model.a ? model.c : model.a;
+                Tensor loss = first.sum().mul(model.b.sum()).add(second.sum());
+                Backward.of(loss).run();
+                double expected = model.b.sum().item_double();
+                ddp.finishGradientSynchronization();
+                int firsts = 0; // ranks where a came first
+                for (int rank = 0; rank < group.size(); rank++) firsts += (rank + step) % 2 == 0 ? 1 : 0;
+                double share = (double) firsts / group.size();
+                Branches.requireGradient(model.a, share * expected + (1 - share), "a");
+                Branches.requireGradient(model.c, (1 - share) * expected + share, "c");
+                model.zeroGrad();
+            }
+        }
+    }
+
+    /** Parameters of sizes that nothing else has: ranks have to agree on each message. */
+    private static final class Row extends Module {
+        Row(Device device, int smallest) {
+            for (int i = 0; i < 8; i++) parameter("p" + i, Branches.random(device, smallest + i));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return parameters().stream().map(Tensor::sum).reduce(x, Tensor::add);
+        }
+    }
+
+    private void ahead(Strategy strategy) {
+        double late = 0.3;
+        try (var model = new Row(device, 1000 + 10 * STRATEGIES.indexOf(strategy));
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            double[] seconds = new double[2];
+            for (int step = 0; step < 2; step++) {
+                Tensor loss = ddp.forward(torch.zeros(new long[] {}, device.options(FP64)));
+                group.barrier();
+                if (group.rank() == 1) pause(late);
+                long start = System.nanoTime();
+                Backward.of(loss).run();
+                seconds[step] = (System.nanoTime() - start) / 1e9;
+                ddp.finishGradientSynchronization();
+                model.parameters().forEach(p -> p.mutable_grad().reset());
+            }
+            if (group.rank() == 1) return;
+            boolean waits = strategy.overlaps() && ddp.messages() > 2;
+            require((seconds[0] > late / 2) == waits, ddp.messages() + " messages, " + Arrays.toString(seconds) + " s");
+        }
+    }
+
+    private static void pause(double seconds) {
+        try {
+            Thread.sleep((long) (1e3 * seconds));
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private void accumulation(Strategy strategy) {
+        double mean = (group.size() + 1) / 2.0;
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            for (int step = 0; step < 3; step++) {
+                try (var accumulation = ddp.noSync()) {
+                    model.backward(1 + group.rank(), model.a, model.c);
+                    model.backward(10 * (1 + group.rank()), model.a);
+                    Branches.requireGradient(model.a, 11 * (1 + group.rank()), "a before");
+                }
+                model.backward(100 * (1 + group.rank()), model.a, model.b);
+                ddp.finishGradientSynchronization();
+                Branches.requireGradient(model.a, 111 * mean, "a");
+                Branches.requireGradient(model.b, 100 * mean, "b");
+                Branches.requireGradient(model.c, mean, "c"); // not reached by the last backward pass
+                if (step == 1) { // an averaged gradient that is kept stays what it is, and the next is added
+                    model.backward(1 + group.rank(), model.a);
+                    ddp.finishGradientSynchronization();
+                    Branches.requireGradient(model.a, 112 * mean, "a kept");
+                    Branches.requireGradient(model.b, 100 * mean, "b kept");
+                }
+                model.zeroGrad();
+            }
+        }
+    }
+
+    private void severalForwards(Strategy strategy) {
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            Tensor one = torch.full(new long[] {1}, new Scalar(1.0 + group.rank()), device.options(FP64));
+            for (int step = 0; step < 2; step++) {
+                Backward.of(ddp.forward(one).add(ddp.forward(one)).sum()).run();
+                ddp.finishGradientSynchronization();
+                Branches.requireGradient(model.b, group.size() + 1, "b");
+                model.zeroGrad();
+            }
+        }
+    }
+
+    private void uneven(Strategy strategy) {
+        // Rank r has r examples, rank 0 none; example i of all has the gradient i.
+        int n = group.rank();
+        int before = n * (n - 1) / 2;
+        int all = group.size() * (group.size() - 1) / 2;
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            double weight = ddp.weight(n);
+            double mean = before + (n - 1) / 2.0;
+            if (n > 0) model.backward(weight * mean, model.a);
+            ddp.finishGradientSynchronization();
+            Branches.requireGradient(model.a, (all - 1) / 2.0, "a");
+        }
+    }
+
+    private void views(Strategy strategy) {
+        try (var model = new ToyModel(true, device, FP64);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            List<Tensor> learning =
+                    model.parameters().stream().filter(Tensor::requires_grad).toList();
+            require(learning.size() == 4, "parameters that learn: " + learning.size());
+            ddp.forward(torch.randn(new long[] {2, ToyModel.IN}, device.options(FP64)))
+                    .sum()
+                    .backward();
+            ddp.finishGradientSynchronization();
+            int expected = 4;
+            if (strategy instanceof Strategy.Flat || strategy.equals(Strategy.bucketed(0.01))) {
+                expected = strategy instanceof Strategy.Flat ? 1 : 2; // fc5, fc3 and fc2 have 10,000 bytes; fc1 has 800
+                long base = learning.get(3).grad().data_ptr().address();
+                long next = learning.get(2).grad().data_ptr().address();
+                require(
+                        next - base == 250 * Double.BYTES,
+                        "fc3's gradient is " + (next - base) + " bytes behind fc5's");
+            }
+            require(ddp.messages() == expected, "messages: " + ddp.messages());
+        }
+    }
+
+    private void leaks(Strategy strategy) {
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            long before = 0;
+            for (int step = 0; step < 40; step++) {
+                if (step == 10) before = Pointer.totalCount();
+                try (var scope = MemoryScope.open()) {
+                    model.backward(1, model.a, model.b);
+                    ddp.finishGradientSynchronization();
+                    model.zeroGrad();
+                }
+            }
+            long more = Pointer.totalCount() - before;
+            require(more <= 5, more + " more after 30 steps"); // other threads have some of their own
+        }
+    }
+
+    private void givenUp(Strategy strategy) {
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            for (int step = 0; step < 4; step++) {
+                boolean onAll = step == 2;
+                if (onAll || step == 0 && group.rank() == group.size() - 1) {
+                    failBackward(model);
+                } else {
+                    model.backward(1 + group.rank(), model.a, model.b, model.c);
+                }
+                ddp.finishGradientSynchronization();
+                if (step % 2 == 1) {
+                    double mean = 1 + (group.size() - 1) / 2.0;
+                    Branches.requireGradient(model.a, mean, "a");
+                    Branches.requireGradient(model.b, mean, "b");
+                    Branches.requireGradient(model.c, mean, "c");
+                }
+                model.zeroGrad();
+            }
+        }
+    }
+
+    /** Reaches some parameters. */
+    private static void failBackward(Branches model) {
+        try (var scope = MemoryScope.open()) {
+            Tensor failing = new FailingWellTest.Faulty().apply(model.b.sum())[0];
+            Backward.of(model.c.sum().add(failing).add(model.a.sum())).run();
+        } catch (RuntimeException e) {
+            require(e.toString().contains("no gradient today"), "says: " + e);
+            return;
+        }
+        throw new AssertionError("the backward pass went well");
+    }
+
+    private void misuse(Strategy strategy) {
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            try (var accumulation = ddp.noSync()) {
+                requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
+                requireRefused(ddp::noSync, "open already");
+                accumulation.close();
+                try (var second = ddp.noSync()) {
+                    accumulation.close();
+                    requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
+                }
+            }
+            requireClosedIsRefused(model, strategy);
+            if (!strategy.overlaps()) return;
+            model.backward(1, model.a, model.b, model.c);
+            requireRefused(
+                    () -> model.backward(1, model.a, model.b, model.c),
+                    "before finishGradientSynchronization(); run all but the last one of a step in noSync()");
+            requireRefused(ddp::noSync, "on their way");
+            ddp.finishGradientSynchronization();
+            model.zeroGrad();
+            model.backward(1, model.a);
+            ddp.finishGradientSynchronization();
+            Branches.requireGradient(model.a, 1, "a afterwards");
+        }
+    }
+
+    private void requireClosedIsRefused(Branches model, Strategy strategy) {
+        var closed = new DistributedDataParallel(model, group, strategy);
+        closed.close();
+        closed.close();
+        requireRefused(closed::finishGradientSynchronization, "came after this container was closed");
+        requireRefused(closed::noSync, "came after this container was closed");
+    }
+
+    private static void requireRefused(Runnable misuse, String because) {
+        try {
+            misuse.run();
+        } catch (IllegalStateException | IllegalArgumentException e) {
+            require(e.getMessage().contains(because), "says: " + e.getMessage());
+            return;
+        }
+        throw new AssertionError("nothing is refused; expected: " + because);
+    }
+
+    /** Parameters p0, p1 … of a number each. */
+    private final class Numbers extends Module {
+        Numbers(int count, DType dtype) {
+            for (int i = 0; i < count; i++) parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return x;
+        }
+    }
+
+    private void differentModels(Strategy strategy) {
+        int last = group.size() - 1;
+        boolean isLast = group.rank() == last;
+        requireDifferent(
+                new ToyModel(isLast, device, FP64),
+                strategy,
+                "parameter 4 is fc3.weight fp64[5, 50] on rank 0, but fc3.weight fp64[10, 50] on rank " + last);
+        requireDifferent(
+                new Numbers(isLast ? 1 : 2, FP64),
+                strategy,
+                "parameter 1 is p1 fp64[1] on rank 0, but none on rank " + last);
+        requireDifferent(
+                new Numbers(1, isLast ? DType.FLOAT32 : FP64),
+                strategy,
+                "parameter 0 is p0 fp64[1] on rank 0, but p0 fp32[1] on rank " + last);
+    }
+
+    private void requireDifferent(Module mine, Strategy strategy, String message) {
+        try (mine) {
+            requireRefused(() -> new DistributedDataParallel(mine, group, strategy).close(), message);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+package cs336.distributed.training;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import cs336.distributed.collectives.Backend;
+import cs336.distributed.launch.Launcher;
+import cs336.torch.Device;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** On NCCL, as many ranks as cards up to two; what is checked is in {@link ShardingChecks}. */
+@Tag("gpu")
+class ShardedOptimizerGpuTest {
+    @TempDir
+    Path folder;
+
+    @Test
+    void holdsOnEveryRank() throws InterruptedException {
+        assumeTrue(Device.cudaCount() > 0, "needs a card");
+        var task = new ShardingChecks.Task(System.nanoTime() % 100_000, folder.toString());
+        int ranks = Math.min(2, Device.cudaCount());
+        for (var results : Launcher.of(ranks).backend(Backend.NCCL).run(ShardingChecks.class, task)) {
+            results.forEach((name, failure) -> assertEquals("", failure, name + ", seed " + task.seed()));
+        }
+    }
+}

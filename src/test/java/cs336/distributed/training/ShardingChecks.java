@@ -1,0 +1,730 @@
+package cs336.distributed.training;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.AdamW;
+import cs336.basics.Checkpoint;
+import cs336.basics.CosineSchedule;
+import cs336.basics.Form;
+import cs336.basics.GradientClipping;
+import cs336.basics.Losses;
+import cs336.basics.Module;
+import cs336.basics.Optimizer;
+import cs336.basics.Sgd;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.distributed.bench.ToyModel;
+import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Traffic;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.BiFunction;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * Checks of the sharded optimizer that need several ranks. All of them run in one launch, since processes are what takes time; what
+ * fails is told by its name.
+ */
+public final class ShardingChecks implements RankProgram<ShardingChecks.Task, TreeMap<String, String>> {
+    /** The course's settings of its tests. */
+    static final AdamW.Options COURSE =
+            AdamW.Options.of(0.1).withWeightDecay(0.1).withOrder(AdamW.Order.TORCH);
+
+    private static final double RTOL = 1e-7; // and no absolute tolerance
+    private static final int STEPS = 10;
+    private static final Sharding SMALL_BUCKETS = Sharding.allGather(0.0005);
+    private static final List<Sharding> SHARDINGS =
+            List.of(Sharding.broadcast(), SMALL_BUCKETS, Sharding.allGather(25));
+
+    /**
+     * What to check.
+     *
+     * @param seed of weights and data
+     * @param folder for checkpoints, which all ranks see
+     */
+    public record Task(long seed, String folder) implements Serializable {
+        private static final long serialVersionUID = 1;
+    }
+
+    private static Device device = Device.cpu(); // where this process computes
+
+    private interface Check {
+        void run(ProcessGroup group, Task task) throws Exception;
+    }
+
+    private static final Map<String, Check> CHECKS = new TreeMap<>();
+
+    static {
+        CHECKS.put("the course's protocol, plain model", (group, task) -> course(group, task, false));
+        CHECKS.put("the course's protocol, tied weights", (group, task) -> course(group, task, true));
+        CHECKS.put("every optimizer", ShardingChecks::everyOptimizer);
+        CHECKS.put("moments of own parameters alone", ShardingChecks::ownMomentsAlone);
+        CHECKS.put("layers are unfrozen during training", ShardingChecks::unfreezing);
+        CHECKS.put("what one rank cannot add changes nothing", ShardingChecks::failingAdd);
+        CHECKS.put("a schedule, and clipping over the whole model", ShardingChecks::scheduleAndClipping);
+        CHECKS.put("the next forward pass waits for its parameters", ShardingChecks::overlap);
+        CHECKS.put("parameters without gradients stay", ShardingChecks::withoutGradient);
+        CHECKS.put("one file for all shards", ShardingChecks::checkpoints);
+        CHECKS.put("a state that does not fit is refused on all ranks", ShardingChecks::unfitState);
+        CHECKS.put("parameters that differ are refused on all ranks", ShardingChecks::differentParameters);
+        CHECKS.put("what is closed or empty says so, on all ranks", ShardingChecks::closedOrEmpty);
+        CHECKS.put("bytes are counted", ShardingChecks::bytes);
+        CHECKS.put("steps leave no native objects behind", ShardingChecks::leaks);
+        CHECKS.put("every strategy of data parallelism", ShardingChecks::everyStrategy);
+        CHECKS.put("ZeRO's stage 1 is training on one process", ShardingChecks::zero);
+        CHECKS.put("ZeRO needs flat shards and all parameters", ShardingChecks::unfitForZero);
+    }
+
+    static List<String> names() {
+        return List.copyOf(CHECKS.keySet());
+    }
+
+    /** By name: empty, or why it failed. */
+    @Override
+    public TreeMap<String, String> run(ProcessGroup group, Task task) {
+        device = group.device();
+        var results = new TreeMap<String, String>();
+        CHECKS.forEach((name, check) -> {
+            try (var scope = MemoryScope.open()) {
+                check.run(group, task);
+                results.put(name, "");
+            } catch (Exception | AssertionError e) {
+                results.put(
+                        name,
+                        e + " at "
+                                + Arrays.stream(e.getStackTrace())
+                                        .filter(frame -> frame.getClassName().startsWith("cs336"))
+                                        .limit(3)
+                                        .toList());
+            }
+            group.barrier();
+        });
+        return results;
+    }
+
+    private static ToyModel toy(Task task, boolean tied) {
+        Torch.seed(task.seed);
+        return new ToyModel(tied, device, DType.FLOAT32);
+    }
+
+    /** Gradients of a random batch, the same in both models and on all ranks. */
+    private static void backward(long seed, Module... models) {
+        for (Module model : models) {
+            Torch.seed(seed);
+            Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(DType.FLOAT32));
+            Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(DType.FLOAT32));
+            torch.mse_loss(model.forward(x), y).backward();
+        }
+    }
+
+    private static void assertSame(Module expected, Module found, double rtol, String what) {
+        Map<String, Tensor> others = found.namedParameters();
+        expected.namedParameters().forEach((name, parameter) -> {
+            double[] a = Tensors.toDoubles(parameter);
+            double[] b = Tensors.toDoubles(others.get(name));
+            for (int i = 0; i < a.length; i++) {
+                assertEquals(a[i], b[i], rtol * Math.abs(a[i]), what + ": " + name + "[" + i + "]");
+            }
+        });
+    }
+
+    /** The largest difference of two numbers. */
+    private static double distance(Module a, Module b) {
+        Map<String, Tensor> others = b.namedParameters();
+        double largest = 0;
+        for (var parameter : a.namedParameters().entrySet()) {
+            Tensor other = others.get(parameter.getKey());
+            double most = parameter.getValue().sub(other).abs().max().item_double();
+            largest = Math.max(largest, most);
+        }
+        return largest;
+    }
+
+    private static void course(ProcessGroup group, Task task, boolean tied) {
+        for (Sharding sharding : SHARDINGS) {
+            try (var plain = toy(task, tied);
+                    var sharded = toy(task, tied);
+                    var start = toy(task, tied);
+                    var optimizer = new AdamW(plain.namedParameters(), COURSE);
+                    var shards =
+                            new ShardedOptimizer<>(sharded.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                for (int step = 0; step < STEPS; step++) {
+                    optimizer.zeroGrad();
+                    shards.zeroGrad();
+                    backward(task.seed + step, plain, sharded);
+                    optimizer.step();
+                    shards.step();
+                }
+                assertSame(plain, sharded, RTOL, sharding.toString());
+                assertTrue(distance(start, sharded) > 0.1, "nothing was learned");
+            }
+        }
+    }
+
+    private static <O> void agree(
+            ProcessGroup group,
+            Task task,
+            BiFunction<Map<String, Tensor>, O, ? extends Optimizer> factory,
+            O options,
+            Sharding sharding) {
+        try (var plain = toy(task, true);
+                var sharded = toy(task, true);
+                var optimizer = factory.apply(plain.namedParameters(), options);
+                var shards = new ShardedOptimizer<>(sharded.namedParameters(), factory, options, group, sharding)) {
+            for (int step = 0; step < 4; step++) {
+                backward(task.seed + step, plain, sharded);
+                optimizer.step();
+                shards.step();
+                optimizer.zeroGrad();
+                shards.zeroGrad();
+            }
+            assertSame(plain, sharded, RTOL, options + " " + sharding);
+        }
+    }
+
+    private static void everyOptimizer(ProcessGroup group, Task task) {
+        for (Sharding sharding : SHARDINGS) {
+            for (AdamW.Order order : AdamW.Order.values()) {
+                agree(group, task, AdamW::new, COURSE.withOrder(order), sharding);
+            }
+            agree(group, task, (parameters, rate) -> new Sgd(parameters, rate, 0), 0.1, sharding);
+            agree(group, task, (parameters, rate) -> new Sgd(parameters, rate, 0.9), 0.1, sharding);
+        }
+    }
+
+    private static void ownMomentsAlone(ProcessGroup group, Task task) {
+        for (Sharding sharding : SHARDINGS) {
+            try (var model = toy(task, true);
+                    var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                assertFalse(shards.parameters().containsKey("fc4.weight"), "tied weights count once");
+                backward(task.seed, model);
+                shards.step();
+                long mine = shards.state().entrySet().stream()
+                        .filter(e -> e.getKey().endsWith(".m"))
+                        .mapToLong(e -> e.getValue().numel())
+                        .sum();
+                long frozen = model.namedParameters().values().stream()
+                        .filter(p -> !p.requires_grad())
+                        .mapToLong(Tensor::numel)
+                        .sum();
+                long all = group.allGather(mine).stream()
+                        .mapToLong(Long::longValue)
+                        .sum();
+                assertEquals(model.parameterCount() - frozen, all, sharding.toString());
+                assertTrue(4 * mine <= shards.shardBytes()[group.rank()], sharding.toString());
+                assertEquals(
+                        4 * model.parameterCount(),
+                        Arrays.stream(shards.shardBytes()).sum());
+                assertTrue(shards.imbalance() < 1.6, () -> sharding + ": " + shards.imbalance());
+            }
+        }
+    }
+
+    /** This rank's part of a batch that all ranks together have. */
+    private static void backwardOfShare(ProcessGroup group, long seed, DistributedDataParallel ddp, DType dtype) {
+        Torch.seed(seed);
+        Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(dtype));
+        Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(dtype));
+        int share = 20 / group.size();
+        long from = (long) share * group.rank();
+        torch.mse_loss(ddp.forward(x.narrow(0, from, share)), y.narrow(0, from, share))
+                .backward();
+        ddp.finishGradientSynchronization();
+    }
+
+    private static void everyStrategy(ProcessGroup group, Task task) {
+        for (Strategy strategy :
+                List.of(Strategy.naive(), Strategy.flat(), Strategy.overlapped(), Strategy.bucketed(0.0016))) {
+            for (Sharding sharding : List.of(Sharding.broadcast(), SMALL_BUCKETS)) {
+                try (var plain = toy(task, true);
+                        var sharded = toy(task, true);
+                        var plainDdp = new DistributedDataParallel(plain, group, strategy);
+                        var shardedDdp = new DistributedDataParallel(sharded, group, strategy);
+                        var optimizer = new AdamW(plain.namedParameters(), COURSE);
+                        var shards = new ShardedOptimizer<>(
+                                sharded.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                    shards.overlapWith(sharded);
+                    for (int step = 0; step < 3; step++) {
+                        backwardOfShare(group, task.seed + step, plainDdp, DType.FLOAT32);
+                        backwardOfShare(group, task.seed + step, shardedDdp, DType.FLOAT32);
+                        optimizer.step();
+                        shards.step();
+                        optimizer.zeroGrad();
+                        shards.zeroGrad();
+                    }
+                    shards.arrive();
+                    assertSame(plain, sharded, RTOL, strategy + ", " + sharding);
+                }
+            }
+        }
+    }
+
+    private static ToyModel toy64(Task task) {
+        Torch.seed(task.seed);
+        return new ToyModel(true, device, DType.FLOAT64);
+    }
+
+    /** In float64, since sums over ranks have another order than those over a batch. */
+    private static void zero(ProcessGroup group, Task task) {
+        double maxNorm = 1e-2;
+        try (var alone = toy64(task);
+                var model = toy64(task);
+                var optimizer = new AdamW(alone.namedParameters(), COURSE.withEps(1e-3));
+                var shards = new ShardedOptimizer<>(
+                        model.namedParameters(), AdamW::new, COURSE.withEps(1e-3), group, SMALL_BUCKETS);
+                var ddp = new DistributedDataParallel(model, group, shards)) {
+            shards.overlapWith(model);
+            for (int step = 0; step < 6; step++) {
+                Torch.seed(task.seed + step);
+                Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(DType.FLOAT64));
+                Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(DType.FLOAT64));
+                torch.mse_loss(alone.forward(x), y).backward();
+                Traffic before = group.traffic();
+                backwardOfShare(group, task.seed + step, ddp, DType.FLOAT64);
+                Traffic sent = group.traffic().since(before);
+                assertEquals(ddp.messages(), sent.of("reduce-scatter").calls(), sent.toString());
+                if (step % 2 == 1) {
+                    double norm = GradientClipping.clipByGlobalNorm(alone.parameters(), maxNorm)
+                            .item_double();
+                    assertEquals(norm, shards.clipGradients(maxNorm).item_double(), 1e-12 * norm);
+                }
+                optimizer.step();
+                shards.step();
+                optimizer.zeroGrad();
+                shards.zeroGrad();
+            }
+            shards.arrive();
+            assertTrue(distance(alone, model) < 1e-11, () -> "distance " + distance(alone, model));
+        }
+    }
+
+    private static void unfitForZero(ProcessGroup group, Task task) {
+        try (var model = toy(task, false);
+                var whole = new ShardedOptimizer<>(
+                        model.namedParameters(), AdamW::new, COURSE, group, Sharding.broadcast());
+                var some =
+                        new ShardedOptimizer<>(only(model, "fc1.weight"), AdamW::new, COURSE, group, SMALL_BUCKETS)) {
+            var broadcast = assertThrows(
+                    IllegalArgumentException.class, () -> new DistributedDataParallel(model, group, whole));
+            assertTrue(broadcast.getMessage().endsWith("must be all-gather, not broadcast"), broadcast.getMessage());
+            var missing =
+                    assertThrows(IllegalArgumentException.class, () -> new DistributedDataParallel(model, group, some));
+            assertTrue(missing.getMessage().contains("learns, but is not in the optimizer"), missing.getMessage());
+        }
+    }
+
+    private static void leaks(ProcessGroup group, Task task) {
+        for (Sharding sharding : List.of(Sharding.broadcast(), SMALL_BUCKETS)) {
+            try (var model = toy(task, true);
+                    var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                shards.overlapWith(model);
+                long before = 0;
+                for (int step = 0; step < 24; step++) {
+                    if (step == 8) before = Pointer.totalCount();
+                    try (var scope = MemoryScope.open()) {
+                        backward(task.seed + step, model);
+                        shards.clipGradients(1);
+                        shards.step();
+                        shards.zeroGrad();
+                    }
+                }
+                long more = Pointer.totalCount() - before;
+                assertTrue(
+                        more <= 5,
+                        () -> sharding + ": " + more + " more after 16 steps"); // other threads have their own
+            }
+        }
+    }
+
+    private static Map<String, Tensor> only(Module model, String... names) {
+        var some = new LinkedHashMap<String, Tensor>();
+        for (String name : names) some.put(name, model.namedParameters().get(name));
+        return some;
+    }
+
+    private static void unfreezing(ProcessGroup group, Task task) {
+        AdamW.Options slower = COURSE.withLearningRate(0.01).withWeightDecay(0);
+        for (Sharding sharding : SHARDINGS) {
+            try (var plain = toy(task, false);
+                    var sharded = toy(task, false);
+                    var optimizer = new AdamW(only(plain, "fc3.weight"), COURSE);
+                    var shards =
+                            new ShardedOptimizer<>(only(sharded, "fc3.weight"), AdamW::new, COURSE, group, sharding)) {
+                for (int step = 0; step < 6; step++) {
+                    if (step == 2) {
+                        plain.namedParameters().get("fc2.bias").set_requires_grad(true);
+                        sharded.namedParameters().get("fc2.bias").set_requires_grad(true);
+                        optimizer.add(only(plain, "fc2.weight", "fc2.bias"), slower);
+                        shards.add(only(sharded, "fc2.weight", "fc2.bias"), slower);
+                    }
+                    if (step == 4) {
+                        optimizer.add(only(plain, "fc1.weight"), COURSE);
+                        shards.add(only(sharded, "fc1.weight"), COURSE);
+                    }
+                    backward(task.seed + step, plain, sharded);
+                    optimizer.step();
+                    shards.step();
+                    optimizer.zeroGrad();
+                    plain.parameters().forEach(p -> p.mutable_grad().reset());
+                    shards.zeroGrad();
+                    sharded.parameters().forEach(p -> p.mutable_grad().reset());
+                }
+                assertSame(plain, sharded, RTOL, sharding.toString());
+                var again = assertThrows(
+                        IllegalArgumentException.class, () -> shards.add(only(sharded, "fc1.weight"), COURSE));
+                assertEquals("parameter fc1.weight is in this optimizer already", again.getMessage());
+                var renamed = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> shards.add(
+                                Map.of("other", sharded.namedParameters().get("fc1.weight")), COURSE));
+                assertEquals("parameter other is in this optimizer already, as fc1.weight", renamed.getMessage());
+            }
+        }
+    }
+
+    /** The last rank has no optimizer for a group; the same group is then added with other settings. */
+    private static void failingAdd(ProcessGroup group, Task task) {
+        int last = group.size() - 1;
+        AdamW.Options unfit = COURSE.withLearningRate(0.5);
+        BiFunction<Map<String, Tensor>, AdamW.Options, Optimizer> factory = (parameters, options) -> {
+            if (options.equals(unfit) && group.rank() == last) throw new IllegalStateException("no memory");
+            return new AdamW(parameters, options);
+        };
+        for (Sharding sharding : SHARDINGS) {
+            try (var plain = toy(task, false);
+                    var sharded = toy(task, false);
+                    var start = toy(task, false);
+                    var optimizer = new AdamW(plain.namedParameters(), COURSE);
+                    var shards =
+                            new ShardedOptimizer<>(only(sharded, "fc3.weight"), factory, COURSE, group, sharding)) {
+                Map<String, Tensor> more = only(sharded, "fc1.weight", "fc2.weight", "fc2.bias");
+                long[] bytes = shards.shardBytes();
+                var failure = assertThrows(RuntimeException.class, () -> shards.add(more, unfit));
+                assertEquals(
+                        group.rank() == last
+                                ? "no memory"
+                                : "the optimizer of rank " + last
+                                        + " could not be made: java.lang.IllegalStateException: no memory",
+                        failure.getMessage());
+                assertEquals(
+                        List.of("fc3.weight"), List.copyOf(shards.parameters().keySet()));
+                assertEquals(Arrays.toString(bytes), Arrays.toString(shards.shardBytes()));
+                more.forEach((name, parameter) -> assertEquals(
+                        parameter.nbytes(), parameter.storage().nbytes(), name + " has memory of its own"));
+                assertSame(start, sharded, 0, "values stay");
+                assertThrows(
+                        RuntimeException.class, () -> new ShardedOptimizer<>(more, factory, unfit, group, sharding));
+                shards.add(more, COURSE);
+                for (int step = 0; step < 3; step++) {
+                    backward(task.seed + step, plain, sharded);
+                    optimizer.step();
+                    shards.step();
+                    optimizer.zeroGrad();
+                    shards.zeroGrad();
+                }
+                assertSame(plain, sharded, RTOL, sharding.toString());
+                assertEquals(
+                        shards.parameters().values().stream()
+                                .mapToLong(Tensor::nbytes)
+                                .sum(),
+                        Arrays.stream(shards.shardBytes()).sum());
+            }
+        }
+    }
+
+    private static void scheduleAndClipping(ProcessGroup group, Task task) {
+        var schedule = new CosineSchedule(0.1, 0.01, 2, 8);
+        double maxNorm = 1e-3;
+        for (Sharding sharding : SHARDINGS) {
+            try (var plain = toy(task, true);
+                    var sharded = toy(task, true);
+                    var optimizer = new AdamW(plain.namedParameters(), COURSE.withEps(1e-2));
+                    var shards = new ShardedOptimizer<>(
+                            sharded.namedParameters(), AdamW::new, COURSE.withEps(1e-2), group, sharding)) {
+                for (int step = 0; step < STEPS; step++) {
+                    backward(task.seed + step, plain, sharded);
+                    optimizer.setLearningRate(schedule.at(step));
+                    shards.setLearningRate(schedule.at(step));
+                    double norm = GradientClipping.clipByGlobalNorm(plain.parameters(), maxNorm)
+                            .item_double();
+                    assertTrue(norm > maxNorm, "nothing was clipped");
+                    assertEquals(norm, shards.clipGradients(maxNorm).item_double(), 1e-6 * norm);
+                    optimizer.step();
+                    shards.step();
+                    optimizer.zeroGrad();
+                    shards.zeroGrad();
+                    assertEquals(schedule.at(step), shards.learningRate());
+                }
+                // The norm's sum has another order: its last bit may differ.
+                assertTrue(distance(plain, sharded) < 1e-5, () -> sharding + ": " + distance(plain, sharded));
+            }
+        }
+    }
+
+    private static void overlap(ProcessGroup group, Task task) {
+        for (Form form : Form.values()) {
+            var config = new TransformerConfig(form, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
+            Torch.seed(task.seed);
+            try (var plain = new TransformerLM(config, device)) {
+                Torch.seed(task.seed);
+                try (var sharded = new TransformerLM(config, device);
+                        var optimizer = new AdamW(plain.namedParameters(), COURSE.withLearningRate(1e-2));
+                        var shards = new ShardedOptimizer<>(
+                                sharded.namedParameters(),
+                                AdamW::new,
+                                COURSE.withLearningRate(1e-2),
+                                group,
+                                Sharding.allGather(0.01))) {
+                    shards.overlapWith(sharded);
+                    for (int step = 0; step < 4; step++) {
+                        for (Module model : List.of(plain, sharded)) {
+                            Torch.seed(task.seed + step);
+                            Tensor ids = torch.randint(50, new long[] {2, 17}, device.options(DType.INT64));
+                            Losses.crossEntropy(model.forward(ids.narrow(1, 0, 16)), ids.narrow(1, 1, 16))
+                                    .backward();
+                        }
+                        optimizer.step();
+                        shards.step();
+                        optimizer.zeroGrad();
+                        shards.zeroGrad();
+                    }
+                    shards.arrive();
+                    assertSame(plain, sharded, RTOL, form.toString());
+                }
+            }
+        }
+    }
+
+    private static void withoutGradient(ProcessGroup group, Task task) {
+        for (Sharding sharding : SHARDINGS) {
+            try (var model = toy(task, false);
+                    var before = toy(task, false);
+                    var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                shards.step();
+                assertEquals(0, distance(before, model), sharding.toString());
+                backward(task.seed, model);
+                model.namedParameters().get("fc1.weight").mutable_grad().reset();
+                shards.step();
+                assertSame(before.layers().get(1), model.layers().get(1), 0, sharding.toString());
+                assertTrue(distance(before, model) > 0);
+                assertFalse(shards.wholeState().containsKey("fc1.weight.m"));
+            }
+        }
+    }
+
+    /** What is saved trains on as if nothing had been, in another sharding, and on two ranks what four have saved. */
+    private static void checkpoints(ProcessGroup group, Task task) throws IOException {
+        for (int s = 0; s < SHARDINGS.size(); s++) {
+            Path file = checkpoint(task, group.size(), s);
+            try (var model = toy(task, true);
+                    var shards = new ShardedOptimizer<>(
+                            model.namedParameters(), AdamW::new, COURSE, group, SHARDINGS.get(s))) {
+                train(model, shards, task, 0, 3);
+                shards.save(file, model.namedParameters(), Map.of("step", "3"));
+                assertTrue(Files.exists(file));
+                train(model, shards, task, 3, 5);
+                resume(task, file, model, group, SHARDINGS.get((s + 1) % SHARDINGS.size()));
+                Path ofFour = checkpoint(task, 4, s);
+                boolean afterFour = group.size() < 4 && group.backend() == Backend.GLOO;
+                if (afterFour) resume(task, ofFour, model, group, SHARDINGS.get(s));
+                var error = assertThrows(
+                        IOException.class,
+                        () -> shards.save(Path.of("/proc/nothing/here"), model.namedParameters(), Map.of()));
+                assertTrue(error.getMessage().startsWith("checkpoint /proc/nothing/here could not be written"));
+            }
+        }
+    }
+
+    static Path checkpoint(Task task, int ranks, int sharding) {
+        return Path.of(task.folder, ranks + "-ranks-" + SHARDINGS.get(sharding) + sharding + ".safetensors");
+    }
+
+    /** Loads a checkpoint of three steps into a fresh model, makes two more, and compares with one that was never interrupted. */
+    private static void resume(Task task, Path file, Module expected, ProcessGroup group, Sharding sharding)
+            throws IOException {
+        try (var resumed = toy(new Task(task.seed + 77, ""), true);
+                var optimizer =
+                        new ShardedOptimizer<>(resumed.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+            train(resumed, optimizer, task, 8, 9); // so that there is something to replace
+            assertEquals(Map.of("step", "3"), Checkpoint.load(file, resumed.namedParameters(), optimizer));
+            train(resumed, optimizer, task, 3, 5);
+            assertSame(expected, resumed, RTOL, file.getFileName() + " into " + sharding);
+        }
+    }
+
+    /** Trains without shards from a checkpoint of three steps on, and beside it from the beginning. */
+    static void resumeAlone(Task task, Path file) throws IOException {
+        try (var scope = MemoryScope.open();
+                var expected = toy(task, true);
+                var resumed = toy(new Task(task.seed + 77, ""), true);
+                var whole = new AdamW(expected.namedParameters(), COURSE);
+                var optimizer = new AdamW(resumed.namedParameters(), COURSE)) {
+            train(expected, whole, task, 0, 5);
+            Checkpoint.load(file, resumed.namedParameters(), optimizer);
+            train(resumed, optimizer, task, 3, 5);
+            assertSame(expected, resumed, RTOL, file.getFileName().toString());
+        }
+    }
+
+    private static void train(Module model, Optimizer optimizer, Task task, int from, int until) {
+        for (int step = from; step < until; step++) {
+            backward(task.seed + step, model);
+            optimizer.step();
+            optimizer.zeroGrad();
+        }
+    }
+
+    private static void unfitState(ProcessGroup group, Task task) {
+        for (Sharding sharding : SHARDINGS) {
+            try (var model = toy(task, false);
+                    var plain = toy(task, false);
+                    var optimizer = new AdamW(plain.namedParameters(), COURSE);
+                    var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                train(plain, optimizer, task, 0, 1);
+                train(model, shards, task, 0, 2);
+                Map<String, Tensor> good = optimizer.state();
+                refused(
+                        shards,
+                        with(good, "x.m", good.get("fc1.weight.m")),
+                        "state has x.m, which no parameter here has");
+                refused(
+                        shards,
+                        with(good, "fc1.weight.m", good.get("fc3.weight.m")),
+                        "state fc1.weight.m is [5, 50], but the parameter is [10, 10]");
+                refused(shards, without(good, "fc3.weight.v"), "state of fc3.weight is incomplete");
+                train(model, shards, task, 2, 3);
+                var counts = shards.wholeState();
+                if (group.rank() == 0)
+                    assertEquals(3, counts.get("fc1.weight.step").item_long());
+                shards.loadState(good);
+                counts = shards.wholeState();
+                assertEquals(group.rank() == 0, counts.containsKey("fc1.weight.step"));
+                if (group.rank() == 0)
+                    assertEquals(1, counts.get("fc1.weight.step").item_long());
+            }
+        }
+    }
+
+    private static Map<String, Tensor> with(Map<String, Tensor> state, String key, Tensor tensor) {
+        var changed = new LinkedHashMap<>(state);
+        changed.put(key, tensor);
+        return changed;
+    }
+
+    private static Map<String, Tensor> without(Map<String, Tensor> state, String key) {
+        var changed = new LinkedHashMap<>(state);
+        changed.remove(key);
+        return changed;
+    }
+
+    private static void refused(ShardedOptimizer<?> shards, Map<String, Tensor> state, String message) {
+        var error = assertThrows(IllegalArgumentException.class, () -> shards.loadState(state));
+        assertTrue(error.getMessage().startsWith(message), error.getMessage());
+    }
+
+    private static void differentParameters(ProcessGroup group, Task task) {
+        boolean last = group.rank() == group.size() - 1;
+        var parameters = new LinkedHashMap<String, Tensor>();
+        parameters.put("a", torch.zeros(new long[] {2, 3}, device.options(DType.FLOAT32)));
+        parameters.put("b", torch.zeros(new long[] {last ? 5 : 4}, device.options(DType.FLOAT32)));
+        var error = assertThrows(
+                IllegalArgumentException.class,
+                () -> new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, Sharding.broadcast()));
+        assertEquals(
+                "parameter 1 is b fp32[4] frozen on rank 0, but b fp32[5] frozen on rank " + (group.size() - 1)
+                        + ": all ranks need the same model",
+                error.getMessage());
+        for (Map<String, Tensor> unfit : List.of(
+                Map.of("w", torch.ones(new long[] {3}, device.options(DType.INT64))),
+                Map.of(
+                        "w",
+                        torch.ones(new long[] {2, 3}, device.options(DType.FLOAT32))
+                                .t()))) {
+            var untrainable = assertThrows(
+                    IllegalArgumentException.class,
+                    () -> new ShardedOptimizer<>(unfit, AdamW::new, COURSE, group, Sharding.broadcast()));
+            assertEquals("parameter w must be a contiguous floating-point tensor", untrainable.getMessage());
+        }
+    }
+
+    /** Ranks that own nothing must not go on to a collective that the others never come to. */
+    private static void closedOrEmpty(ProcessGroup group, Task task) {
+        for (Sharding sharding : SHARDINGS) {
+            var alone = Map.of("w", torch.ones(new long[] {3}, device.options(DType.FLOAT32)));
+            var shards = new ShardedOptimizer<>(alone, AdamW::new, COURSE, group, sharding);
+            shards.close();
+            shards.close();
+            Map<String, Runnable> calls = Map.of(
+                    "step()",
+                    shards::step,
+                    "zeroGrad()",
+                    shards::zeroGrad,
+                    "clipGradients()",
+                    () -> shards.clipGradients(1),
+                    "wholeState()",
+                    shards::wholeState,
+                    "loadState()",
+                    () -> shards.loadState(Map.of()),
+                    "add()",
+                    () -> shards.add(Map.of(), COURSE));
+            calls.forEach((name, call) -> assertEquals(
+                    name + " came after this optimizer was closed; make a new one",
+                    assertThrows(IllegalStateException.class, call::run).getMessage()));
+            try (var none = new ShardedOptimizer<>(Map.of(), AdamW::new, COURSE, group, sharding)) {
+                none.step();
+                var error = assertThrows(IllegalArgumentException.class, () -> none.clipGradients(1));
+                assertEquals("parameters must not be none: there is nothing to clip", error.getMessage());
+            }
+        }
+    }
+
+    private static void bytes(ProcessGroup group, Task task) {
+        int n = group.size();
+        for (Sharding sharding : SHARDINGS) {
+            try (var model = toy(task, false);
+                    var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                backward(task.seed, model);
+                Traffic before = group.traffic();
+                shards.step();
+                Traffic sent = group.traffic().since(before);
+                long learning = model.parameters().stream()
+                        .filter(Tensor::requires_grad)
+                        .mapToLong(Tensor::nbytes)
+                        .sum();
+                if (sharding instanceof Sharding.Broadcast) {
+                    assertEquals(
+                            "{broadcast=Volume[calls=3, bytes=" + learning + "]}",
+                            sent.byOperation().toString());
+                    assertEquals((n - 1.0) / n * learning, sent.leastSent(n), 1e-9);
+                } else {
+                    long all = Arrays.stream(shards.shardBytes()).sum();
+                    assertEquals(
+                            List.of("all-gather"),
+                            new ArrayList<>(sent.byOperation().keySet()));
+                    long gathered = sent.of("all-gather").bytes();
+                    assertTrue(gathered >= all && gathered < all + 3 * 32 * (n + 2), gathered + " for " + all);
+                }
+            }
+        }
+    }
+}

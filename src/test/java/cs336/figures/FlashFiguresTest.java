@@ -1,0 +1,142 @@
+package cs336.figures;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import cs336.bench.Project;
+import cs336.charts.Figure;
+import cs336.numbers.Numbers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Locale;
+import java.util.Random;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.knowm.xchart.XYChart;
+import org.knowm.xchart.XYSeries;
+
+class FlashFiguresTest {
+    private static final List<String> IMPLEMENTATIONS = List.of(
+            "flash-3xtf32",
+            "sdpa-efficient",
+            "flash",
+            "sdpa-cudnn",
+            "plain",
+            "flash-tf32",
+            "sdpa-flash",
+            "pytorch-plain");
+
+    @TempDir
+    private Path folder;
+
+    /** Times of a machine that does one TFLOP/s in fp32 and two in bf16, whatever it runs, in the order of a seed. */
+    private Numbers pretended(long seed) throws IOException {
+        var rows = new ArrayList<String>();
+        for (String dtype : List.of("bf16", "fp32")) {
+            for (String implementation : IMPLEMENTATIONS) {
+                boolean known = !(dtype.equals("fp32")
+                        && Set.of("sdpa-flash", "sdpa-cudnn").contains(implementation));
+                for (int d : new int[] {16, 32, 64, 128}) {
+                    for (int context = 128; context <= 65_536; context *= 2) {
+                        boolean fits = !implementation.equals("plain") || context < 65_536;
+                        String status = !known ? "unsupported" : fits ? "ok" : "oom";
+                        for (String pass : List.of("forward", "backward", "forward-backward")) {
+                            double ms = FlashFigures.operations(pass, 1, context, d, true)
+                                    / (dtype.equals("bf16") ? 2e9 : 1e9);
+                            rows.add(row(context, d, dtype, implementation, pass, "ms", ms, status));
+                        }
+                        rows.add(row(context, d, dtype, implementation, "peak-memory", "bytes", 4e3 * context, status));
+                    }
+                }
+            }
+        }
+        Collections.shuffle(rows, new Random(seed));
+        rows.add(0, "batch,heads,d,context,dtype,causal,implementation,metric,unit,n,mean,std,median,min,max,status");
+        Path machine = Files.createDirectories(folder.resolve("machine-" + seed));
+        Files.write(machine.resolve("flash_benchmarking.csv"), rows);
+        return Numbers.of(machine);
+    }
+
+    private static String row(
+            int context, int d, String dtype, String name, String metric, String unit, double value, String status) {
+        String numbers = status.equals("ok") ? "9,%1$s,0,%1$s,%1$s,%1$s".formatted(value) : ",,,,,";
+        return String.join(",", "1,1", "" + d, "" + context, dtype, "true", name, metric, unit, numbers, status);
+    }
+
+    private static List<Figure> all(Numbers numbers) {
+        return List.of(
+                FlashFigures.times(numbers),
+                FlashFigures.timesInSinglePrecision(numbers),
+                FlashFigures.rates(numbers),
+                FlashFigures.shareOfPeak(numbers),
+                FlashFigures.memory(numbers));
+    }
+
+    private static List<String> drawn(Numbers numbers) {
+        return all(numbers).stream().map(Figure::svg).toList();
+    }
+
+    @Test
+    void operationsAreThoseOfTheProductsBelowTheDiagonal() {
+        // A hidden score costs nothing: two products of 2·d operations for each of T²/2 scores.
+        assertEquals(4.0 * 64 * 16_384 * 16_384 / 2 * 16, FlashFigures.operations("forward", 16, 16_384, 64, true));
+        assertEquals(
+                2.5 * FlashFigures.operations("forward", 3, 512, 32, false),
+                FlashFigures.operations("backward", 3, 512, 32, false));
+        assertEquals(
+                FlashFigures.operations("forward", 1, 512, 32, true)
+                        + FlashFigures.operations("backward", 1, 512, 32, true),
+                FlashFigures.operations("forward-backward", 1, 512, 32, true));
+        assertThrows(IllegalArgumentException.class, () -> FlashFigures.operations("optimizer", 1, 1, 1, true));
+    }
+
+    @Test
+    void ratesAreOperationsOverTime() throws IOException {
+        Numbers numbers = pretended(1);
+        for (var panel : FlashFigures.rates(numbers).panels()) {
+            for (var series : ((XYChart) panel).getSeriesCollection()) {
+                for (double rate : series.getYData()) {
+                    assertEquals(2, rate, 1e-9, series.getName());
+                }
+            }
+        }
+        for (var panel : FlashFigures.shareOfPeak(numbers).panels()) {
+            for (var series : ((XYChart) panel).getSeriesCollection()) {
+                assertEquals(100 * 2 / 989.0, series.getYData()[0], 1e-9);
+            }
+        }
+    }
+
+    @Test
+    void whatRanOutOfMemoryEndsItsLine() throws IOException {
+        XYChart forward = (XYChart) FlashFigures.times(pretended(1)).chart();
+        assertEquals(
+                List.of("plain", "PyTorch FA2", "PyTorch cuDNN", "flash"),
+                forward.getSeriesCollection().stream().map(XYSeries::getName).toList());
+        assertEquals(9, forward.getSeries("plain").getXData().length);
+        assertEquals(10, forward.getSeries("flash").getXData().length);
+    }
+
+    @Test
+    void picturesDoNotDependOnTheOrderOfMeasuringNorOnTheLocale() throws IOException {
+        List<String> once = drawn(pretended(1));
+        Locale before = Locale.getDefault();
+        try {
+            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // with digits of its own
+            assertEquals(once, drawn(pretended(2)));
+        } finally {
+            Locale.setDefault(before);
+        }
+    }
+
+    @Test
+    void theStoredDrawingOfTilesIsTheOneDrawn() throws IOException {
+        Figure tiles = FlashFigures.tiles();
+        assertEquals(Files.readString(Project.path("figures/" + tiles.name() + ".svg")), tiles.svg());
+    }
+}

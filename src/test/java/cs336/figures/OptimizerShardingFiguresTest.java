@@ -1,0 +1,30 @@
+package cs336.figures;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import cs336.bench.Project;
+import cs336.charts.Figure;
+import cs336.numbers.Numbers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class OptimizerShardingFiguresTest {
+    @Test
+    void storedMeasurementsGiveTheStoredFigures() throws IOException {
+        Numbers numbers = Numbers.of(Project.path("data/measurements/h200"))
+                .define("shardRuns", "optimizer_state_sharding_accounting@h200-x4[backend=nccl, processes=2, round=1]")
+                .define("shard", "shardRuns[nodes=1]")
+                .define(
+                        "shardGloo",
+                        "optimizer_state_sharding_accounting@any[backend=gloo, processes=2, implementation=plain, round=1]");
+        for (Figure figure : List.of(
+                OptimizerShardingFigures.memory(numbers, "xl"),
+                OptimizerShardingFigures.times(numbers, "2.7B"),
+                OptimizerShardingFigures.traffic(numbers, "xl"))) {
+            assertEquals(
+                    Files.readString(Project.path("figures/" + figure.name() + ".svg")), figure.svg(), figure.name());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package cs336.figures;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import cs336.bench.Project;
+import cs336.charts.Figure;
+import cs336.numbers.Numbers;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.knowm.xchart.CategoryChart;
+import org.knowm.xchart.XYChart;
+
+class ProfilingFiguresTest {
+    @Test
+    void storedProfilesGiveTheStoredFigures() throws IOException {
+        Path profiles = Project.path("data/measurements/h200/profiling");
+        Numbers h200 = Numbers.of(Project.path("data/measurements/h200"));
+        for (Figure figure : List.of(
+                ProfilingFigures.kinds(h200),
+                ProfilingFigures.softmax(h200),
+                ProfilingFigures.layer(profiles.resolve("xl-256-fp32-forward/stacks.folded"), "layers.1"),
+                ProfilingFigures.timeline(profiles.resolve("small-128-fp32-forward/trace.json.gz")))) {
+            assertEquals(
+                    Files.readString(Project.path("figures/" + figure.name() + ".svg")), figure.svg(), figure.name());
+        }
+    }
+
+    /** Kernels of 1 s, of which a product takes 0.1 s × the case's number and elementwise kernels the rest. */
+    private static Numbers measured(Path folder, String... cases) throws IOException {
+        var csv = new StringBuilder(
+                "size,year,batch,context,dtype,pass,implementation,metric,unit,n,mean,std,median,min,max,"
+                        + "status,device,versions,commit,date\n");
+        for (int i = 0; i < cases.length; i++) {
+            String line = cases[i].replaceFirst(",", ",2025,4,") + ",plain,%s,ms,3,%s,0,1,1,1,ok,GPU,java,abc,today\n";
+            double product = 100 * (i + 1);
+            csv.append(line.formatted("total-matmul", product));
+            csv.append(line.formatted("total-elementwise", 1000 - product));
+            csv.append(line.formatted("total-kernels", 1000));
+            csv.append(line.formatted("forward-attention-softmax", 1));
+            csv.append(line.formatted("forward-attention-matmul", product));
+            csv.append(line.formatted("attention-softmax-flop", 5));
+            csv.append(line.formatted("attention-matmul-flop", 256));
+        }
+        csv.append("2.7B,2025,4,1024,fp32,step,plain,profiled,ms,,,,,,,oom,GPU,java,abc,today\n");
+        Files.writeString(folder.resolve("profiling.csv"), csv);
+        return Numbers.of(folder);
+    }
+
+    @Test
+    void sizesStandInTheOrderOfTheirTableHoweverTheyWereMeasured(@TempDir Path folder) throws IOException {
+        Numbers numbers = measured(
+                folder,
+                "2.7B,256,bf16,step",
+                "xl,256,fp32,forward",
+                "small,256,fp32,forward",
+                "small,256,bf16,step",
+                "small,512,fp32,forward");
+        var panels = ProfilingFigures.kinds(numbers).panels();
+        assertEquals(2, panels.size(), "forward pass in fp32, training step in bf16");
+        var forward = (CategoryChart) panels.get(0);
+        var products = forward.getSeries("matmul");
+        assertEquals(List.of("small", "xl", "2.7B"), List.copyOf(products.getXData()));
+        assertEquals(30.0, products.getYData()[0], 1e-9);
+        assertEquals(1, ProfilingFigures.softmax(numbers).panels().size());
+        var ratios = (XYChart) ProfilingFigures.softmax(numbers).panels().get(0);
+        assertEquals(
+                List.of("small", "xl"),
+                ratios.getSeriesCollection().stream()
+                        .map(series -> series.getName())
+                        .toList());
+        double[] small = ratios.getSeries("small").getYData();
+        assertEquals(2, small.length, "both contexts");
+        assertEquals(1.0 / 300, small[0], 1e-12);
+        assertEquals(1.0 / 500, small[1], 1e-12);
+    }
+}

@@ -1,0 +1,59 @@
+package cs336.kernels.attention;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class HopperBackwardTilesTest {
+    private static final int MULTIPROCESSORS = 132; // of an H200
+    private static final int MOST_SHARED_BYTES = 227 * 1024;
+
+    /** What was fastest of 1, 2 and 4 on an H200. */
+    @ParameterizedTest
+    @CsvSource({
+        "64, 1, 128, 1",
+        "64, 1, 1024, 4",
+        "64, 1, 4096, 4",
+        "64, 1, 16384, 2",
+        "64, 16, 16384, 1",
+        "64, 32, 512, 1",
+        "128, 1, 128, 1",
+        "128, 1, 2048, 4",
+        "128, 1, 16384, 2",
+        "128, 32, 1024, 1"
+    })
+    void fewLongTilesAreSharedOutAndManyAreNot(int d, int heads, int length, int split) {
+        HopperBackwardTile tile = HopperBackwardTiles.tile(d, heads, length, length, true, MULTIPROCESSORS);
+        assertEquals(new HopperBackwardTile(d, split), tile);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"1, 16", "16, 16", "24, 32", "40, 64", "64, 64", "96, 128", "128, 128"})
+    void rowsTakeTheNextWiderKernel(int d, int width) {
+        assertEquals(width, HeadWidths.of(d));
+    }
+
+    @Test
+    void rowsOfMoreThan128AreRefused() {
+        String said = assertThrows(IllegalArgumentException.class, () -> HeadWidths.of(136))
+                .getMessage();
+        assertEquals("d must be at most 128, not 136", said);
+    }
+
+    @Test
+    void sharedMemoryIsEnoughForABlock() {
+        HopperBackwardTiles.all()
+                .forEach(tile -> assertTrue(tile.sharedBytes() <= MOST_SHARED_BYTES, tile + ": " + tile.sharedBytes()));
+    }
+
+    @Test
+    void headsThatFitIntoHalfOfL2AreWorkedOnTogether() {
+        var tile = new HopperBackwardTile(64, 1);
+        assertEquals(3, HopperBackwardTiles.headGroup(tile, 16384, 50L << 20));
+        assertEquals(1, HopperBackwardTiles.headGroup(tile, 1 << 20, 50L << 20));
+    }
+}

@@ -1,0 +1,213 @@
+package cs336.kernels.attention;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.kernels.runtime.Card;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Each tile of Hopper's forward kernel on a card, whether or not it would be chosen, against tensor operations in fp64. */
+@Tag("gpu")
+class HopperFlashForwardGpuTest {
+    private static final int RACES = 200;
+    private static final double L_BOUND = 4e-6; // L is about 7 here: 8 units in its last place
+
+    private MemoryScope scope;
+    private Device device;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+        device = Device.cuda(0);
+        Torch.seed(336);
+    }
+
+    @AfterEach
+    void close() {
+        device.synchronize();
+        scope.close();
+    }
+
+    private static Stream<Arguments> tiles() {
+        return HopperForwardTiles.all().stream()
+                .flatMap(tile -> Stream.of(DType.BFLOAT16, DType.FLOAT16).map(type -> Arguments.of(tile, type)));
+    }
+
+    private Tensor random(DType type, double scale, long... shape) {
+        return torch.randn(shape, device.options(DType.FLOAT32))
+                .mul(new Scalar(scale))
+                .to(type.scalarType());
+    }
+
+    private static Tensor wide(Tensor x) {
+        return x.to(DType.FLOAT64.scalarType());
+    }
+
+    /** Memory that is handed out next holds NaN: what is not written shows. */
+    private static void poison(Tensor q) {
+        List<Tensor> poisoned = new ArrayList<>();
+        poisoned.add(torch.full_like(q, new Scalar(Double.NaN)));
+        poisoned.add(torch.full_like(q.select(-1, 0).to(DType.FLOAT32.scalarType()), new Scalar(Double.NaN)));
+        poisoned.forEach(Tensor::close);
+    }
+
+    private static double relative(Tensor actual, Tensor exact) {
+        return wide(actual).sub(exact).norm().div(exact.norm()).item().toDouble();
+    }
+
+    /** Rounding of P and of O, each uniform within half a unit in the last place: 0.29 of a unit each, and a little. */
+    private static double rounding(DType type) {
+        return type == DType.BFLOAT16 ? 0x1p-8 * 0.7 : 0x1p-11 * 0.7;
+    }
+
+    private static void check(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
+        poison(q);
+        FlashForm.Attended actual = HopperFlashForward.run(tile, q, k, v, causal);
+        FlashForm.Attended exact = TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal);
+        String what = tile + " on " + List.of(q.size(-2), k.size(-2), q.size(-1)) + (causal ? " causal" : "");
+        double error = relative(actual.o(), exact.o());
+        assertTrue(error <= rounding(DType.of(q)), what + ": O is off by " + error);
+        double off = wide(actual.l()).sub(exact.l()).abs().max().item().toDouble();
+        assertTrue(
+                off <= L_BOUND * Math.max(1, exact.l().abs().max().item().toDouble() / 8),
+                what + ": L is off by " + off);
+    }
+
+    @ParameterizedTest
+    @MethodSource("tiles")
+    void outputAndLogSumExpAreThoseOfDoubles(HopperForwardTile tile, DType type) {
+        int[][] lengths = {{1, 1}, {1, 300}, {65, 63}, {200, 700}, {700, 200}, {1000, 1000}};
+        for (int[] each : lengths) {
+            for (long d : new long[] {tile.dimension(), tile.dimension() - 8}) {
+                Tensor q = random(type, 1, 2, each[0], 3, d).transpose(1, 2);
+                Tensor k = random(type, 1, 2, 3, each[1], d);
+                Tensor v = random(type, 1, 2, 3, each[1], d);
+                check(tile, q, k, v, true);
+                check(tile, q, k, v, false);
+            }
+        }
+    }
+
+    /** So many heads that each block of the launch has some tiles that are not full, one after the other. */
+    @ParameterizedTest
+    @MethodSource("tiles")
+    void manyRoundsOfTilesThatAreNotFull(HopperForwardTile tile, DType type) {
+        int heads = 5 * Card.of(random(type, 1, 1)).multiprocessors();
+        for (int rows : new int[] {1, 64, 200}) {
+            Tensor q = random(type, 1, 1, heads, rows, tile.dimension());
+            Tensor k = random(type, 1, 1, heads, rows, tile.dimension());
+            Tensor v = random(type, 1, 1, heads, rows, tile.dimension());
+            check(tile, q, k, v, true);
+            check(tile, q, k, v, false);
+        }
+    }
+
+    /** So many heads that PyTorch does not share their keys out, which makes errors smaller, as it does here. */
+    @ParameterizedTest
+    @CsvSource({
+        "16, 4096, 64, false, 1.01", // roundings fall by chance
+        "16, 4096, 64, true, 1",
+        "16, 4096, 128, false, 1.01",
+        "16, 4096, 128, true, 1",
+        "3, 16384, 64, true, 1",
+        "3, 16384, 128, true, 1"
+    })
+    void errorsOfLongSequencesAreNoLargerThanThoseOfPyTorchsFlashAttention(
+            int heads, int context, int d, boolean causal, double most) {
+        long[] shape = {1, heads, context, d};
+        Tensor q = random(DType.BFLOAT16, 1, shape);
+        Tensor k = random(DType.BFLOAT16, 1, shape);
+        Tensor v = random(DType.BFLOAT16, 1, shape);
+        Tensor exact =
+                TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal).o();
+        double their = relative(new PyTorchsFlash().apply(q, k, v, causal), exact);
+        double our = relative(HopperFlashForward.run(q, k, v, causal).o(), exact);
+        assertTrue(our <= most * their, "O is off by " + our + ", PyTorch's by " + their);
+    }
+
+    /** Scores in the hundreds and thousands: references are raised again and again. */
+    @ParameterizedTest
+    @MethodSource("tiles")
+    void growingScoresAreFollowed(HopperForwardTile tile, DType type) {
+        Tensor q = random(type, 20, 1, 2, 1500, tile.dimension());
+        Tensor k = random(type, 20, 1, 2, 1500, tile.dimension());
+        Tensor v = random(type, 1, 1, 2, 1500, tile.dimension());
+        check(tile, q, k, v, true);
+        check(tile, q, k, v, false);
+    }
+
+    @ParameterizedTest
+    @MethodSource("tiles")
+    void repeatsBitForBit(HopperForwardTile tile, DType type) {
+        Tensor q = random(type, 3, 1, 5, 1300, tile.dimension());
+        Tensor k = random(type, 3, 1, 5, 1300, tile.dimension());
+        Tensor v = random(type, 1, 1, 5, 1300, tile.dimension());
+        FlashForm.Attended first = HopperFlashForward.run(tile, q, k, v, true);
+        for (int run = 0; run < RACES; run++) {
+            try (var inner = MemoryScope.open()) {
+                FlashForm.Attended again = HopperFlashForward.run(tile, q, k, v, true);
+                assertTrue(again.o().equal(first.o()) && again.l().equal(first.l()), "run " + run);
+            }
+        }
+    }
+
+    @Test
+    void theOutputLiesAsTheQueriesDo() {
+        Tensor q = random(DType.BFLOAT16, 1, 2, 100, 3, 64).transpose(1, 2);
+        FlashForm.Attended attended = new HopperFlash(false).forward(q, q, q, true);
+        assertEquals(q.stride(1), attended.o().stride(1));
+        assertArrayEquals(new long[] {2, 3, 100}, Tensors.shape(attended.l()));
+        FlashForm.Attended single =
+                new HopperFlash(false).forward(q.select(1, 0), q.select(1, 0), q.select(1, 0), true);
+        assertArrayEquals(new long[] {2, 100, 64}, Tensors.shape(single.o()));
+        assertArrayEquals(new long[] {2, 100}, Tensors.shape(single.l()));
+        assertTrue(single.o().equal(attended.o().select(1, 0)));
+    }
+
+    @Test
+    void whatTheCopyEngineCannotReachIsCopied() {
+        Tensor one = random(DType.BFLOAT16, 1, 1, 1, 64).expand(2, 90, 64); // a stride of 0
+        Tensor shifted = random(DType.BFLOAT16, 1, 2, 90, 65).narrow(2, 1, 64); // rows at odd addresses
+        Tensor dense = shifted.contiguous();
+        FlashForm.Attended expected = new HopperFlash(false).forward(dense, one.contiguous(), dense, true);
+        FlashForm.Attended actual = new HopperFlash(false).forward(shifted, one, shifted, true);
+        assertTrue(actual.o().equal(expected.o()) && actual.l().equal(expected.l()));
+    }
+
+    @Test
+    void whatItDoesNotTakeIsRefusedByName() {
+        Tensor half = random(DType.BFLOAT16, 1, 2, 10, 64), single = random(DType.FLOAT32, 1, 2, 10, 64);
+        Tensor odd = random(DType.BFLOAT16, 1, 2, 10, 20);
+        HopperFlash form = new HopperFlash(false);
+        assertMessage("v must be one of", () -> form.forward(half, half, single, true));
+        assertMessage("q must have a multiple of 8 columns", () -> form.forward(odd, odd, odd, true));
+        Tensor cpu = half.cpu();
+        assertMessage("q must be on a Hopper card", () -> form.forward(cpu, cpu, cpu, true));
+        assertTrue(HopperFlash.takes(half) && !HopperFlash.takes(odd) && !HopperFlash.takes(single));
+    }
+
+    private static void assertMessage(String start, Runnable call) {
+        String message = assertThrows(IllegalArgumentException.class, call::run).getMessage();
+        assertTrue(message.startsWith(start), message);
+    }
+}

@@ -1,0 +1,85 @@
+package cs336.kernels.attention;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.kernels.attention.MmaFlash.Products;
+import cs336.kernels.runtime.Architecture;
+import cs336.kernels.runtime.KernelVariant;
+import cs336.kernels.runtime.Occupancy;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What can be said of attention by mma.sync without a card. */
+class MmaFlashTest {
+    @Test
+    void tensorsOnTheCpuAreRefused() {
+        try (var scope = MemoryScope.open()) {
+            Tensor x = torch.ones(new long[] {1, 4, 16}, Device.cpu().options(DType.FLOAT32));
+            var thrown = assertThrows(
+                    IllegalArgumentException.class,
+                    () -> FlashAttention.apply(x, x, x, false, new MmaFlash(Products.TF32)));
+            assertEquals("q must be on a CUDA card for these kernels, not on cpu", thrown.getMessage());
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"sm_80", "sm_86", "sm_90a", "sm_100a"})
+    void everyTileFitsIntoTheSharedMemoryOfEveryCardAsOftenAsItSays(String name) {
+        Architecture architecture = Architecture.parse(name);
+        assertTrue(MmaTiles.all(architecture).count() >= 3 * 4 * 4); // passes, numbers, widths
+        MmaTiles.all(architecture).forEach(tile -> {
+            int shared = tile.smBlocks() * (tile.sharedBytes() + 1024);
+            assertTrue(shared <= Occupancy.sharedBytes(architecture), tile::toString);
+            assertTrue(tile.smBlocks() >= 1 && tile.columns() >= 16, tile::toString);
+        });
+    }
+
+    @Test
+    void fewRowsAreSharedByWarpsAndManyAreNot() {
+        Architecture hopper = KernelVariant.HOPPER;
+        for (MmaTile.Pass pass : MmaTile.Pass.values()) {
+            MmaTile few = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1024, hopper, 132);
+            MmaTile many = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1 << 18, hopper, 132);
+            assertTrue(few.columnWarps() > 1 && few.rows() <= 32, few::toString);
+            assertTrue(many.columnWarps() == 1 && many.rows() >= 2 * few.rows(), many::toString);
+            MmaTile ofSmallerCard = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1 << 14, hopper, 8);
+            assertEquals(many, ofSmallerCard);
+        }
+    }
+
+    @Test
+    void headsAreCopiedOnlyWhereTheirRowsDoNotFit() {
+        try (var scope = MemoryScope.open()) {
+            Tensor x = torch.randn(new long[] {2, 5, 3, 32}, Device.cpu().options(DType.BFLOAT16));
+            assertSame(true, x, 32);
+            assertSame(true, x.transpose(1, 2), 32); // [2, 3, 5, 32]
+            assertSame(true, x.narrow(3, 8, 16), 16);
+            assertSame(false, x.narrow(3, 4, 16), 16); // 8 bytes into a row
+            assertSame(false, x.transpose(2, 3).contiguous().transpose(2, 3), 32);
+            assertSame(false, x.narrow(3, 0, 24), 32);
+            assertSame(true, x.view(10, 3, 32), 32);
+        }
+    }
+
+    private static void assertSame(boolean same, Tensor x, int width) {
+        HeadRows rows = HeadRows.of(x, width);
+        long d = x.size(-1);
+        assertEquals(same, rows.tensor().data_ptr().address() == x.data_ptr().address());
+        Tensor back = torch.empty_like(x);
+        rows.copyTo(back);
+        assertTrue(back.equal(x));
+        assertEquals(width, rows.width());
+        assertEquals(
+                0,
+                Tensors.toDoubles(rows.tensor().narrow(-1, d, width - d).abs().sum())[0]);
+    }
+}

@@ -1,0 +1,118 @@
+package cs336.kernels.norms;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.Measurements;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.Table;
+
+class NormsCommandTest {
+    @TempDir
+    Path folder;
+
+    private final StringWriter out = new StringWriter();
+    private final StringWriter err = new StringWriter();
+
+    private int run(String... more) {
+        var arguments = new java.util.ArrayList<>(List.of(
+                "--rows",
+                "3",
+                "--hidden",
+                "16",
+                "--passes",
+                "20",
+                "--device",
+                "cpu",
+                "--machine",
+                "here",
+                "--output",
+                folder.toString()));
+        arguments.addAll(List.of(more));
+        return new CommandLine(new NormsCommand())
+                .setOverwrittenOptionsAllowed(true)
+                .setOut(new PrintWriter(out))
+                .setErr(new PrintWriter(err))
+                .execute(arguments.toArray(String[]::new));
+    }
+
+    private Table stored() throws Exception {
+        return Measurements.read(folder.resolve("here/rmsnorm_benchmarking.csv"));
+    }
+
+    @Test
+    void everyImplementationIsStoredWithBytesAndBandwidth() throws Exception {
+        assertEquals(0, run());
+        Table table = stored();
+        assertEquals(2 * (3 + 5 * 8), table.rowCount(), "dtypes × (copy + implementations)");
+        for (String dtype : List.of("fp32", "bf16")) {
+            for (NormImplementation implementation : NormImplementation.values()) {
+                double ms = value(table, dtype, implementation.toString(), "forward-backward");
+                double bytes = value(table, dtype, implementation.toString(), "forward-backward-bytes");
+                assertEquals(5 * 3 * 16 * (dtype.equals("fp32") ? 4 : 2), bytes);
+                assertEquals(
+                        bytes / ms / 1e6,
+                        value(table, dtype, implementation.toString(), "forward-backward-bandwidth"),
+                        1e-6 * bytes / ms / 1e6);
+            }
+            double copy = value(table, dtype, "copy", "forward-bandwidth");
+            assertEquals(
+                    100 * value(table, dtype, "fused", "forward-bandwidth") / copy,
+                    value(table, dtype, "fused", "forward-share-of-copy"),
+                    1e-4);
+        }
+    }
+
+    @Test
+    void whatIsStoredIsNotMeasuredAgainUnlessAsked() throws Exception {
+        assertEquals(0, run("--dtype", "fp32", "--implementation", "fused"));
+        double first = value(stored(), "fp32", "fused", "forward");
+        assertEquals(0, run("--dtype", "fp32", "--implementation", "fused"));
+        assertTrue(out.toString().contains("stored already"), out.toString());
+        assertEquals(first, value(stored(), "fp32", "fused", "forward"));
+        assertEquals(0, run("--dtype", "fp32", "--implementation", "fused", "--again"));
+        assertEquals(3 + 8, stored().rowCount());
+    }
+
+    private static double value(Table table, String dtype, String implementation, String metric) {
+        for (Row row : table) {
+            if (row.getString("dtype").equals(dtype)
+                    && row.getString("implementation").equals(implementation)
+                    && row.getString("metric").equals(metric)) {
+                assertEquals("ok", row.getString("status"));
+                return row.getDouble("median");
+            }
+        }
+        throw new AssertionError("no row for " + dtype + " " + implementation + " " + metric);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "--rows, 0, '--rows must be at least 1, not 0'",
+        "--hidden, 0, '--hidden must be at least 1, not 0'",
+        "--passes, 19, '--passes must be at least 20, not 19'",
+        "--dtype, fp64, '--dtype must be fp32, bf16 or fp16, not fp64'",
+        "--implementation, quick, 'implementation ''quick'' is unknown'",
+        "--device, tpu, 'device ''tpu'' is unknown'",
+        "--problem, a/b, '--problem must be letters'",
+    })
+    void wrongUseIsNamed(String option, String value, String message) {
+        assertEquals(2, run(option, value));
+        assertTrue(err.toString().contains(message), err.toString());
+    }
+
+    @Test
+    void unknownImplementationsAreRefused() {
+        assertThrows(IllegalArgumentException.class, () -> NormImplementation.parse(""));
+    }
+}

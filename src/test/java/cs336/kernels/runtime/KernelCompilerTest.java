@@ -1,0 +1,179 @@
+package cs336.kernels.runtime;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.kernels.runtime.KernelCompiler.Origin;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class KernelCompilerTest {
+    private static final Architecture AMPERE = Architecture.parse("sm_80");
+    private static final Architecture HOPPER = Architecture.parse("sm_90a");
+    private static final String SCALE = """
+            // √ and · in a comment must not confuse anybody
+            extern "C" __global__ void scale(float *x, float factor, int n) {
+                int i = blockIdx.x * blockDim.x + threadIdx.x;
+                if (i < n) x[i] *= factor * STEP;
+            }
+            """;
+
+    @TempDir
+    Path folder;
+
+    private static KernelSource scale() {
+        return KernelSource.of("scale.cu", SCALE);
+    }
+
+    @Test
+    void resourcesOfAKernelAreReadFromTheLog() {
+        Cubin cubin = KernelCompiler.in(folder).compile(scale(), Map.of("STEP", 2), HOPPER);
+        KernelResources used = cubin.resources("scale");
+        assertTrue(used.registers() >= 4 && used.registers() <= 32, used.toString());
+        assertEquals(0, used.spillStores());
+        assertEquals(0, used.sharedBytes());
+        assertEquals(List.of("scale"), List.copyOf(cubin.resources().keySet()));
+        String message = assertThrows(IllegalArgumentException.class, () -> cubin.resources("skale"))
+                .getMessage();
+        assertTrue(message.contains("skale") && message.contains("[scale]"), message);
+    }
+
+    @Test
+    void spillsAndSharedMemoryOfEachKernelAreItsOwn() {
+        String two = """
+                extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float *x) {
+                    float v[64];
+                #pragma unroll
+                    for (int i = 0; i < 64; i++) v[i] = x[i * 1024 + threadIdx.x];
+                    __syncthreads();
+                #pragma unroll
+                    for (int i = 0; i < 64; i++) x[(63 - i) * 1024 + threadIdx.x] = v[i] * v[63 - i];
+                }
+                extern "C" __global__ void shared(float *x) {
+                    __shared__ float all[256];
+                    all[threadIdx.x] = x[threadIdx.x];
+                    __syncthreads();
+                    x[threadIdx.x] = all[255 - threadIdx.x];
+                }
+                """;
+        Cubin cubin = KernelCompiler.in(folder).compile(KernelSource.of("two.cu", two), Map.of(), AMPERE);
+        assertTrue(cubin.resources("crowded").spillStores() > 0, cubin.log());
+        assertTrue(cubin.resources("crowded").spillLoads() > 0, cubin.log());
+        assertEquals(32, cubin.resources("crowded").registers());
+        assertEquals(0, cubin.resources("shared").spillStores());
+        assertEquals(1024, cubin.resources("shared").sharedBytes());
+    }
+
+    @Test
+    void errorsShowFileLineAndText() {
+        String message = assertThrows(
+                        KernelCompileException.class,
+                        () -> KernelCompiler.in(folder)
+                                .compile(
+                                        KernelSource.of("scale.cu", SCALE.replace("x[i] *=", "z[i] *=")),
+                                        Map.of("STEP", 2),
+                                        HOPPER))
+                .getMessage();
+        assertTrue(message.contains("scale.cu(4): error"), message);
+        assertTrue(message.contains("if (i < n) z[i] *= factor"), message);
+    }
+
+    @Test
+    void errorsInIncludedFilesShowThatFile() throws IOException {
+        Files.writeString(folder.resolve("part.cuh"), "// one\n\nconstexpr int two = ;\n");
+        Files.writeString(folder.resolve("whole.cu"), "#include \"part.cuh\"\nextern \"C\" __global__ void k() {}\n");
+        KernelSource source = KernelSource.read(folder.resolve("whole.cu"));
+        String message = assertThrows(
+                        KernelCompileException.class,
+                        () -> KernelCompiler.in(folder).compile(source, Map.of(), HOPPER))
+                .getMessage();
+        assertTrue(message.contains("part.cuh(3): error"), message);
+    }
+
+    @Test
+    void anUnknownArchitectureIsRefusedWithTheOptionsThatWereGiven() {
+        String message = assertThrows(
+                        IllegalStateException.class,
+                        () -> KernelCompiler.in(folder)
+                                .compile(scale(), Map.of("STEP", 1), new Architecture(1, 3, false)))
+                .getMessage();
+        assertTrue(message.contains("sm_13"), message);
+    }
+
+    @Test
+    void aKernelIsCompiledOnceThenComesFromMemoryThenInANewProcessFromDisk() {
+        KernelCompiler first = KernelCompiler.in(folder);
+        var compiled = first.find(scale(), Map.of("STEP", 1), HOPPER);
+        assertEquals(Origin.COMPILER, compiled.origin());
+        assertEquals(
+                Origin.MEMORY, first.find(scale(), Map.of("STEP", 1), HOPPER).origin());
+
+        var stored = KernelCompiler.in(folder).find(scale(), Map.of("STEP", 1), HOPPER);
+        assertEquals(Origin.DISK, stored.origin());
+        assertArrayEquals(compiled.cubin().image(), stored.cubin().image());
+        assertEquals(compiled.cubin().log(), stored.cubin().log());
+    }
+
+    @Test
+    void anotherDefineArchitectureTextOrIncludeIsAnotherKernel() throws IOException {
+        KernelCompiler compiler = KernelCompiler.in(folder.resolve("cache"));
+        compiler.find(scale(), Map.of("STEP", 1), HOPPER);
+        assertEquals(
+                Origin.COMPILER,
+                compiler.find(scale(), Map.of("STEP", 2), HOPPER).origin());
+        assertEquals(
+                Origin.COMPILER,
+                compiler.find(scale(), Map.of("STEP", 1), AMPERE).origin());
+        assertEquals(
+                Origin.COMPILER,
+                compiler.find(KernelSource.of("scale.cu", SCALE + "\n"), Map.of("STEP", 1), HOPPER)
+                        .origin());
+
+        Path whole = Files.writeString(
+                folder.resolve("whole.cu"),
+                "#include \"part.cuh\"\nextern \"C\" __global__ void k(int *x) { *x = two; }\n");
+        Files.writeString(folder.resolve("part.cuh"), "constexpr int two = 2;\n");
+        Cubin two = compiler.compile(KernelSource.read(whole), Map.of(), HOPPER);
+        Files.writeString(folder.resolve("part.cuh"), "constexpr int two = 3;\n");
+        Cubin three = compiler.compile(KernelSource.read(whole), Map.of(), HOPPER);
+        assertNotEquals(new String(two.image()), new String(three.image()));
+    }
+
+    @Test
+    void aDamagedCacheFileIsCompiledAnew() throws IOException {
+        byte[] whole = KernelCompiler.in(folder)
+                .compile(scale(), Map.of("STEP", 1), HOPPER)
+                .image();
+        try (Stream<Path> files = Files.list(folder)) {
+            Path file = files.filter(f -> f.toString().endsWith(".cubin"))
+                    .findFirst()
+                    .orElseThrow();
+            byte[] bytes = Files.readAllBytes(file);
+            Files.write(file, java.util.Arrays.copyOf(bytes, bytes.length / 2));
+        }
+        var again = KernelCompiler.in(folder).find(scale(), Map.of("STEP", 1), HOPPER);
+        assertEquals(Origin.COMPILER, again.origin());
+        assertArrayEquals(whole, again.cubin().image());
+        assertEquals(
+                Origin.DISK,
+                KernelCompiler.in(folder)
+                        .find(scale(), Map.of("STEP", 1), HOPPER)
+                        .origin());
+    }
+
+    @Test
+    void aFolderThatCannotBeWrittenIsDoneWithout() throws IOException {
+        Path file = Files.writeString(folder.resolve("in-the-way"), "");
+        var result = KernelCompiler.in(file.resolve("cache")).find(scale(), Map.of("STEP", 1), HOPPER);
+        assertEquals(Origin.COMPILER, result.origin());
+    }
+}

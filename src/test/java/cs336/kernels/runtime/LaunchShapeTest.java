@@ -1,0 +1,39 @@
+package cs336.kernels.runtime;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+
+class LaunchShapeTest {
+    @Test
+    void sizesBeyondTheCardsLimitsAreRefused() {
+        assertEquals(1024, new Block(32, 32).threads());
+        assertEquals(6L * 65_535, new Grid(6, 65_535).blocks());
+        assertRefused(() -> new Block(1025), "1025 × 1 × 1");
+        assertRefused(() -> new Block(32, 33), "32 × 33 × 1");
+        assertRefused(() -> new Block(0), "0 × 1 × 1");
+        assertRefused(() -> new Block(1, 1, 65), "1 × 1 × 65");
+        assertRefused(() -> new Block(1 << 16, 1 << 16), "65536 × 65536");
+        assertRefused(() -> new Grid(0), "0 × 1 × 1");
+        assertRefused(() -> new Grid(1, 65_536), "1 × 65536 × 1");
+    }
+
+    private static void assertRefused(org.junit.jupiter.api.function.Executable make, String value) {
+        String said = assertThrows(IllegalArgumentException.class, make).getMessage();
+        assertTrue(said.contains(value), said);
+    }
+
+    @Test
+    void architecturesAreReadAndWritten() {
+        assertEquals(new Architecture(9, 0, true), Architecture.parse("sm_90a"));
+        assertEquals(new Architecture(12, 0, false), Architecture.parse("sm_120"));
+        assertEquals("sm_86", new Architecture(8, 6, false).toString());
+        for (String wrong : new String[] {"90a", "sm_9", "sm_90b", "compute_90"}) {
+            String said = assertThrows(IllegalArgumentException.class, () -> Architecture.parse(wrong))
+                    .getMessage();
+            assertTrue(said.contains("'" + wrong + "'"), said);
+        }
+    }
+}

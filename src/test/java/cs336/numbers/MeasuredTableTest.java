@@ -1,0 +1,175 @@
+package cs336.numbers;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class MeasuredTableTest {
+    @TempDir
+    private Path folder;
+
+    private Numbers numbers;
+
+    @BeforeEach
+    void measure() throws IOException {
+        MadeUpMeasurements.project(folder, "");
+        numbers = Numbers.of(folder.resolve("data/measurements/pretend"));
+    }
+
+    private MeasuredTable table(String block) {
+        return MeasuredTable.read(block, numbers);
+    }
+
+    private String failure(String block) {
+        return assertThrows(IllegalArgumentException.class, () -> table(block)).getMessage();
+    }
+
+    @Test
+    void rowsAndColumnsAreCrossed() {
+        var table = table("""
+                from: timing[implementation=plain, metric=forward, size=xl, small]
+                rows: size
+                columns: context
+                cells: mean ± std
+                format: %.1f ms
+                caption: Times.
+                """);
+        assertEquals("Times (ms).", table.caption());
+        assertEquals("""
+                size   context 128  context 256  context 512
+                xl      64.0 ± 0.6  128.0 ± 1.3          OOM
+                small   32.0 ± 0.3   64.0 ± 0.6            –
+                """, table.cells().text());
+    }
+
+    @Test
+    void wholeNumbersAmongDecimalOnesStandWithoutDecimals() throws IOException {
+        Files.writeString(folder.resolve("data/measurements/pretend/sizes.csv"), """
+                megabytes,implementation,metric,unit,n,mean,std,median,min,max,status
+                0.512,java,time,ms,3,1,0,1,1,1,ok
+                1,java,time,ms,3,2,0,2,2,2,ok
+                1000,java,time,ms,3,4,0,4,4,4,ok
+                """);
+        var table = table("""
+                from: sizes[metric=time]
+                rows: megabytes
+                cells: median
+                format: %.0f ms
+                """);
+        assertEquals("""
+                megabytes  median
+                0.512           1
+                1               2
+                1000            4
+                """, table.cells().text());
+    }
+
+    @Test
+    void withoutColumnsEachStatisticIsAColumn() {
+        var table = table("""
+                from: timing[implementation=plain, metric=forward, context=128]
+                rows: size
+                cells: mean, std, n
+                format: %.2f
+                """);
+        assertEquals("(ms)", table.caption());
+        assertEquals(
+                "size    mean   std   n\nsmall  32.00  0.32  10\nxl     64.00  0.64  10\n",
+                table.cells().text());
+    }
+
+    @Test
+    void overDividesByTheSameCaseOfAnotherKind() {
+        var table = table("""
+                from: timing[implementation=plain, metric=forward]
+                over: [implementation=peer]
+                rows: size
+                columns: context
+                format: %.2f×
+                """);
+        assertEquals("""
+                size   context 128  context 256  context 512
+                small         0.50         0.50            –
+                xl            0.50         0.50          OOM
+                """, table.cells().text());
+        assertEquals("(×)", table.caption());
+    }
+
+    @Test
+    void whatOverNamesMayStandInRowsAndColumnsToo() {
+        var table = table("""
+                from: timing[metric=forward, context=128, size=small, xl, implementation=plain, peer]
+                over: [implementation=peer]
+                rows: size, implementation
+                columns: context
+                format: %.2f×
+                """);
+        assertEquals("""
+                size   implementation  context 128
+                small  plain                  0.50
+                small  peer                   1.00
+                xl     plain                  0.50
+                xl     peer                   1.00
+                """, table.cells().text());
+    }
+
+    @Test
+    void ambiguousCellsAreRefused() {
+        assertEquals(
+                "ambiguous: more than one row of timing.csv has size=small, context=128;"
+                        + " filter further columns in the selection",
+                failure("from: timing[metric=forward]\nrows: size\ncolumns: context\nformat: %.1f"));
+    }
+
+    @Test
+    void mixedUnitsNeedOneThatIsNamed() {
+        assertTrue(failure("from: timing[size=xl, context=128, implementation=plain]\nrows: metric\nformat: %.1f")
+                .startsWith("the cells are in different units (ms, B)"));
+        assertTrue(failure("from: timing[size=xl, context=128, implementation=plain]\nrows: metric\nformat: %.1f s")
+                .startsWith("cannot be given in s"));
+    }
+
+    @Test
+    void badBlocksAreTold() {
+        assertTrue(failure("rows: size\nformat: %.1f").contains("\"from: …\""));
+        assertTrue(failure("from: timing\nrow: size").startsWith("\"row\" is none of caption, cells, columns"));
+        assertTrue(failure("from: timing\nfrom: timing").contains("given twice"));
+        assertTrue(failure("from: timing\nrows: sice\nformat: %.1f").contains("no column sice"));
+        assertTrue(failure("from: timing[size=xl, metric=forward, implementation=plain]\nrows: context\n"
+                        + "cells: average\nformat: %.1f")
+                .contains("\"average\""));
+        assertTrue(failure("from: timing[implementation=plain, metric=forward]\nover: [implementation=peer]\n"
+                        + "rows: size\ncolumns: context\ncells: mean ± std\nformat: %.2f")
+                .startsWith("std cannot be divided"));
+    }
+
+    @Test
+    void numbersStandFromSmallToLargeHoweverTheyWereStored() throws IOException {
+        Path csv = folder.resolve("data/measurements/pretend/timing.csv");
+        List<String> lines = Files.readAllLines(csv);
+        List<String> reversed = new ArrayList<>(lines.subList(1, lines.size()));
+        Collections.reverse(reversed);
+        reversed.add(0, lines.get(0));
+        Files.write(csv, reversed);
+        numbers = Numbers.of(folder.resolve("data/measurements/pretend"));
+        var table = table("""
+                from: timing[implementation=plain, metric=forward, size=xl, small]
+                rows: size
+                columns: context
+                format: %.0f
+                """);
+        assertEquals(
+                "size   context 128  context 256  context 512",
+                table.cells().text().lines().findFirst().orElseThrow());
+    }
+}

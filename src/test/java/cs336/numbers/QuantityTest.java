@@ -1,0 +1,70 @@
+package cs336.numbers;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class QuantityTest {
+    private static String write(double value, String unit, String format) {
+        return NumberFormat.parse(format).write(Quantity.of(value, unit));
+    }
+
+    @Test
+    void aUnitInTheFormatConverts() {
+        assertEquals("1.5\u00a0s", write(1500, "ms", "%.1f s"));
+        assertEquals("3.00\u00a0GiB", write(3221225472.0, "B", "%.2f GiB"));
+        assertEquals("2\u00a0GB/s", write(2, "MB/ms", "%.0f GB/s"));
+        assertEquals("12%", write(0.12, "", "%.0f%%"));
+        assertEquals("1.25×", write(1.25, "", "%.2f×"));
+        assertEquals("90\u00a0min", write(1.5, "h", "%d min"));
+    }
+
+    @Test
+    void withoutAUnitNothingIsConverted() {
+        assertEquals("1500", write(1500, "ms", "%.0f"));
+        assertEquals("1,998,235,200", write(1998235200.0, "", "%,d"));
+        assertEquals("−2.0", write(-2, "ms", "%.1f"));
+    }
+
+    @Test
+    void significantDigitsAddNoDecimalsToAWholeNumber() {
+        assertEquals("73", write(73, "", "%.3g"));
+        assertEquals("337", write(337, "", "%.3g"));
+        assertEquals("1.23e+07", write(12345678, "", "%.3g"));
+        assertEquals("0.200", write(0.2, "", "%.3g"));
+        assertEquals("73.0", write(73.04, "", "%.3g"));
+        assertEquals("73.0", write(73, "", "%.1f"));
+    }
+
+    @Test
+    void unitsOfDifferentThingsDoNotConvert() {
+        var error = assertThrows(IllegalArgumentException.class, () -> write(1, "ms", "%.1f GiB"));
+        assertEquals("cannot be given in GiB: it is in ms", error.getMessage());
+        assertThrows(IllegalArgumentException.class, () -> write(1, "", "%.1f ms"));
+        assertThrows(IllegalArgumentException.class, () -> write(1, "tokens", "%.1f steps"));
+        assertThrows(IllegalArgumentException.class, () -> Quantity.of(1, "ms").plus(Quantity.of(1, "B")));
+    }
+
+    @Test
+    void arithmeticKeepsTrackOfUnits() {
+        Quantity ratio = Quantity.of(1, "s").dividedBy(Quantity.of(500, "ms"));
+        assertEquals(Quantity.of(2), ratio);
+        assertEquals(1.5, Quantity.of(1, "s").plus(Quantity.of(500, "ms")).value());
+        Quantity rate = Quantity.of(4, "MB").dividedBy(Quantity.of(2, "ms"));
+        assertEquals(2, rate.in(Unit.parse("GB/s")).value(), 1e-12);
+        assertEquals(8, rate.times(Quantity.of(4, "ms")).in(Unit.parse("MB")).value(), 1e-9);
+        assertThrows(IllegalArgumentException.class, () -> Quantity.of(1, "s").dividedBy(Quantity.of(0, "s")));
+    }
+
+    @Test
+    void formatsThatAreNoneAreRefused() {
+        for (String format : List.of("", "ms", "%s", "%.1f ms or so", "%.1f %.1f", "about %.1f", "%.1")) {
+            var error = assertThrows(IllegalArgumentException.class, () -> NumberFormat.parse(format));
+            assertTrue(error.getMessage().contains("\"" + format + "\""), error.getMessage());
+        }
+        assertThrows(IllegalArgumentException.class, () -> write(1.5, "", "%d"));
+    }
+}

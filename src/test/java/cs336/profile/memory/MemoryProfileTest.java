@@ -1,0 +1,243 @@
+package cs336.profile.memory;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.profile.Profiler;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Memory;
+import cs336.torch.MemoryScope;
+import cs336.torch.Range;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+class MemoryProfileTest {
+    private static final Device CPU = Device.cpu();
+
+    private static Tensor floats(long n) {
+        return torch.empty(new long[] {n}, CPU.options(DType.FLOAT32), new org.bytedeco.pytorch.MemoryFormatOptional());
+    }
+
+    @Test
+    void everyBlockIsRecordedFromItsAllocationToItsRelease() {
+        try (var memory = MemoryProfile.start(CPU);
+                var scope = MemoryScope.open()) {
+            Tensor a = floats(1000);
+            Tensor b = floats(500);
+            a.close();
+            floats(250);
+            MemoryRecord record = memory.stop();
+            assertEquals(4, record.events());
+            assertEquals(
+                    List.of(4000L, 2000L, 1000L),
+                    record.allocations().stream().map(Allocation::bytes).toList());
+            assertEquals(
+                    List.of(4000L, 6000L, 2000L, 3000L),
+                    List.of(record.bytes(0), record.bytes(1), record.bytes(2), record.bytes(3)));
+            assertEquals(6000, record.peakBytes());
+            assertEquals(1, record.peakEvent());
+            assertEquals(2, record.allocations().get(0).until());
+            assertEquals(4, record.allocations().get(1).until(), "never freed");
+            assertEquals(
+                    b.storage().data().address(), record.allocations().get(1).address());
+        }
+    }
+
+    @Test
+    void phaseAndPlaceAreTheRangesAndWhenABlockIsFreedTellsWhatItHeld() {
+        try (var memory = MemoryProfile.start(CPU);
+                var scope = MemoryScope.open()) {
+            Tensor outside = floats(10);
+            Tensor kept;
+            try (var phase = Range.of("forward");
+                    var place = Range.of("layer")) {
+                try (var inner = Range.of("softmax")) {
+                    kept = floats(20);
+                }
+                floats(30).close();
+                floats(40); // to the end
+            }
+            try (var phase = Range.of("backward")) {
+                floats(50).close();
+                kept.close();
+            }
+            MemoryRecord record = memory.stop();
+            List<Allocation> blocks = record.allocations();
+            assertEquals(
+                    List.of("", "layer/softmax", "layer", "layer", "backward of layer/softmax"),
+                    blocks.stream().map(Allocation::place).toList());
+            assertEquals(
+                    List.of(
+                            MemoryCategory.OTHER,
+                            MemoryCategory.ACTIVATIONS,
+                            MemoryCategory.WORKSPACE,
+                            MemoryCategory.WORKSPACE,
+                            MemoryCategory.WORKSPACE),
+                    blocks.stream().map(Allocation::category).toList());
+            assertEquals(
+                    List.of("forward", "backward"),
+                    record.phases().stream().map(MemoryPhase::name).toList());
+            assertEquals(1, record.phase("forward", 0).from());
+            assertEquals(5, record.phase("backward", 0).from());
+            assertEquals("forward: layer/softmax", blocks.get(1).origin());
+            outside.close();
+        }
+    }
+
+    @Test
+    void theBreakdownAddsUpToTheBytesInUseAtEveryEvent() {
+        try (var memory = MemoryProfile.start(CPU);
+                var scope = MemoryScope.open()) {
+            Tensor x = torch.randn(new long[] {64, 64}).set_requires_grad(true);
+            memory.mark(MemoryCategory.PARAMETERS, Map.of("x", x));
+            Tensor y;
+            try (var phase = Range.of("forward");
+                    var inner = MemoryScope.open()) {
+                y = inner.escape(torch.softmax(x.matmul(x), -1).sum());
+            }
+            try (var phase = Range.of("backward")) {
+                y.backward();
+            }
+            memory.markGradients(Map.of("x", x));
+            MemoryRecord record = memory.stop();
+            for (int event = 0; event < record.events(); event++) {
+                long sum = record.breakdown(event).values().stream()
+                        .mapToLong(Long::longValue)
+                        .sum();
+                assertEquals(record.bytes(event), sum);
+            }
+            Map<MemoryCategory, Long> end = record.breakdown(record.events() - 1);
+            assertEquals(64 * 64 * 4, end.get(MemoryCategory.PARAMETERS));
+            assertEquals(64 * 64 * 4, end.get(MemoryCategory.GRADIENTS));
+            assertEquals(
+                    64 * 64 * 4,
+                    record.breakdown(record.phase("forward", 0).until() - 1).get(MemoryCategory.ACTIVATIONS),
+                    "the softmax's output is all that the graph adds");
+        }
+    }
+
+    @Test
+    void whatWasThereBeforeCountsWhereItIsMarked() {
+        try (var scope = MemoryScope.open()) {
+            Tensor x = floats(100);
+            try (var memory = MemoryProfile.start(CPU)) {
+                memory.mark(MemoryCategory.PARAMETERS, Map.of("x", x));
+                floats(1);
+                MemoryRecord record = memory.stop();
+                assertEquals(404, record.peakBytes());
+                assertEquals(Allocation.BEFORE, record.allocations().get(0).from());
+                assertEquals("x", record.allocations().get(0).origin());
+            }
+        }
+    }
+
+    @Test
+    void oneRecordAtATimeEndedOnceOnItsThreadWithAllRangesClosed() throws InterruptedException {
+        try (var memory = MemoryProfile.start(CPU)) {
+            String second = assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU))
+                    .getMessage();
+            assertEquals("memory is being recorded already; stop that record first", second);
+            try (var phase = Range.of("forward")) {
+                String open =
+                        assertThrows(IllegalStateException.class, memory::stop).getMessage();
+                assertEquals("the range forward is still open; close it before the record", open);
+            }
+            var other = new AtomicReference<Exception>();
+            var thread = new Thread(() -> other.set(assertThrows(IllegalStateException.class, memory::stop)));
+            thread.start();
+            thread.join();
+            assertTrue(other.get()
+                    .getMessage()
+                    .startsWith("a memory record must be stopped on the thread that started it"));
+            assertEquals(0, memory.stop().peakBytes(), "an empty record has no peak");
+            String twice =
+                    assertThrows(IllegalStateException.class, memory::stop).getMessage();
+            assertEquals("this memory record is stopped already", twice);
+            assertThrows(IllegalStateException.class, () -> memory.mark(MemoryCategory.OTHER, Map.of()));
+        }
+        MemoryProfile.start(CPU).close(); // the next one can begin
+    }
+
+    @Test
+    void aProfilerIsStartedBeforeAMemoryRecordOrNotAtAll() {
+        try (var memory = MemoryProfile.start(CPU)) {
+            assertEquals(
+                    "memory is being recorded; stop that record first, or start it after the profiler",
+                    assertThrows(IllegalStateException.class, Profiler::start).getMessage());
+        }
+        try (var profiler = Profiler.start();
+                var memory = MemoryProfile.start(CPU);
+                var scope = MemoryScope.open()) {
+            floats(1000);
+            assertEquals(4000, memory.stop().peakBytes());
+            profiler.stop();
+        }
+        var withMemory = Profiler.Options.standard().withMemory();
+        try (var profiler = Profiler.start(withMemory);
+                var scope = MemoryScope.open()) {
+            assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU));
+            floats(1000);
+            profiler.stop();
+        }
+    }
+
+    @Test
+    void otherThreadsAreNotRecordedAndTheNextRecordBeginsEmpty() throws InterruptedException {
+        try (var memory = MemoryProfile.start(CPU)) {
+            var thread = new Thread(() -> {
+                try (var scope = MemoryScope.open();
+                        var range = Range.of("elsewhere")) {
+                    floats(1000);
+                }
+            });
+            thread.start();
+            thread.join();
+            MemoryRecord record = memory.stop();
+            assertEquals(0, record.events());
+            assertEquals(List.of(), record.phases());
+        }
+    }
+
+    @Test
+    void aStretchWithoutEventsAndAPhaseThatWasNotAreNamed() {
+        try (var memory = MemoryProfile.start(CPU)) {
+            MemoryRecord record = memory.stop();
+            assertEquals(
+                    "no event from 0 to before 0; the record has 0",
+                    assertThrows(IllegalArgumentException.class, record::peakEvent)
+                            .getMessage());
+            assertEquals(
+                    "no phase forward number 0; recorded: []",
+                    assertThrows(IllegalArgumentException.class, () -> record.phase("forward", 0))
+                            .getMessage());
+        }
+    }
+
+    @Test
+    void aThousandRecordsLeaveNothingBehind() {
+        long before = 0;
+        for (int i = 0; i < 1_100; i++) {
+            if (i == 100) {
+                System.gc();
+                before = Memory.current(CPU);
+            }
+            try (var memory = MemoryProfile.start(CPU);
+                    var scope = MemoryScope.open();
+                    var phase = Range.of("forward")) {
+                Tensor x = torch.randn(new long[] {32, 32}).set_requires_grad(true);
+                x.matmul(x).sum().backward();
+                phase.close();
+                memory.stop();
+            }
+        }
+        System.gc();
+        long grown = Memory.current(CPU) - before;
+        assertTrue(grown < 24 << 20, "1,000 records grew the process by " + grown + " bytes");
+    }
+}

@@ -1,0 +1,139 @@
+package cs336.profile.memory;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Pass;
+import cs336.profile.PythonMemoryViz;
+import cs336.torch.Device;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import net.razorvine.pickle.Pickler;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class MemorySnapshotTest {
+    @TempDir
+    Path folder;
+
+    private static MemoryRecord step() {
+        var config = new TransformerConfig(Form.SPRING_2025, 50, 16, 16, 2, 2, 32, "rmsnorm", "plain");
+        return PassMemory.of(config, Device.cpu()).batch(2).record(Pass.STEP);
+    }
+
+    @Test
+    void aSnapshotReadBackIsTheRecord() throws IOException {
+        MemoryRecord record = step();
+        MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals(record.allocations(), read.allocations());
+        assertEquals(record.events(), read.events());
+        assertEquals(record.peakBytes(), read.peakBytes());
+        assertEquals(record.breakdown(record.peakEvent()), read.breakdown(read.peakEvent()));
+        assertEquals(
+                List.of("forward", "backward", "optimizer", "forward", "backward"),
+                read.phases().stream().map(MemoryPhase::name).toList());
+    }
+
+    @Test
+    void pythonSeesTheSameInASnapshot() throws IOException {
+        MemoryRecord record = step();
+        PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals(record.allocations().size(), python.allocations(), "nothing was there before");
+        assertEquals(record.peakBytes(), python.peakBytes());
+        assertEquals(0, python.segments(), "the CPU has none");
+    }
+
+    @Test
+    void aSnapshotOfAPythonProgramHasItsStacksAndWhatWasThereBefore() throws IOException {
+        var frame = Map.of("filename", "train.py", "line", 7, "name", "forward");
+        Path file = write(List.of(
+                entry("free_completed", 4096, 512),
+                entry("segment_alloc", 8192, 1 << 21),
+                with(entry("alloc", 8192, 1024), "frames", List.of(frame)),
+                entry("free_requested", 8192, 1024),
+                entry("free_completed", 8192, 1024)));
+        MemoryRecord record = MemorySnapshot.read(file);
+        assertEquals(3, record.events());
+        assertEquals(List.of(0L, 1024L, 0L), List.of(record.bytes(0), record.bytes(1), record.bytes(2)));
+        assertEquals("before the record", record.allocations().get(0).place());
+        assertEquals("train.py:7 forward", record.allocations().get(1).origin());
+    }
+
+    @Test
+    void whatIsNoSnapshotIsNamedWithWhatIsWrong() throws IOException {
+        Path text = Files.writeString(folder.resolve("text.pickle"), "not a pickle");
+        assertTrue(message(text).startsWith(text + " is no memory snapshot: it is not a pickle"), message(text));
+        Path other = Files.write(folder.resolve("other.pickle"), new Pickler().dumps(Map.of("a", 1)));
+        assertEquals(other + " is no memory snapshot: it has no device_traces", message(other));
+        Path empty = write(List.of());
+        assertEquals(empty + " is no memory snapshot: no card has entries; was its history recorded?", message(empty));
+        Path broken = write(List.of(Map.of("action", "alloc", "addr", 1, "time_us", 1)));
+        assertTrue(
+                message(broken).startsWith(broken + " is no memory snapshot: an entry has no number size"),
+                message(broken));
+        assertThrows(IOException.class, () -> MemorySnapshot.read(folder.resolve("missing.pickle")));
+    }
+
+    private static String message(Path file) {
+        return assertThrows(IOException.class, () -> MemorySnapshot.read(file)).getMessage();
+    }
+
+    private Path write(List<Map<String, Object>> entries) throws IOException {
+        var snapshot = Map.of("segments", List.of(), "device_traces", List.of(List.of(), entries));
+        return Files.write(folder.resolve("python.pickle"), new Pickler().dumps(snapshot));
+    }
+
+    private static Map<String, Object> entry(String action, long address, long size) {
+        return Map.of("action", action, "addr", address, "size", size, "stream", 0, "time_us", 1L);
+    }
+
+    private static Map<String, Object> with(Map<String, Object> entry, String key, Object value) {
+        var more = new HashMap<>(entry);
+        more.put(key, value);
+        return more;
+    }
+
+    @Test
+    void aTimelineKeepsThePeakHoweverFewItsPointsAndIsReadAsItWasWritten() throws IOException {
+        MemoryRecord record = step();
+        for (int points : new int[] {1, 7, 100, 100_000}) {
+            MemoryTimeline timeline = record.timeline(0, record.events(), points);
+            assertEquals(Math.min(points, record.events()), timeline.points().size());
+            assertEquals(record.peakBytes(), timeline.peak().total());
+            MemoryTimeline read = MemoryTimeline.read(timeline.write(folder.resolve("timeline.csv")));
+            assertEquals(timeline.points(), read.points());
+        }
+        MemoryTimeline all = record.timeline(0, record.events(), record.events());
+        for (MemoryTimeline.Point point : all.points()) {
+            assertEquals(record.breakdown(point.event()).values().stream().toList(), point.bytes());
+        }
+        MemoryTimeline read = MemoryTimeline.read(all.write(folder.resolve("all.csv")));
+        assertEquals(all.phases(), read.phases());
+    }
+
+    @Test
+    void aFileThatIsNoTimelineIsNamed() throws IOException {
+        Path file = Files.writeString(folder.resolve("timeline.csv"), "a,b\n1,2\n");
+        assertTrue(assertThrows(IOException.class, () -> MemoryTimeline.read(file))
+                .getMessage()
+                .startsWith(file + " is no memory timeline"));
+        var lines = new ArrayList<>(
+                List.of(Files.readString(step().timeline(0, 10, 10).write(folder.resolve("good.csv")))
+                        .split("\n")));
+        lines.set(3, "x,,1,2,3,4,5,6");
+        Path broken = Files.write(folder.resolve("broken.csv"), lines);
+        assertEquals(
+                broken + ", line 4 is no point of a memory timeline",
+                assertThrows(IOException.class, () -> MemoryTimeline.read(broken))
+                        .getMessage());
+        assertThrows(IllegalArgumentException.class, () -> step().timeline(0, 0, 1));
+    }
+}

@@ -1,0 +1,64 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.CommandTest;
+import cs336.bench.Measurements;
+import cs336.bench.Project;
+import java.io.IOException;
+import org.junit.jupiter.api.Test;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.Table;
+
+class AccountingCommandTest extends CommandTest {
+    @Test
+    void aMeshIsShownCopyByCopyAndMessageByMessage() {
+        assertEquals(0, run(new AccountingCommand(), "--shards 16 --tensor 8 --pipeline 2 --tokens 32768"));
+        String shown = out.toString();
+        for (String expected : new String[] {
+            "219,848,638,464 parameters, on FSDP 16 × TP 8 × PP 2: 256 devices",
+            "master weights",
+            "fits",
+            "reduce-scatter",
+            "bubble: 50 %"
+        }) {
+            assertTrue(shown.contains(expected), expected + " in\n" + shown);
+        }
+    }
+
+    @Test
+    void wrongUseIsOneLineThatNamesTheArgument() {
+        assertEquals(2, run(new AccountingCommand(), "--stage 4"));
+        assertEquals("stage must be 1, 2 or 3, not 4", err.toString());
+        err.getBuffer().setLength(0);
+        assertEquals(2, run(new AccountingCommand(), "--tensor 0"));
+        assertEquals("tensor must be at least 1, not 0", err.toString());
+        err.getBuffer().setLength(0);
+        assertEquals(2, run(new AccountingCommand(), "--pipeline 127"));
+        assertEquals("pipeline must be at most 126, the blocks of XXL, not 127", err.toString());
+        err.getBuffer().setLength(0);
+        assertEquals(2, run(new AccountingCommand(), "--simulate nowhere"));
+        assertTrue(err.toString().startsWith("no folder of measurements"), err.toString());
+    }
+
+    /** The writeup reads the stored numbers; they are those that the calculators give. */
+    @Test
+    void theStoredAnswersAreWhatTheCalculatorsGive() throws IOException {
+        assertEquals(0, run(new AccountingCommand(), "--answers"));
+        Table fresh = Measurements.read(folder.resolve("on-paper/communication_accounting.csv"));
+        Table stored = Measurements.read(Project.path("data/measurements/on-paper/communication_accounting.csv"));
+        assertEquals(CommunicationAccounting.STANDARD.answers().size(), fresh.rowCount());
+        assertEquals(fresh.rowCount(), stored.rowCount());
+        for (int i = 0; i < fresh.rowCount(); i++) {
+            Row a = fresh.row(i);
+            Row b = stored.row(i);
+            for (String column : new String[] {"part", "metric", "unit"}) {
+                assertEquals(a.getString(column), b.getString(column));
+            }
+            assertEquals(a.getInt("tokens"), b.getInt("tokens"));
+            assertEquals(a.getInt("tensor"), b.getInt("tensor"));
+            assertEquals(a.getDouble("mean"), b.getDouble("mean"));
+        }
+    }
+}

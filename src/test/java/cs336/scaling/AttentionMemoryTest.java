@@ -1,0 +1,238 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
+
+import cs336.basics.Attention;
+import cs336.basics.PlainAttention;
+import cs336.bench.BenchmarkResult;
+import cs336.bench.FreshJvm;
+import cs336.kernels.attention.AttentionBenchmark;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.Memory;
+import cs336.torch.MemoryScope;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import tech.tablesaw.api.Table;
+
+class AttentionMemoryTest {
+    private static final double WITHIN = 0.05;
+    private static final long MIB = 1 << 20;
+    private static final Duration LIMIT = Duration.ofMinutes(10); // the first process on a machine unpacks libraries
+
+    private static AttentionMemory fp32(int batch, int context, int d, boolean causal) {
+        return new AttentionMemory(batch, context, d, DType.FLOAT32, causal, Device.Kind.CPU);
+    }
+
+    private static List<String> names(AttentionMemory.Moment moment) {
+        return moment.copies().stream().map(AttentionMemory.Copy::name).toList();
+    }
+
+    @Test
+    void everyCopyIsNamedAndWeighed() {
+        AttentionMemory memory = fp32(8, 16384, 16, true);
+        long rows = 4L * 8 * 16384 * 16;
+        long mask = 4L * 16384 * 16384;
+        long matrix = 8 * mask;
+        assertEquals(
+                List.of(
+                        "queries",
+                        "keys",
+                        "values",
+                        "gradient of output",
+                        "scaled queries",
+                        "mask",
+                        "scores",
+                        "probabilities"),
+                names(memory.peakOfForward()));
+        assertEquals(5 * rows + mask + 2 * matrix, memory.peakOfForward().bytes());
+        assertEquals(6 * rows + mask + matrix, memory.beforeBackward().bytes());
+        assertEquals(7 * rows + mask + 3 * matrix, memory.peakOfBackward().bytes());
+        assertEquals(memory.peakOfBackward().bytes(), memory.peakBytes());
+        assertEquals(4 * rows, memory.inputBytes());
+    }
+
+    @Test
+    void onCudaTheSoftmaxMakesOneCopyMoreOnItsWayBack() {
+        var onCard = new AttentionMemory(8, 1024, 64, DType.FLOAT32, false, Device.Kind.CUDA);
+        var onCpu = fp32(8, 1024, 64, false);
+        assertEquals(4L * 8 * 1024 * 1024, onCard.peakBytes() - onCpu.peakBytes());
+        assertEquals(onCpu.peakOfForward(), onCard.peakOfForward());
+    }
+
+    @Test
+    void withoutAMaskThereIsNone() {
+        AttentionMemory memory = fp32(8, 256, 64, false);
+        assertTrue(!names(memory.peakOfForward()).contains("mask"));
+        long mask = 4L * 256 * 256;
+        assertEquals(mask, fp32(8, 256, 64, true).peakBytes() - memory.peakBytes());
+    }
+
+    @Test
+    void whereRowsAreWiderThanLongThePeaksAreElsewhere() {
+        AttentionMemory memory = fp32(1, 32, 128, false);
+        assertEquals("product with V", memory.peakOfForward().name());
+        assertEquals("backward of product with K", memory.peakOfBackward().name());
+        assertEquals("softmax", fp32(1, 128, 32, false).peakOfForward().name());
+    }
+
+    @Test
+    void halfTheBytesANumberAreHalfTheMemory() {
+        var narrow = new AttentionMemory(2, 100, 16, DType.BFLOAT16, true, Device.Kind.CPU);
+        assertEquals(fp32(2, 100, 16, true).peakBytes(), 2 * narrow.peakBytes());
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {24_000_000_000L, 80_000_000_000L, 141_000_000_000L})
+    void theLongestContextJustFits(long bytes) {
+        int context = AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, Device.Kind.CPU, bytes);
+        assertTrue(fp32(8, context, 64, true).peakBytes() <= bytes);
+        assertTrue(fp32(8, context + 1, 64, true).peakBytes() > bytes);
+        assertEquals(0, AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, Device.Kind.CPU, 100));
+    }
+
+    @Test
+    void theTableAddsUp() {
+        AttentionMemory memory = fp32(8, 1024, 64, true);
+        Table table = memory.table();
+        assertEquals(
+                List.of("copy", "shape", "peak of forward", "before backward", "peak of backward"),
+                table.columnNames());
+        for (String moment : table.columnNames().subList(2, 5)) {
+            double[] mib = table.doubleColumn(moment).removeMissing().asDoubleArray();
+            double sum = mib[mib.length - 1];
+            assertEquals(sum, Arrays.stream(mib).sum() - sum, 1e-9);
+        }
+        assertEquals(memory.peakBytes() / (double) MIB, table.doubleColumn(4).get(table.rowCount() - 1), 1e-9);
+        assertTrue(table.doubleColumn("peak of backward")
+                .isMissing(table.stringColumn("copy").indexOf("scores")));
+    }
+
+    /**
+     * At this length a matrix is mapped into the process by itself and unmapped when freed: the process has its size. It is a
+     * process of its own. In one with other tests, the compiler of hot methods gives tens of MiB back meanwhile, and the collector
+     * the masks of attentions that are gone.
+     */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void theProcessGrowsByWhatIsCounted(boolean causal) throws Exception {
+        AttentionMemory memory = fp32(1, Passes.CONTEXT, Passes.D, causal);
+        try (var process = FreshJvm.start(Passes.class, Map.of(), line -> {})) {
+            process.tell(String.valueOf(causal));
+            for (var moment : List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward())) {
+                String grownBy = process.answer(LIMIT);
+                if (grownBy == null) fail(String.join("\n", process.end().said()));
+                assertWithin(moment.name(), moment.bytes(), memory.inputBytes() + Long.parseLong(grownBy));
+            }
+        }
+    }
+
+    /** Both passes in this process; it answers with the bytes by which it has grown at each moment since its inputs were there. */
+    static final class Passes {
+        static final int CONTEXT = 8192;
+        static final int D = 8;
+
+        public static void main(String[] args) throws Exception {
+            var test = new FreshJvm.Child();
+            boolean causal = Boolean.parseBoolean(test.next());
+            Device cpu = Device.cpu();
+            loadCode();
+            try (var scope = MemoryScope.open()) {
+                Tensor[] qkv = leaves(CONTEXT);
+                Tensor dO = rows(CONTEXT);
+                Attention attention = new PlainAttention();
+                long atRest = Memory.current(cpu);
+                Memory.resetPeak(cpu);
+                Tensor output = attention.apply(qkv[0], qkv[1], qkv[2], causal);
+                test.answer(String.valueOf(Memory.peak(cpu) - atRest));
+                test.answer(String.valueOf(Memory.current(cpu) - atRest));
+                Memory.resetPeak(cpu);
+                Backward.of(output).with(dO).run();
+                test.answer(String.valueOf(Memory.peak(cpu) - atRest));
+            }
+            test.end(0);
+        }
+
+        /**
+         * The process is measured as a whole, and grows by code and workspaces in its first passes. The mask that they leave to
+         * the collector is a small one.
+         */
+        private static void loadCode() {
+            pass(CONTEXT, false);
+            pass(64, true);
+        }
+
+        private static void pass(int context, boolean causal) {
+            try (var scope = MemoryScope.open()) {
+                Tensor[] qkv = leaves(context);
+                Tensor output = new PlainAttention().apply(qkv[0], qkv[1], qkv[2], causal);
+                Backward.of(output).with(rows(context)).run();
+            }
+        }
+
+        private static Tensor[] leaves(int context) {
+            Tensor[] leaves = new Tensor[3];
+            Arrays.setAll(leaves, i -> rows(context).set_requires_grad(true));
+            return leaves;
+        }
+
+        private static Tensor rows(int context) {
+            return torch.randn(new long[] {1, context, D}, Device.cpu().options(DType.FLOAT32));
+        }
+    }
+
+    @Tag("gpu")
+    @ParameterizedTest
+    @CsvSource({"1024, 16, false", "1024, 128, true", "4096, 64, false", "4096, 64, true", "8192, 32, false"})
+    void theCardHoldsWhatIsCounted(int context, int d, boolean causal) {
+        var memory = new AttentionMemory(8, context, d, DType.FLOAT32, causal, Device.Kind.CUDA);
+        BenchmarkResult measured = AttentionBenchmark.of("plain")
+                .device(Device.cuda(0))
+                .context(context)
+                .d(d)
+                .causal(causal)
+                .warmup(1)
+                .steps(1)
+                .run();
+        double libraries = bytes(measured, "memory-at-rest") - memory.inputBytes();
+        assertWithin(
+                "peak of forward", memory.peakOfForward().bytes(), bytes(measured, "peak-memory-forward") - libraries);
+        assertWithin(
+                "before backward",
+                memory.beforeBackward().bytes(),
+                bytes(measured, "memory-before-backward") - libraries);
+        assertWithin(
+                "peak of backward",
+                memory.peakOfBackward().bytes(),
+                bytes(measured, "peak-memory-backward") - libraries);
+    }
+
+    private static double bytes(BenchmarkResult result, String metric) {
+        return result.samples(metric).values().get(0);
+    }
+
+    private static void assertWithin(String moment, double counted, double measured) {
+        assertTrue(
+                Math.abs(measured / counted - 1) <= WITHIN,
+                "%s: counted %.1f MiB, measured %.1f MiB".formatted(moment, counted / MIB, measured / MIB));
+    }
+
+    @Test
+    void sizesBelowOneAreRefused() {
+        var thrown = assertThrows(IllegalArgumentException.class, () -> fp32(8, 0, 16, false));
+        assertEquals("context must be at least 1, not 0", thrown.getMessage());
+    }
+}

@@ -1,0 +1,130 @@
+package cs336.scaling;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.Form;
+import cs336.basics.ModelSize;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Pass;
+import cs336.bench.Precision;
+import cs336.profile.memory.MemoryCategory;
+import cs336.profile.memory.MemoryPhase;
+import cs336.profile.memory.MemoryRecord;
+import cs336.profile.memory.PassMemory;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import tech.tablesaw.api.Table;
+
+class ModelMemoryTest {
+    /** Numbers that wait in a graph beside tensors: factors that Java gave as numbers, and the loss with its weight. */
+    private static final long SCALARS = 64;
+
+    private static TransformerConfig config(int year, int d, int layers, int heads, int f, int v, int t) {
+        return new TransformerConfig(Form.ofYear(year), v, t, d, layers, heads, f, "rmsnorm", "plain");
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "2025, 64, 2, 2, 256, 500, 2, 64, fp32",
+        "2025, 64, 2, 2, 256, 500, 2, 64, bf16",
+        "2025, 64, 3, 4, 256, 100, 2, 128, fp32",
+        "2025, 128, 2, 2, 512, 1000, 1, 32, fp32",
+        "2025, 128, 3, 2, 344, 300, 3, 33, bf16",
+        "2024, 64, 2, 2, 256, 2000, 4, 16, fp32",
+        "2024, 128, 2, 2, 512, 1000, 1, 32, bf16",
+        "2024, 128, 2, 2, 512, 1000, 1, 32, fp32",
+    })
+    void countedIsMeasuredToTheByteButForNumbersOutsideOfTensors(
+            int year, int d, int layers, int heads, int f, int v, int batch, int t, String dtype) {
+        TransformerConfig config = config(year, d, layers, heads, f, v, t);
+        var counted = new ModelMemory(config, batch, DType.parse(dtype), Device.Kind.CPU);
+        for (Pass pass : Pass.values()) {
+            MemoryRecord record = PassMemory.of(config, Device.cpu())
+                    .batch(batch)
+                    .precision(Precision.parse(dtype))
+                    .record(pass);
+            MemoryPhase forward = record.phase("forward", 1);
+            long measured = record.bytes(record.peakEvent(forward.from(), record.events()));
+            // Without a graph, oneDNN packs narrow matrices anew for each product; that is not counted.
+            boolean packed = pass == Pass.FORWARD && dtype.equals("bf16");
+            double margin = packed ? 0.05 * measured : SCALARS * (layers + 2);
+            assertEquals(
+                    measured,
+                    counted.peak(pass).bytes(),
+                    margin,
+                    pass + ": " + counted.peak(pass).name());
+            if (pass == Pass.FORWARD_GRAPH) {
+                long kept = record.breakdown(forward.until() - 1).get(MemoryCategory.ACTIVATIONS);
+                assertEquals(kept, counted.keptBytes(), SCALARS * (layers + 2));
+            }
+        }
+    }
+
+    @Test
+    void aBlockInFp32KeepsTenRowsFourInnerRowsAndTheProbabilities() {
+        TransformerConfig config = ModelSize.B2_7.config(Form.SPRING_2025, 512);
+        long n = 4L * 512;
+        long rows = n * 2560 * 4;
+        long inner = n * 10240 * 4;
+        long pairs = 4L * 32 * 512 * 512 * 4;
+        long scales = n * 4;
+        var memory = new ModelMemory(config, 4, DType.FLOAT32, Device.Kind.CUDA);
+        assertEquals(
+                10 * rows + 4 * inner + pairs + 2 * scales,
+                memory.keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum());
+        assertEquals(rows, memory.residualStream().bytes());
+    }
+
+    @Test
+    void autocastKeepsACastOfEveryMatrixAndWithoutAGraphThatMakesItLarger() {
+        TransformerConfig config = ModelSize.B2_7.config(Form.SPRING_2025, 128);
+        var narrow = new ModelMemory(config, 4, DType.BFLOAT16, Device.Kind.CUDA);
+        var wide = new ModelMemory(config, 4, DType.FLOAT32, Device.Kind.CUDA);
+        long casts = narrow.kept().stream()
+                .filter(copy -> copy.name().startsWith("weight"))
+                .mapToLong(ModelMemory.Copy::bytes)
+                .sum();
+        long embeddingsAndNorms = 10_000L * 2560 + (2 * 32 + 1) * 2560;
+        assertEquals(2 * (config.parameterCount() - embeddingsAndNorms), casts);
+        assertTrue(narrow.peak(Pass.FORWARD).bytes() > wide.peak(Pass.FORWARD).bytes());
+    }
+
+    @Test
+    void theMomentsOfAdamWAreTwiceTheParametersMore() {
+        TransformerConfig config = config(2025, 64, 2, 2, 256, 500, 64);
+        var memory = new ModelMemory(config, 2, DType.FLOAT32, Device.Kind.CPU);
+        assertEquals(
+                memory.peak(Pass.FORWARD_BACKWARD).bytes() + 8 * config.parameterCount(),
+                memory.peak(Pass.STEP).bytes());
+    }
+
+    @Test
+    void otherModelsThanThoseCountedAreRefused() {
+        TransformerConfig flash = config(2025, 64, 2, 2, 256, 500, 64).withAttention("flash");
+        assertEquals(
+                "only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
+                assertThrows(
+                                IllegalArgumentException.class,
+                                () -> new ModelMemory(flash, 2, DType.FLOAT32, Device.Kind.CPU))
+                        .getMessage());
+    }
+
+    @Test
+    void theLargestBlocksOfAllLayersAreOneRowWithTheirNumber() {
+        TransformerConfig config = config(2025, 16, 3, 2, 64, 50, 64);
+        MemoryRecord record = PassMemory.of(config, Device.cpu()).batch(2).record(Pass.FORWARD);
+        MemoryPhase forward = record.phase("forward", 1);
+        Table largest = record.largest(forward.from(), forward.until(), 2);
+        assertEquals(2, largest.rowCount());
+        assertEquals(2L * 2 * 64 * 64 * 4, largest.row(0).getLong("bytes"), "B × H × T × T numbers");
+        assertEquals(
+                "forward: TransformerLM/layers.*/attn/attention.scores",
+                largest.row(0).getString("origin"));
+        assertEquals(3, largest.row(0).getLong("count"), "one a layer");
+    }
+}

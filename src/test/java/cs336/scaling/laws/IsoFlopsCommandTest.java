@@ -1,0 +1,127 @@
+package cs336.scaling.laws;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.CommandTest;
+import cs336.bench.Measurements;
+import cs336.bench.Project;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.Table;
+
+class IsoFlopsCommandTest extends CommandTest {
+    private String shipped;
+
+    @BeforeEach
+    void writeTheRepositorysOwnRuns() throws IOException {
+        shipped = Files.writeString(
+                        folder.resolve("shipped.json"),
+                        SyntheticRuns.SHIPPED.draw().json())
+                .toString();
+    }
+
+    private static double value(Table table, String method, String metric, double compute) {
+        for (Row row : table) {
+            boolean at = Double.isNaN(compute) || row.getDouble("compute") == compute;
+            if (at
+                    && row.getString("implementation").equals(method)
+                    && row.getString("metric").equals(metric)) {
+                return row.getDouble("mean");
+            }
+        }
+        throw new AssertionError("no " + metric + " of " + method + " at " + compute);
+    }
+
+    private static double value(Table table, String method, String metric) {
+        return value(table, method, metric, Double.NaN);
+    }
+
+    @Test
+    void whatIsPrintedAndStoredIsWhatTheMethodsFind() throws IOException {
+        assertEquals(0, run(new IsoFlopsCommand(), "--resamples 100 --store here", "--runs", shipped));
+        assertTrue(
+                out.toString()
+                        .startsWith("72 runs of 9 budgets. Noise: the losses deviate from a surface by 0.20 %.\n"),
+                out.toString());
+        Table laws = Measurements.read(folder.resolve("any/isoflops_laws.csv"));
+        Table optima = Measurements.read(folder.resolve("any/isoflops_optima.csv"));
+        IsoFlops runs = IsoFlops.read(Path.of(shipped));
+        for (Method method : Method.values()) {
+            ScalingFit fit = method.fit(runs, new Bootstrap(0.95, 100, 336));
+            assertEquals(fit.law().exponent(), value(laws, method.toString(), "exponent"), 1e-8);
+            assertEquals(fit.exponent().low(), value(laws, method.toString(), "exponent-low"), 1e-8);
+            double parameters = fit.law().at(1e24).parameters();
+            assertEquals(1, value(optima, method.toString(), "parameters", 1e24) / parameters, 1e-8);
+            assertEquals(1, value(optima, method.toString(), "tokens", 1e24) * 6 * parameters / 1e24, 1e-8);
+        }
+        assertEquals(75e6, value(optima, "lowest-run", "minimum", 1e18));
+    }
+
+    @Test
+    void generatedRunsCanBeFitted() {
+        String other = folder.resolve("other.json").toString();
+        assertEquals(0, run(new IsoFlopsCommand(), "--seed 7", "--generate", other));
+        assertEquals(0, run(new IsoFlopsCommand(), "--resamples 100", "--runs", other), err.toString());
+        assertTrue(Files.notExists(folder.resolve("any")), "stored without being asked to");
+    }
+
+    @Test
+    void coverageIsCountedAndStored() throws IOException {
+        assertEquals(0, run(new IsoFlopsCommand(), "--coverage 8 --resamples 100 --confidence 0.5 --store half"));
+        Table table = Measurements.read(folder.resolve("any/isoflops_coverage.csv"));
+        double truth = 0.345 / (0.335 + 0.345);
+        int hold = 0;
+        for (long seed = 1; seed <= 8; seed++) {
+            IsoFlops runs = SyntheticRuns.SHIPPED.seeded(seed).draw();
+            Interval interval =
+                    Method.LOWEST_RUN.fit(runs, new Bootstrap(0.5, 100, 336)).exponent();
+            if (interval.low() <= truth && truth <= interval.high()) hold++;
+        }
+        assertTrue(0 < hold && hold < 8, "a test that cannot fail: " + hold);
+        assertEquals(hold / 8.0, value(table, "lowest-run", "exponent"));
+        assertEquals(8, value(table, "quadratic-minima", "sets"));
+        assertEquals(1, value(table, "lowest-run", "true-parameters") / 9.861618862964e10, 1e-9);
+    }
+
+    @Test
+    void wrongUseIsOneSentence() throws IOException {
+        assertEquals(2, run(new IsoFlopsCommand(), "--compute 0", "--runs", shipped));
+        assertEquals(2, run(new IsoFlopsCommand(), "--confidence 95", "--runs", shipped));
+        assertEquals(2, run(new IsoFlopsCommand(), "--resamples 3", "--runs", shipped));
+        assertEquals(2, run(new IsoFlopsCommand(), "--store a/b", "--runs", shipped));
+        Path empty = Files.writeString(folder.resolve("empty.json"), "[]");
+        assertEquals(2, run(new IsoFlopsCommand(), "--resamples 100", "--runs", empty.toString()));
+        assertEquals(
+                "--compute must be above 0 FLOP, not 0.0"
+                        + "confidence must be between 0 and 1, not 95.0"
+                        + "resamples must be at least 100, not 3"
+                        + "--store must be letters, digits, '_' and '-', not 'a/b'"
+                        + empty + ": there are no runs",
+                err.toString());
+    }
+
+    /** The course's own runs are not in this repository; whoever has them says where. */
+    @Test
+    @EnabledIfEnvironmentVariable(named = "CS336_ISOFLOPS_PUBLISHED", matches = ".+")
+    void theStoredResultsOfThePublishedRunsAreWhatTheirFileGives() throws IOException {
+        String file = System.getenv("CS336_ISOFLOPS_PUBLISHED");
+        assertEquals(0, run(new IsoFlopsCommand(), "--store published", "--runs", file), err.toString());
+        for (String problem : new String[] {"isoflops_laws", "isoflops_optima"}) {
+            Table stored = Measurements.read(Project.path("data/measurements/any/" + problem + ".csv"));
+            stored = stored.where(stored.stringColumn("runs").isEqualTo("published"));
+            Table found = Measurements.read(folder.resolve("any/" + problem + ".csv"));
+            assertEquals(stored.rowCount(), found.rowCount());
+            for (int i = 0; i < stored.rowCount(); i++) {
+                assertEquals(stored.row(i).getString("metric"), found.row(i).getString("metric"));
+                double was = stored.row(i).getDouble("mean");
+                assertEquals(was, found.row(i).getDouble("mean"), 1e-6 * Math.abs(was));
+            }
+        }
+    }
+}
