@@ -1,11 +1,11 @@
 package cs336.basics;
 
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Operator;
-import cs336.torch.Operator.TensorList;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
@@ -154,7 +154,7 @@ public final class AdamW implements Optimizer {
         }
     }
 
-    private static final Operator FUSED_ADAMW = Operator.of("aten::_fused_adamw_", "");
+    private static final AtenOperator FUSED_ADAMW = AtenOperator.of("aten::_fused_adamw_", "");
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, State> states = new LinkedHashMap<>();
@@ -211,7 +211,7 @@ public final class AdamW implements Optimizer {
 
     @Override
     public void step() {
-        try (var range = Range.of("optimizer");
+        try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             groups.forEach(Group::step);
@@ -220,7 +220,7 @@ public final class AdamW implements Optimizer {
 
     /** The readable reference of {@link #step}: the formulas above, in plain tensor operations. */
     public void stepPlainly() {
-        try (var range = Range.of("optimizer");
+        try (var range = ProfilerRange.of("optimizer");
                 var noGrad = NoGrad.open()) {
             for (Group group : groups) {
                 group.forgetCohorts();

@@ -6,7 +6,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /** A row of a table for each index: int64 […] → […, width]. Parameter {@code weight} [count, width]. */
-public final class Embedding extends Module {
+public final class Embedding extends NnModule {
     private final Tensor weight;
 
     /** A table of {@code count} rows with entries of this standard deviation. */

@@ -9,7 +9,7 @@ import org.bytedeco.pytorch.global.torch;
 final class FeedForward {
     private FeedForward() {}
 
-    static Module of(Form form, int dModel, int dFf, Device device, DType dtype) {
+    static NnModule of(ModelEdition form, int dModel, int dFf, Device device, DType dtype) {
         return switch (form) {
             case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
             case SPRING_2025 -> new SwiGlu(dModel, dFf, device, dtype);
@@ -21,7 +21,7 @@ final class FeedForward {
      *
      * <p>Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
      */
-    private static final class Gelu extends Module {
+    private static final class Gelu extends NnModule {
         private final Linear up;
         private final Linear down;
 
@@ -41,7 +41,7 @@ final class FeedForward {
      *
      * <p>Source: Shazeer, "GLU Variants Improve Transformer", 2020.
      */
-    private static final class SwiGlu extends Module {
+    private static final class SwiGlu extends NnModule {
         private final Linear gate;
         private final Linear down;
         private final Linear up;

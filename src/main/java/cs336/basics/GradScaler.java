@@ -1,12 +1,12 @@
 package cs336.basics;
 
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Operator;
-import cs336.torch.Operator.TensorList;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.IdentityHashMap;
@@ -65,9 +65,9 @@ public final class GradScaler implements AutoCloseable {
         }
     }
 
-    private static final Operator CHECK_AND_UNSCALE =
-            Operator.of("aten::_amp_foreach_non_finite_check_and_unscale_", "");
-    private static final Operator UPDATE_SCALE = Operator.of("aten::_amp_update_scale_", "");
+    private static final AtenOperator CHECK_AND_UNSCALE =
+            AtenOperator.of("aten::_amp_foreach_non_finite_check_and_unscale_", "");
+    private static final AtenOperator UPDATE_SCALE = AtenOperator.of("aten::_amp_update_scale_", "");
 
     private final Options options;
     private final Tensor scale; // fp32 []; null where disabled
@@ -166,7 +166,7 @@ public final class GradScaler implements AutoCloseable {
     }
 
     private Check check(Map<DType, List<Tensor>> gradients) {
-        try (var range = Range.of("unscale");
+        try (var range = ProfilerRange.of("unscale");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor foundInf = torch.zeros_like(scale);

@@ -1,10 +1,10 @@
 package cs336.basics;
 
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Operator;
-import cs336.torch.Operator.TensorList;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Scalar;
@@ -16,8 +16,8 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 /** Keeps a single bad batch from throwing a model off: all gradients, taken as one vector, get a longest length. */
 public final class GradientClipping {
     private static final double EPS = 1e-6;
-    private static final Operator FOREACH_NORM = Operator.of("aten::_foreach_norm", "Scalar");
-    private static final Operator FOREACH_MUL = Operator.of("aten::_foreach_mul_", "Tensor");
+    private static final AtenOperator FOREACH_NORM = AtenOperator.of("aten::_foreach_norm", "Scalar");
+    private static final AtenOperator FOREACH_MUL = AtenOperator.of("aten::_foreach_mul_", "Tensor");
 
     private GradientClipping() {}
 

@@ -10,7 +10,7 @@ import org.bytedeco.pytorch.global.torch;
  * (x − mean) ÷ √(variance + 1e-5) · weight + bias over the last dimension, by PyTorch's own fused operation: […, width] → […,
  * width]. Parameters {@code weight} and {@code bias} [width], at first 1 and 0.
  */
-public final class LayerNorm extends Module {
+public final class LayerNorm extends NnModule {
     private final long[] shape;
     private final Tensor weight;
     private final Tensor bias;
@@ -42,7 +42,7 @@ public final class LayerNorm extends Module {
         }
 
         @Override
-        public Module create(int width, Device device, DType dtype) {
+        public NnModule create(int width, Device device, DType dtype) {
             return new LayerNorm(width, device, dtype);
         }
     }

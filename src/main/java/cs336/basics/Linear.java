@@ -6,7 +6,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /** x·Wᵀ without a bias: […, in] → […, out]. Parameter {@code weight} [out, in]. */
-public final class Linear extends Module {
+public final class Linear extends NnModule {
     private final Tensor weight;
 
     /** A layer with fresh weights, variance 2 ÷ (in + out). */

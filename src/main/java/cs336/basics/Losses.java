@@ -2,7 +2,7 @@ package cs336.basics;
 
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;
@@ -15,7 +15,7 @@ public final class Losses {
 
     /**
      * The mean over all tokens of −log softmax(logits)[target], in nats. Computed in fp32, or fp64 for fp64 logits, in
-     * the {@link Range} {@code loss}.
+     * the {@link ProfilerRange} {@code loss}.
      *
      * @param logits [..., vocabulary], any floating type
      * @param targets [...], int64, each from 0 to below the vocabulary. On CUDA their values are not looked at, since that
@@ -24,7 +24,7 @@ public final class Losses {
      * @throws IllegalArgumentException if shapes or types do not fit, there is no token, or a target is out of range
      */
     public static Tensor crossEntropy(Tensor logits, Tensor targets) {
-        try (var range = Range.of("loss");
+        try (var range = ProfilerRange.of("loss");
                 var scope = MemoryScope.open()) {
             requireMatching(logits, targets);
             long vocabulary = logits.size(-1);

@@ -35,11 +35,11 @@ public enum ModelSize {
 
     /** The 2025 form with a context of 1,024 positions, RMSNorm and plain attention. */
     public TransformerConfig config() {
-        return config(Form.SPRING_2025, 1024);
+        return config(ModelEdition.SPRING_2025, 1024);
     }
 
     /** A model of this size with RMSNorm and plain attention. */
-    public TransformerConfig config(Form form, int contextLength) {
+    public TransformerConfig config(ModelEdition form, int contextLength) {
         return new TransformerConfig(
                 form, VOCAB_SIZE, contextLength, dModel, numLayers, numHeads, dFf, "rmsnorm", "plain");
     }

@@ -19,7 +19,7 @@ public interface Normalization {
     int parametersPerFeature();
 
     /** A layer […, width] → […, width] of this kind. */
-    Module create(int width, Device device, DType dtype);
+    NnModule create(int width, Device device, DType dtype);
 
     /**
      * Finds a kind by name.

@@ -13,7 +13,7 @@ public interface Optimizer extends AutoCloseable {
     /** The parameters by name, in the order they were given. */
     Map<String, Tensor> parameters();
 
-    /** Updates every parameter that has a gradient, in the {@link cs336.torch.Range} {@code optimizer}. */
+    /** Updates every parameter that has a gradient, in the {@link cs336.torch.ProfilerRange} {@code optimizer}. */
     void step();
 
     /** Drops all gradients: they are undefined, not zero, until the next backward pass, and take no memory. */

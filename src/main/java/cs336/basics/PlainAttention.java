@@ -1,7 +1,7 @@
 package cs336.basics;
 
 import cs336.torch.MemoryScope;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptions;
@@ -27,14 +27,14 @@ public final class PlainAttention implements Attention {
             Tensor scores = scores(q, k, causal); // [B, H, T, S]
             Tensor probabilities = softmax(scores); // [B, H, T, S]
             scores.close(); // what the backward pass needs, the graph holds by itself
-            try (var range = Range.of("attention.values")) {
+            try (var range = ProfilerRange.of("attention.values")) {
                 return scope.escape(probabilities.matmul(v));
             }
         }
     }
 
     private Tensor scores(Tensor q, Tensor k, boolean causal) {
-        try (var range = Range.of("attention.scores")) {
+        try (var range = ProfilerRange.of("attention.scores")) {
             Tensor scaled = q.mul(new Scalar(1 / Math.sqrt(q.size(-1)))); // [B, H, T, d]
             Tensor scores = scaled.matmul(k.transpose(-2, -1));
             scaled.close(); // as soon as this pass is done with it
@@ -46,7 +46,7 @@ public final class PlainAttention implements Attention {
     }
 
     private static Tensor softmax(Tensor scores) {
-        try (var range = Range.of("attention.softmax")) {
+        try (var range = ProfilerRange.of("attention.softmax")) {
             return torch.softmax(scores, -1);
         }
     }

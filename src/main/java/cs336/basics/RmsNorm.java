@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  *
  * <p>Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
  */
-public final class RmsNorm extends Module {
+public final class RmsNorm extends NnModule {
     private static final long[] LAST = {-1};
 
     private final Tensor weight;
@@ -47,7 +47,7 @@ public final class RmsNorm extends Module {
         }
 
         @Override
-        public Module create(int width, Device device, DType dtype) {
+        public NnModule create(int width, Device device, DType dtype) {
             return new RmsNorm(width, device, dtype);
         }
     }

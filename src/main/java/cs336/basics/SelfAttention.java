@@ -8,7 +8,7 @@ import org.bytedeco.pytorch.Tensor;
  * Causal multi-head self-attention without biases: [B, T, D] → [B, T, D]. Parameters {@code q_proj.weight}, {@code
  * k_proj.weight}, {@code v_proj.weight}, {@code output_proj.weight}, each [D, D].
  */
-public final class SelfAttention extends Module {
+public final class SelfAttention extends NnModule {
     private final int numHeads;
     private final Linear queries;
     private final Linear keys;

@@ -1,10 +1,10 @@
 package cs336.basics;
 
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Operator;
-import cs336.torch.Operator.TensorList;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -14,8 +14,8 @@ import org.bytedeco.pytorch.global.torch;
 
 /** Stochastic gradient descent with momentum μ: u ← μ u + g, then θ ← θ − α u; u begins at 0. Without momentum, u is g. */
 public final class Sgd implements Optimizer {
-    private static final Operator FOREACH_MUL = Operator.of("aten::_foreach_mul_", "Scalar");
-    private static final Operator FOREACH_ADD = Operator.of("aten::_foreach_add_", "List");
+    private static final AtenOperator FOREACH_MUL = AtenOperator.of("aten::_foreach_mul_", "Scalar");
+    private static final AtenOperator FOREACH_ADD = AtenOperator.of("aten::_foreach_add_", "List");
 
     private final Map<String, Tensor> parameters;
     private final Map<String, Tensor> velocities = new LinkedHashMap<>();
@@ -55,7 +55,7 @@ public final class Sgd implements Optimizer {
 
     @Override
     public void step() {
-        try (var range = Range.of("optimizer");
+        try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             List<Tensor> updated = new ArrayList<>();

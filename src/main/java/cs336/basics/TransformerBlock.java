@@ -7,11 +7,11 @@ import org.bytedeco.pytorch.Tensor;
 /**
  * x + attn(ln1(x)), then + ffn(ln2(·)): [B, T, D] → [B, T, D]. Layers {@code ln1}, {@code attn}, {@code ln2}, {@code ffn}.
  */
-public final class TransformerBlock extends Module {
-    private final Module attentionNorm;
-    private final Module attention;
-    private final Module feedForwardNorm;
-    private final Module feedForward;
+public final class TransformerBlock extends NnModule {
+    private final NnModule attentionNorm;
+    private final NnModule attention;
+    private final NnModule feedForwardNorm;
+    private final NnModule feedForward;
 
     TransformerBlock(
             TransformerConfig config, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {

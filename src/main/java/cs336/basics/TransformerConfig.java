@@ -14,7 +14,7 @@ package cs336.basics;
  * @param attention name of the attention, see {@link Attention#named}
  */
 public record TransformerConfig(
-        Form form,
+        ModelEdition form,
         int vocabSize,
         int contextLength,
         int dModel,
@@ -38,7 +38,7 @@ public record TransformerConfig(
         if (dModel % numHeads != 0) {
             throw new IllegalArgumentException("numHeads " + numHeads + " does not divide dModel " + dModel);
         }
-        if (form == Form.SPRING_2025 && dModel / numHeads % 2 != 0) {
+        if (form == ModelEdition.SPRING_2025 && dModel / numHeads % 2 != 0) {
             throw new IllegalArgumentException("numHeads " + numHeads + " leaves heads of odd width "
                     + dModel / numHeads + "; rotary positions turn pairs");
         }
@@ -70,7 +70,7 @@ public record TransformerConfig(
 
     /** How many numbers the model learns; a tied head counts once. */
     public long parameterCount() {
-        boolean is2024 = form == Form.SPRING_2024;
+        boolean is2024 = form == ModelEdition.SPRING_2024;
         long embeddings = (long) vocabSize * dModel * (is2024 ? 1 : 2) + (is2024 ? (long) contextLength * dModel : 0);
         long attentionWeights = 4L * dModel * dModel;
         long feedForwardWeights = (is2024 ? 2L : 3L) * dModel * dFf;

@@ -16,7 +16,7 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Matrices begin as truncated normals with variance 2 ÷ (in + out). Embeddings begin with standard deviation 1 in the 2025
  * form; in the 2024 form, where the same table makes the logits, with 0.02.
  */
-public final class TransformerLM extends Module {
+public final class TransformerLM extends NnModule {
     private static final double TIED_EMBEDDING_STD = 0.02;
 
     private final TransformerConfig config;
@@ -25,7 +25,7 @@ public final class TransformerLM extends Module {
     private final Embedding positions; // null where positions are rotary
     private final RotaryEmbedding rotary; // null where positions are learned
     private final List<TransformerBlock> layers = new ArrayList<>();
-    private final Module finalNorm;
+    private final NnModule finalNorm;
     private final Linear head;
 
     /** A model with fresh fp32 parameters. Seed with {@link cs336.torch.Torch#seed} first for the same ones again. */
@@ -38,7 +38,7 @@ public final class TransformerLM extends Module {
         this.config = config;
         this.device = device;
         int dModel = config.dModel();
-        boolean tied = config.form() == Form.SPRING_2024;
+        boolean tied = config.form() == ModelEdition.SPRING_2024;
         double embeddingStd = tied ? TIED_EMBEDDING_STD : 1;
         tokens = child("token_embeddings", new Embedding(config.vocabSize(), dModel, embeddingStd, device, dtype));
         positions = tied

@@ -10,7 +10,7 @@ import cs336.torch.Device;
 import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -73,7 +73,7 @@ public final class Benchmark {
 
     /** Sequences a step, at least 1. */
     public Benchmark batch(int sequences) {
-        batch = Argument.atLeast("batch", 1, sequences);
+        batch = ArgumentCheck.atLeast("batch", 1, sequences);
         return this;
     }
 
@@ -84,19 +84,19 @@ public final class Benchmark {
             throw new IllegalArgumentException(
                     "context must be at most the model's context length " + most + ", not " + tokens);
         }
-        context = Argument.atLeast("context", 1, tokens);
+        context = ArgumentCheck.atLeast("context", 1, tokens);
         return this;
     }
 
     /** Steps before timing begins, at least 0. */
     public Benchmark warmup(int w) {
-        warmup = Argument.atLeast("warmup", 0, w);
+        warmup = ArgumentCheck.atLeast("warmup", 0, w);
         return this;
     }
 
     /** Timed steps, at least 1. */
     public Benchmark steps(int n) {
-        steps = Argument.atLeast("steps", 1, n);
+        steps = ArgumentCheck.atLeast("steps", 1, n);
         return this;
     }
 
@@ -159,7 +159,7 @@ public final class Benchmark {
     }
 
     /**
-     * One pass over the batch, over and over. Its phases are {@link Range}s: {@code forward}, which ends with the loss, {@code
+     * One pass over the batch, over and over. Its phases are {@link ProfilerRange}s: {@code forward}, which ends with the loss, {@code
      * backward}, {@code optimizer}.
      */
     public final class Step implements AutoCloseable {
@@ -181,7 +181,7 @@ public final class Benchmark {
 
         private void runInLaps(Stopwatch.Laps lap) {
             if (pass == Pass.FORWARD) {
-                try (var range = Range.of("forward");
+                try (var range = ProfilerRange.of("forward");
                         var scope = MemoryScope.open();
                         var noGrad = NoGrad.open();
                         var autocast = precision.autocast(model.device())) {
@@ -193,13 +193,13 @@ public final class Benchmark {
             // The scope ends with the backward pass, so that freeing counts as part of it, as it does in PyTorch.
             try (var scope = MemoryScope.open()) {
                 Tensor loss;
-                try (var range = Range.of("forward");
+                try (var range = ProfilerRange.of("forward");
                         var autocast = precision.autocast(model.device())) {
                     loss = scaler.scale(Losses.crossEntropy(model.forward(data.inputs()), data.targets()));
                 }
                 lap.end("forward");
                 if (pass == Pass.FORWARD_GRAPH) return;
-                try (var range = Range.of("backward")) {
+                try (var range = ProfilerRange.of("backward")) {
                     loss.backward();
                 }
             }

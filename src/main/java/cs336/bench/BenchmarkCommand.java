@@ -1,6 +1,6 @@
 package cs336.bench;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -60,10 +60,10 @@ public final class BenchmarkCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
-            boolean is2024 = models.form() == Form.SPRING_2024;
-            int n = Argument.atLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
+            boolean is2024 = models.form() == ModelEdition.SPRING_2024;
+            int n = ArgumentCheck.atLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
             List<Integer> ws = warmups == null ? List.of(is2024 ? 1 : 5) : warmups;
-            ws.forEach(w -> Argument.atLeast("--warmup", 0, w));
+            ws.forEach(w -> ArgumentCheck.atLeast("--warmup", 0, w));
             models.cases(); // are checked before the machine is
             return sweep.run(
                     spec,

@@ -53,13 +53,13 @@ public final class DoBench {
 
     /** For about how long to run before timing begins, in ms, at least 0. */
     public DoBench warmup(int ms) {
-        warmup = Argument.atLeast("warmup", 0, ms);
+        warmup = ArgumentCheck.atLeast("warmup", 0, ms);
         return this;
     }
 
     /** For about how long to time, in ms, at least 1. */
     public DoBench rep(int ms) {
-        rep = Argument.atLeast("rep", 1, ms);
+        rep = ArgumentCheck.atLeast("rep", 1, ms);
         return this;
     }
 

@@ -11,7 +11,7 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      *
      * @throws IllegalArgumentException if there is not
      */
-    void requireFits(Survey survey) {
+    void requireFits(MachineSurvey survey) {
         long needed = model.config().parameterCount() * Float.BYTES * pass.copiesOfParameters();
         if (needed > survey.availableBytes()) {
             throw new IllegalArgumentException(String.format(

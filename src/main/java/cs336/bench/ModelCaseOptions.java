@@ -1,6 +1,6 @@
 package cs336.bench;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -38,7 +38,7 @@ public final class ModelCaseOptions {
     }
 
     /** Whose form of the models is run. */
-    Form form() {
+    ModelEdition form() {
         return models.form();
     }
 
@@ -64,7 +64,7 @@ public final class ModelCaseOptions {
      *
      * @throws IllegalArgumentException if an option is wrong, or a case needs more memory than the machine has
      */
-    public Stream<ModelCase> cases(Survey machine) {
+    public Stream<ModelCase> cases(MachineSurvey machine) {
         List<ModelCase> cases = cases();
         cases.forEach(c -> c.requireFits(machine));
         return cases.stream();

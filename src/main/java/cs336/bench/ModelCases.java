@@ -1,6 +1,6 @@
 package cs336.bench;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import java.nio.file.Path;
 
@@ -38,7 +38,7 @@ public final class ModelCases {
     /** The model's shape. */
     public static TransformerConfig config(Case c) {
         return new TransformerConfig(
-                Form.ofYear(c.integer("year")),
+                ModelEdition.ofYear(c.integer("year")),
                 c.integer("vocab"),
                 c.integer("context"),
                 c.integer("d_model"),

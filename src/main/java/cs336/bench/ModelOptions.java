@@ -1,6 +1,6 @@
 package cs336.bench;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
 import java.util.ArrayList;
@@ -91,8 +91,8 @@ public final class ModelOptions {
      *
      * @throws IllegalArgumentException if there is none of that year
      */
-    Form form() {
-        return Form.ofYear(year);
+    ModelEdition form() {
+        return ModelEdition.ofYear(year);
     }
 
     /**
@@ -101,11 +101,11 @@ public final class ModelOptions {
      * @throws IllegalArgumentException if an option is wrong
      */
     public List<Model> models() {
-        Form form = form();
-        boolean is2024 = form == Form.SPRING_2024;
-        int b = Argument.atLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
+        ModelEdition form = form();
+        boolean is2024 = form == ModelEdition.SPRING_2024;
+        int b = ArgumentCheck.atLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
         List<Integer> ts = contexts == null ? List.of(is2024 ? 128 : 256) : contexts;
-        ts.forEach(t -> Argument.atLeast("--context", 1, t));
+        ts.forEach(t -> ArgumentCheck.atLeast("--context", 1, t));
         var models = new ArrayList<Model>();
         for (ModelSize size : sizes()) {
             for (int t : ts) {
@@ -130,11 +130,11 @@ public final class ModelOptions {
     }
 
     private TransformerConfig config(TransformerConfig c) {
-        int width = Argument.atLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
-        int inner = Argument.atLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4L * width : c.dFf());
-        int depth = Argument.atLeast("--layers", 1, layers == null ? c.numLayers() : layers);
-        int h = Argument.atLeast("--heads", 1, heads == null ? c.numHeads() : heads);
-        int v = Argument.atLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
+        int width = ArgumentCheck.atLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
+        int inner = ArgumentCheck.atLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4L * width : c.dFf());
+        int depth = ArgumentCheck.atLeast("--layers", 1, layers == null ? c.numLayers() : layers);
+        int h = ArgumentCheck.atLeast("--heads", 1, heads == null ? c.numHeads() : heads);
+        int v = ArgumentCheck.atLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
         if (width % h != 0) {
             throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
         }

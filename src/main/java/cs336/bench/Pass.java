@@ -41,7 +41,7 @@ public enum Pass {
      * @throws IllegalArgumentException if the text is none of these
      */
     public static Pass parse(String label) {
-        return Argument.oneOf("pass", label, List.of(values()));
+        return ArgumentCheck.oneOf("pass", label, List.of(values()));
     }
 
     @Override

@@ -47,7 +47,7 @@ public enum Precision {
      * @throws IllegalArgumentException if the text is none of these
      */
     public static Precision parse(String label) {
-        return Argument.oneOf("dtype", label, List.of(values()));
+        return ArgumentCheck.oneOf("dtype", label, List.of(values()));
     }
 
     @Override

@@ -28,7 +28,7 @@ public final class Splits implements AutoCloseable {
      */
     public Splits(Device device, int most) {
         this.device = device;
-        nanos = new long[Argument.atLeast("most", 2, most)];
+        nanos = new long[ArgumentCheck.atLeast("most", 2, most)];
         if (device.isCuda()) {
             device.makeCurrent();
             for (int i = 0; i < most; i++) {

@@ -99,9 +99,9 @@ public final class StorageOptions {
      * @param cases the cases for what the survey found; it may refuse them by an {@link IllegalArgumentException}
      * @param set sets what else there is to set of the sweep
      */
-    public Swept sweep(Function<Survey, List<Case>> cases, UnaryOperator<Sweep> set)
+    public Swept sweep(Function<MachineSurvey, List<Case>> cases, UnaryOperator<Sweep> set)
             throws IOException, InterruptedException {
-        Survey survey = Survey.of(device);
+        MachineSurvey survey = MachineSurvey.of(device);
         List<Case> all = cases.apply(survey).stream()
                 .map(c -> c.setting("device", survey.device()))
                 .distinct()

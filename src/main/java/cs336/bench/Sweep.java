@@ -121,7 +121,7 @@ public final class Sweep {
         int failed = 0;
         long start = System.nanoTime();
         for (int i = 0; i < open.size(); ) {
-            try (var jvm = FreshJvm.start(Worker.class)) {
+            try (var jvm = ChildJvm.start(Worker.class)) {
                 Status status;
                 do {
                     Case c = open.get(i++);
@@ -152,7 +152,7 @@ public final class Sweep {
         return a.workload().equals(b.workload()) && group.apply(a).equals(group.apply(b));
     }
 
-    private Outcome run(Case c, FreshJvm jvm) throws InterruptedException {
+    private Outcome run(Case c, ChildJvm jvm) throws InterruptedException {
         long start = System.nanoTime();
         List<Samples> samples = new ArrayList<>();
         jvm.tell(Worker.JSON.toJson(c));
@@ -165,7 +165,7 @@ public final class Sweep {
         }
     }
 
-    private Outcome brokenOff(List<Samples> samples, FreshJvm.Ending ending) {
+    private Outcome brokenOff(List<Samples> samples, ChildJvm.Ending ending) {
         if (ending.timedOut()) return new Outcome(Status.ERROR, "passed its limit of " + clock(timeLimit), samples);
         if (ending.exitCode() == KILLED) {
             return new Outcome(Status.OOM, "killed, as Linux does when memory runs out", samples);

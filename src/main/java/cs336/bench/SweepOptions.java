@@ -38,12 +38,13 @@ public final class SweepOptions {
      * @return the exit code
      * @throws IllegalArgumentException if an option or a case is wrong
      */
-    public int run(CommandSpec spec, Function<Survey, List<Case>> cases) throws IOException, InterruptedException {
+    public int run(CommandSpec spec, Function<MachineSurvey, List<Case>> cases)
+            throws IOException, InterruptedException {
         return run(spec, cases, c -> new Object());
     }
 
     /** As {@link #run(CommandSpec, Function)}, with processes that cases share; see {@link Sweep#sharing}. */
-    public int run(CommandSpec spec, Function<Survey, List<Case>> cases, Function<Case, ?> sharing)
+    public int run(CommandSpec spec, Function<MachineSurvey, List<Case>> cases, Function<Case, ?> sharing)
             throws IOException, InterruptedException {
         StorageOptions.Swept swept = sweep(cases, sweep -> sweep.sharing(sharing));
         List<String> tables = new ArrayList<>();
@@ -60,9 +61,9 @@ public final class SweepOptions {
      *
      * @param set sets what else there is to set of the sweep
      */
-    public StorageOptions.Swept sweep(Function<Survey, List<Case>> cases, UnaryOperator<Sweep> set)
+    public StorageOptions.Swept sweep(Function<MachineSurvey, List<Case>> cases, UnaryOperator<Sweep> set)
             throws IOException, InterruptedException {
-        if (timeLimit != null) Argument.atLeast("--time-limit", 1, timeLimit);
+        if (timeLimit != null) ArgumentCheck.atLeast("--time-limit", 1, timeLimit);
         storage.requireNames();
         return storage.sweep(
                 cases,

@@ -27,12 +27,12 @@ final class Worker {
 
     public static void main(String[] args) throws Exception {
         try (var nvtx = Nvtx.openIfTraced()) {
-            work(new FreshJvm.Child());
+            work(new ChildJvm.Child());
         }
     }
 
     /** Until the process is ended. */
-    private static void work(FreshJvm.Child parent) throws InterruptedException {
+    private static void work(ChildJvm.Child parent) throws InterruptedException {
         Workload workload = null;
         while (true) {
             String line = parent.next();

@@ -15,20 +15,20 @@ import org.knowm.xchart.style.markers.SeriesMarkers;
 /** Areas stacked upon each other over a numeric x, with stretches of x named above the plot. */
 public final class AreaPanel extends XYChart {
     /** Room for the stretches' names between title and plot. */
-    private static final int NAMES = 12 * Look.UNITS;
+    private static final int NAMES = 12 * ChartStyle.UNITS;
 
-    private static final double BETWEEN_NAMES = 4 * Look.UNITS;
+    private static final double BETWEEN_NAMES = 4 * ChartStyle.UNITS;
 
     private final Frame frame;
     private final HorizontalScale scale;
     private final List<Stretch> stretches;
-    private final List<Mark.Level> levels;
+    private final List<Mark.ReferenceLine> levels;
 
     /** A part of the horizontal axis, in data units. */
     public record Stretch(String name, double from, double until) {}
 
-    public AreaPanel(Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.Level> levels) {
-        super(Look.WIDTH, Look.HEIGHT);
+    public AreaPanel(Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.ReferenceLine> levels) {
+        super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         this.stretches = stretches;
@@ -51,8 +51,8 @@ public final class AreaPanel extends XYChart {
         for (int layer = heights.length - 1; layer >= 0; layer--) {
             XYSeries series = addSeries(names.get(layer), x, tops[layer]);
             series.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Area);
-            series.setFillColor(Look.color(layer));
-            series.setLineColor(Look.color(layer));
+            series.setFillColor(ChartStyle.color(layer));
+            series.setLineColor(ChartStyle.color(layer));
             series.setLineStyle(SeriesLines.NONE);
             series.setMarker(SeriesMarkers.NONE);
         }
@@ -65,16 +65,16 @@ public final class AreaPanel extends XYChart {
         int top = frame.top() + NAMES;
         g.translate(0, top);
         super.paint(g, width, height - top - frame.bottom());
-        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (60 * Look.UNITS))));
+        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (60 * ChartStyle.UNITS))));
         List<Frame.Tick> ticks = scale.ticks(most).stream()
-                .map(value -> new Frame.Tick(getScreenXFromChart(value), Look.number(value)))
+                .map(value -> new Frame.Tick(getScreenXFromChart(value), ChartStyle.number(value)))
                 .toList();
         Rectangle2D area = plot.getBounds();
         var withNames =
                 new Rectangle2D.Double(area.getX(), area.getY() - NAMES, area.getWidth(), area.getHeight() + NAMES);
         frame.paint(g, withNames, ticks);
         paintStretches(g);
-        for (Mark.Level level : levels) {
+        for (Mark.ReferenceLine level : levels) {
             Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
         }
         g.translate(0, -top);
@@ -83,8 +83,8 @@ public final class AreaPanel extends XYChart {
     /** A line where each begins and ends, and a name above it: in the middle, or at an end, where that keeps it off others. */
     private void paintStretches(Graphics2D g) {
         Rectangle2D area = plot.getBounds();
-        g.setColor(Look.FAINT_INK);
-        g.setStroke(Look.hairline(0.6));
+        g.setColor(ChartStyle.FAINT_INK);
+        g.setStroke(ChartStyle.hairline(0.6));
         for (Stretch stretch : stretches) {
             for (double end : new double[] {stretch.from(), stretch.until()}) {
                 double x = getScreenXFromChart(end);
@@ -97,11 +97,18 @@ public final class AreaPanel extends XYChart {
         for (Stretch stretch : widestFirst) {
             double from = getScreenXFromChart(stretch.from());
             double until = getScreenXFromChart(stretch.until());
-            double width = Look.width(stretch.name(), Look.smallFont());
+            double width = ChartStyle.width(stretch.name(), ChartStyle.smallFont());
             for (double x : new double[] {(from + until - width) / 2, until - width, from}) {
                 var box = new Rectangle2D.Double(x - BETWEEN_NAMES, 0, width + BETWEEN_NAMES, 1);
                 if (taken.stream().noneMatch(box::intersects)) {
-                    Look.drawText(g, stretch.name(), Look.smallFont(), Look.INK, x, area.getY() - 4 * Look.UNITS, 0);
+                    ChartStyle.drawText(
+                            g,
+                            stretch.name(),
+                            ChartStyle.smallFont(),
+                            ChartStyle.INK,
+                            x,
+                            area.getY() - 4 * ChartStyle.UNITS,
+                            0);
                     taken.add(box);
                     break;
                 }

@@ -63,7 +63,7 @@ public record AxisRange(double min, double max, boolean log) {
             double step = HorizontalScale.roundStep((max - min) / 8);
             int decimals = Math.max(0, (int) -Math.floor(Math.log10(step) + 1e-9));
             return decimals == 0 || decimals > 4
-                    ? Look::number
+                    ? ChartStyle::number
                     : value -> String.format(Locale.ROOT, "%." + decimals + "f", value)
                             .replace('-', '\u2212');
         }
@@ -71,7 +71,7 @@ public record AxisRange(double min, double max, boolean log) {
         return value -> {
             double mantissa = value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9));
             boolean shown = near(mantissa, 1) || !onlyDecades && (near(mantissa, 2) || near(mantissa, 5));
-            return shown ? Look.number(value) : "";
+            return shown ? ChartStyle.number(value) : "";
         };
     }
 

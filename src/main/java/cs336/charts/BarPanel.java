@@ -17,12 +17,12 @@ final class BarPanel extends CategoryChart {
     private final Frame frame;
     private final List<String> categories;
     private final AxisRange range;
-    private final List<Mark.Level> levels;
+    private final List<Mark.ReferenceLine> levels;
     private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
     private final Map<String, String[]> notes = new LinkedHashMap<>();
 
-    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.Level> levels) {
-        super(Look.WIDTH, Look.HEIGHT);
+    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.ReferenceLine> levels) {
+        super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.categories = categories;
         this.range = range;
@@ -36,8 +36,8 @@ final class BarPanel extends CategoryChart {
             values.add(Double.isNaN(value.value()) ? null : value.value());
         }
         CategorySeries series = addSeries(name, categories, values);
-        series.setFillColor(Look.color(color));
-        series.setLineColor(Look.color(color));
+        series.setFillColor(ChartStyle.color(color));
+        series.setLineColor(ChartStyle.color(color));
         measured.put(name, y);
         notes.put(name, note);
     }
@@ -54,7 +54,7 @@ final class BarPanel extends CategoryChart {
         }
         frame.paint(g, plot.getBounds(), ticks);
         paintErrorBarsAndNotes(g);
-        for (Mark.Level level : levels) {
+        for (Mark.ReferenceLine level : levels) {
             Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
         }
         g.translate(0, -frame.top());
@@ -78,13 +78,20 @@ final class BarPanel extends CategoryChart {
                 if (values[i].error() > 0) {
                     Mark.errorBar(
                             g,
-                            Look.INK,
+                            ChartStyle.INK,
                             x,
                             getScreenYFromChart(Math.max(values[i].low(), range.min())),
                             getScreenYFromChart(Math.min(values[i].high(), range.max())));
                 } else if (Double.isNaN(values[i].value()) && note != null) {
-                    Color color = Look.forText(Look.color(s));
-                    Look.drawText(g, note, Look.smallFont(), color, x + 4 * Look.UNITS, floor - 4 * Look.UNITS, -90);
+                    Color color = ChartStyle.forText(ChartStyle.color(s));
+                    ChartStyle.drawText(
+                            g,
+                            note,
+                            ChartStyle.smallFont(),
+                            color,
+                            x + 4 * ChartStyle.UNITS,
+                            floor - 4 * ChartStyle.UNITS,
+                            -90);
                 }
             }
             s++;

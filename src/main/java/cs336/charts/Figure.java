@@ -68,7 +68,11 @@ public final class Figure {
     /** A figure of one XChart chart; the chart's own width and height are in drawing units of half a pixel. */
     public static Figure of(String name, String description, Chart<?, ?> chart) {
         return new Figure(
-                name, description, chart.getWidth() / Look.UNITS, chart.getHeight() / Look.UNITS, List.of(chart));
+                name,
+                description,
+                chart.getWidth() / ChartStyle.UNITS,
+                chart.getHeight() / ChartStyle.UNITS,
+                List.of(chart));
     }
 
     /** The name of its file, without ending. */
@@ -93,7 +97,7 @@ public final class Figure {
 
     /** An SVG document that needs nothing beside itself. */
     public String svg() {
-        var g = new SVGGraphics2D(width * Look.UNITS, height * Look.UNITS);
+        var g = new SVGGraphics2D(width * ChartStyle.UNITS, height * ChartStyle.UNITS);
         g.setDefsKeyPrefix(name + "-");
         g.setGeomDoubleConverter(Figure::twoDecimals);
         g.setTransformDoubleConverter(Figure::twoDecimals);
@@ -118,7 +122,7 @@ public final class Figure {
         try {
             g.setRenderingHint(RenderingHints.KEY_ANTIALIASING, RenderingHints.VALUE_ANTIALIAS_ON);
             g.setRenderingHint(RenderingHints.KEY_STROKE_CONTROL, RenderingHints.VALUE_STROKE_PURE);
-            g.scale(scale / Look.UNITS, scale / Look.UNITS);
+            g.scale(scale / ChartStyle.UNITS, scale / ChartStyle.UNITS);
             paint(g);
         } finally {
             g.dispose();
@@ -146,19 +150,19 @@ public final class Figure {
     private void paint(Graphics2D g) {
         Typeface.prepare();
         g.setColor(Color.WHITE);
-        g.fillRect(0, 0, width * Look.UNITS, height * Look.UNITS);
-        double unlabelled = width * Look.UNITS;
+        g.fillRect(0, 0, width * ChartStyle.UNITS, height * ChartStyle.UNITS);
+        double unlabelled = width * ChartStyle.UNITS;
         for (Chart<?, ?> panel : panels) {
             unlabelled -= margin(panel);
         }
-        double right = width * Look.UNITS;
+        double right = width * ChartStyle.UNITS;
         for (int i = panels.size() - 1; i >= 0; i--) {
             Chart<?, ?> panel = panels.get(i);
             int panelWidth = (int) (unlabelled / panels.size() + margin(panel));
             right -= panelWidth;
             int left = i == 0 ? 0 : (int) right;
             g.translate(left, 0);
-            panel.paint(g, panelWidth, height * Look.UNITS);
+            panel.paint(g, panelWidth, height * ChartStyle.UNITS);
             g.translate(-left, 0);
         }
     }

@@ -18,11 +18,11 @@ import java.util.List;
  * @param xTitle below the ticks
  */
 public record Frame(String title, boolean titled, Legend legend, boolean legendShown, String xTitle) {
-    private static final int TITLE_HEIGHT = 22 * Look.UNITS;
-    private static final int TICK_LENGTH = 4 * Look.UNITS;
-    private static final int TICK_BASELINE = 17 * Look.UNITS;
-    private static final int X_TITLE_BASELINE = 36 * Look.UNITS;
-    private static final int BOTTOM = 42 * Look.UNITS;
+    private static final int TITLE_HEIGHT = 22 * ChartStyle.UNITS;
+    private static final int TICK_LENGTH = 4 * ChartStyle.UNITS;
+    private static final int TICK_BASELINE = 17 * ChartStyle.UNITS;
+    private static final int X_TITLE_BASELINE = 36 * ChartStyle.UNITS;
+    private static final int BOTTOM = 42 * ChartStyle.UNITS;
 
     /** A tick of the horizontal axis: where it is on the drawing, and what is written there. */
     public record Tick(double x, String label) {}
@@ -38,22 +38,22 @@ public record Frame(String title, boolean titled, Legend legend, boolean legendS
     }
 
     public void paint(Graphics2D g, Rectangle2D plot, List<Tick> ticks) {
-        Font small = Look.smallFont();
+        Font small = ChartStyle.smallFont();
         double floor = plot.getMaxY();
-        g.setColor(Look.FAINT_INK);
-        g.setStroke(Look.hairline(0.75));
+        g.setColor(ChartStyle.FAINT_INK);
+        g.setStroke(ChartStyle.hairline(0.75));
         g.draw(new Line2D.Double(plot.getX(), floor, plot.getMaxX(), floor));
         for (Tick tick : ticks) {
-            g.setColor(Look.FAINT_INK);
+            g.setColor(ChartStyle.FAINT_INK);
             g.draw(new Line2D.Double(tick.x(), floor, tick.x(), floor + TICK_LENGTH));
         }
         for (Tick tick : ticks) {
             centred(g, tick.label(), small, tick.x(), floor + TICK_BASELINE);
         }
-        centred(g, xTitle, Look.textFont(), plot.getCenterX(), floor + X_TITLE_BASELINE);
-        double above = plot.getY() - 10 * Look.UNITS;
+        centred(g, xTitle, ChartStyle.textFont(), plot.getCenterX(), floor + X_TITLE_BASELINE);
+        double above = plot.getY() - 10 * ChartStyle.UNITS;
         if (!title.isEmpty()) {
-            centred(g, title, Look.titleFont(), plot.getCenterX(), above);
+            centred(g, title, ChartStyle.titleFont(), plot.getCenterX(), above);
         }
         if (legendShown) {
             legend.paint(g, plot.getX(), above - (titled ? TITLE_HEIGHT : 0));
@@ -61,6 +61,6 @@ public record Frame(String title, boolean titled, Legend legend, boolean legendS
     }
 
     private static void centred(Graphics2D g, String text, Font font, double x, double baseline) {
-        Look.drawText(g, text, font, Look.INK, x - Look.width(text, font) / 2, baseline, 0);
+        ChartStyle.drawText(g, text, font, ChartStyle.INK, x - ChartStyle.width(text, font) / 2, baseline, 0);
     }
 }

@@ -15,7 +15,7 @@ import org.knowm.xchart.style.markers.SeriesMarkers;
 
 /** Points, the curves through them and bands of where these may lie, over a logarithmic horizontal axis. */
 public final class LawPanel extends XYChart {
-    private static final float[] DASHES = {5f * Look.UNITS, 4f * Look.UNITS};
+    private static final float[] DASHES = {5f * ChartStyle.UNITS, 4f * ChartStyle.UNITS};
     private static final int FAINT = 0x30; // of 255
 
     private final Frame frame;
@@ -28,7 +28,7 @@ public final class LawPanel extends XYChart {
     private record Label(String text, Color color, double x, double y) {}
 
     public LawPanel(Frame frame, HorizontalScale scale, AxisRange range, String yTitle) {
-        super(Look.WIDTH, Look.HEIGHT);
+        super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         Plot.dress(this, range, yTitle);
@@ -42,8 +42,8 @@ public final class LawPanel extends XYChart {
         series.setLineColor(color);
         series.setMarker(SeriesMarkers.NONE);
         if (dashed) {
-            series.setLineStyle(
-                    new BasicStroke(1.25f * Look.UNITS, BasicStroke.CAP_BUTT, BasicStroke.JOIN_ROUND, 1, DASHES, 0));
+            series.setLineStyle(new BasicStroke(
+                    1.25f * ChartStyle.UNITS, BasicStroke.CAP_BUTT, BasicStroke.JOIN_ROUND, 1, DASHES, 0));
         }
         return this;
     }
@@ -84,22 +84,22 @@ public final class LawPanel extends XYChart {
         g.fillRect(0, 0, width, height);
         g.translate(0, frame.top());
         super.paint(g, width, height - frame.top() - frame.bottom());
-        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * Look.UNITS))));
+        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * ChartStyle.UNITS))));
         frame.paint(
                 g,
                 plot.getBounds(),
                 scale.ticks(most).stream()
-                        .map(value -> new Frame.Tick(x(value), Look.number(value)))
+                        .map(value -> new Frame.Tick(x(value), ChartStyle.number(value)))
                         .toList());
         bands.forEach(band -> paint(g, band));
         for (Label label : labels) {
-            Look.drawText(
+            ChartStyle.drawText(
                     g,
                     label.text(),
-                    Look.smallFont(),
-                    Look.forText(label.color()),
-                    x(label.x()) + 6 * Look.UNITS,
-                    getScreenYFromChart(label.y()) + 4 * Look.UNITS,
+                    ChartStyle.smallFont(),
+                    ChartStyle.forText(label.color()),
+                    x(label.x()) + 6 * ChartStyle.UNITS,
+                    getScreenYFromChart(label.y()) + 4 * ChartStyle.UNITS,
                     0);
         }
         g.translate(0, -frame.top());

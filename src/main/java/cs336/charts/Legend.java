@@ -16,14 +16,14 @@ import java.util.List;
 public record Legend(String title, List<String> names, double width) {
     public static final Legend NONE = new Legend("", List.of(), 0);
 
-    private static final double ROW = 20 * Look.UNITS;
-    private static final double SWATCH = 10 * Look.UNITS;
-    private static final double AFTER_SWATCH = 5 * Look.UNITS;
-    private static final double BETWEEN = 16 * Look.UNITS;
+    private static final double ROW = 20 * ChartStyle.UNITS;
+    private static final double SWATCH = 10 * ChartStyle.UNITS;
+    private static final double AFTER_SWATCH = 5 * ChartStyle.UNITS;
+    private static final double BETWEEN = 16 * ChartStyle.UNITS;
 
     /** Height, in drawing units. */
     int height() {
-        return names.isEmpty() ? 0 : (int) (rows().size() * ROW + 4 * Look.UNITS);
+        return names.isEmpty() ? 0 : (int) (rows().size() * ROW + 4 * ChartStyle.UNITS);
     }
 
     /** Indices of the names in each row. */
@@ -42,28 +42,28 @@ public record Legend(String title, List<String> names, double width) {
     }
 
     private double entry(int name) {
-        return SWATCH + AFTER_SWATCH + Look.width(names.get(name), Look.smallFont());
+        return SWATCH + AFTER_SWATCH + ChartStyle.width(names.get(name), ChartStyle.smallFont());
     }
 
     /** All rows begin behind the title. */
     private double indent() {
-        return title.isEmpty() ? 0 : Look.width(title, Look.smallFont()) + 12 * Look.UNITS;
+        return title.isEmpty() ? 0 : ChartStyle.width(title, ChartStyle.smallFont()) + 12 * ChartStyle.UNITS;
     }
 
     /** Draws the rows with the last one's baseline at the given height. */
     void paint(Graphics2D g, double left, double lastBaseline) {
-        Font font = Look.smallFont();
+        Font font = ChartStyle.smallFont();
         List<List<Integer>> rows = rows();
         for (int row = 0; row < rows.size(); row++) {
             double baseline = lastBaseline - (rows.size() - 1 - row) * ROW;
             if (row == 0) {
-                Look.drawText(g, title, font, Look.INK, left, baseline, 0);
+                ChartStyle.drawText(g, title, font, ChartStyle.INK, left, baseline, 0);
             }
             double x = left + indent();
             for (int i : rows.get(row)) {
-                g.setColor(Look.color(i));
-                g.fill(new Rectangle2D.Double(x, baseline - SWATCH + Look.UNITS, SWATCH, SWATCH));
-                Look.drawText(g, names.get(i), font, Look.INK, x + SWATCH + AFTER_SWATCH, baseline, 0);
+                g.setColor(ChartStyle.color(i));
+                g.fill(new Rectangle2D.Double(x, baseline - SWATCH + ChartStyle.UNITS, SWATCH, SWATCH));
+                ChartStyle.drawText(g, names.get(i), font, ChartStyle.INK, x + SWATCH + AFTER_SWATCH, baseline, 0);
                 x += entry(i) + BETWEEN;
             }
         }

@@ -13,17 +13,17 @@ import org.knowm.xchart.XYSeries;
 
 /** An XY chart whose lines carry their names at their right ends, with error bars that are right on a log axis too. */
 final class LinePanel extends XYChart {
-    private static final double LABEL_GAP = 8 * Look.UNITS;
+    private static final double LABEL_GAP = 8 * ChartStyle.UNITS;
 
     private final Frame frame;
     private final HorizontalScale scale;
     private final AxisRange range;
-    private final List<Mark.Level> levels;
+    private final List<Mark.ReferenceLine> levels;
     private final boolean labelled;
     private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
 
-    LinePanel(Frame frame, HorizontalScale scale, AxisRange range, List<Mark.Level> levels, boolean labelled) {
-        super(Look.WIDTH, Look.HEIGHT);
+    LinePanel(Frame frame, HorizontalScale scale, AxisRange range, List<Mark.ReferenceLine> levels, boolean labelled) {
+        super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         this.range = range;
@@ -37,9 +37,9 @@ final class LinePanel extends XYChart {
             values[i] = y[i].value();
         }
         XYSeries series = addSeries(name, x, values);
-        series.setLineColor(Look.color(color));
-        series.setMarkerColor(Look.color(color));
-        series.setMarker(Look.marker(color));
+        series.setLineColor(ChartStyle.color(color));
+        series.setMarkerColor(ChartStyle.color(color));
+        series.setMarker(ChartStyle.marker(color));
         if (!joined) {
             series.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Scatter);
         }
@@ -51,7 +51,7 @@ final class LinePanel extends XYChart {
         double width = 0;
         if (labelled) {
             for (String name : measured.keySet()) {
-                width = Math.max(width, LABEL_GAP + Look.width(name, Look.textFont()));
+                width = Math.max(width, LABEL_GAP + ChartStyle.width(name, ChartStyle.textFont()));
             }
         }
         return width;
@@ -65,7 +65,7 @@ final class LinePanel extends XYChart {
         super.paint(g, width - (int) Math.ceil(labelWidth()), height - frame.top() - frame.bottom());
         frame.paint(g, plot.getBounds(), ticks());
         paintErrorBars(g);
-        for (Mark.Level level : levels) {
+        for (Mark.ReferenceLine level : levels) {
             Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
         }
         if (labelled) {
@@ -75,9 +75,9 @@ final class LinePanel extends XYChart {
     }
 
     private List<Frame.Tick> ticks() {
-        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * Look.UNITS))));
+        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * ChartStyle.UNITS))));
         return scale.ticks(most).stream()
-                .map(value -> new Frame.Tick(getScreenXFromChart(scale.toAxis(value)), Look.number(value)))
+                .map(value -> new Frame.Tick(getScreenXFromChart(scale.toAxis(value)), ChartStyle.number(value)))
                 .toList();
     }
 
@@ -112,19 +112,27 @@ final class LinePanel extends XYChart {
                     getScreenYFromChart(y[last])));
         }
         labels.sort(Comparator.comparingDouble(Label::y));
-        double[] heights = spread(labels.stream().mapToDouble(Label::y).toArray(), 15 * Look.UNITS);
+        double[] heights = spread(labels.stream().mapToDouble(Label::y).toArray(), 15 * ChartStyle.UNITS);
         double edge = plot.getBounds().getMaxX();
         double x = edge + LABEL_GAP;
         for (int i = 0; i < heights.length; i++) {
             Label label = labels.get(i);
-            boolean apart = Math.abs(heights[i] - label.y()) > Look.UNITS || label.x() < edge - 20 * Look.UNITS;
+            boolean apart =
+                    Math.abs(heights[i] - label.y()) > ChartStyle.UNITS || label.x() < edge - 20 * ChartStyle.UNITS;
             if (apart) {
                 g.setColor(label.color());
-                g.setStroke(Look.hairline(0.6));
-                g.draw(new Line2D.Double(label.x() + 5 * Look.UNITS, label.y(), x - 2 * Look.UNITS, heights[i]));
+                g.setStroke(ChartStyle.hairline(0.6));
+                g.draw(new Line2D.Double(
+                        label.x() + 5 * ChartStyle.UNITS, label.y(), x - 2 * ChartStyle.UNITS, heights[i]));
             }
-            Look.drawText(
-                    g, label.name(), Look.textFont(), Look.forText(label.color()), x, heights[i] + 4.3 * Look.UNITS, 0);
+            ChartStyle.drawText(
+                    g,
+                    label.name(),
+                    ChartStyle.textFont(),
+                    ChartStyle.forText(label.color()),
+                    x,
+                    heights[i] + 4.3 * ChartStyle.UNITS,
+                    0);
         }
     }
 

@@ -27,25 +27,32 @@ public final class Mark {
     }
 
     /** A horizontal line that values are compared with. */
-    public record Level(double value, String label) {}
+    public record ReferenceLine(double value, String label) {}
 
     /** A vertical bar with caps; {@code low} and {@code high} are heights on the drawing. */
     static void errorBar(Graphics2D g, Color color, double x, double low, double high) {
-        double cap = 2.5 * Look.UNITS;
+        double cap = 2.5 * ChartStyle.UNITS;
         g.setColor(color);
-        g.setStroke(Look.hairline(1));
+        g.setStroke(ChartStyle.hairline(1));
         g.draw(new Line2D.Double(x, low, x, high));
         g.draw(new Line2D.Double(x - cap, low, x + cap, low));
         g.draw(new Line2D.Double(x - cap, high, x + cap, high));
     }
 
-    static void level(Graphics2D g, Level level, Rectangle2D plot, double y) {
-        float unit = Look.UNITS;
-        g.setColor(Look.INK);
+    static void level(Graphics2D g, ReferenceLine level, Rectangle2D plot, double y) {
+        float unit = ChartStyle.UNITS;
+        g.setColor(ChartStyle.INK);
         g.setStroke(new BasicStroke(
                 unit, BasicStroke.CAP_BUTT, BasicStroke.JOIN_MITER, 10, new float[] {4 * unit, 3 * unit}, 0));
         g.draw(new Line2D.Double(plot.getX(), y, plot.getMaxX(), y));
-        double width = Look.width(level.label(), Look.smallFont());
-        Look.drawText(g, level.label(), Look.smallFont(), Look.INK, plot.getMaxX() - width, y - 4 * Look.UNITS, 0);
+        double width = ChartStyle.width(level.label(), ChartStyle.smallFont());
+        ChartStyle.drawText(
+                g,
+                level.label(),
+                ChartStyle.smallFont(),
+                ChartStyle.INK,
+                plot.getMaxX() - width,
+                y - 4 * ChartStyle.UNITS,
+                0);
     }
 }

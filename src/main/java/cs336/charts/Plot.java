@@ -1,6 +1,5 @@
 package cs336.charts;
 
-import cs336.charts.Mark.Level;
 import cs336.charts.Mark.Measured;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -50,7 +49,7 @@ public final class Plot {
     private boolean logY;
     private int width;
     private int height;
-    private final List<Level> levels = new ArrayList<>();
+    private final List<Mark.ReferenceLine> levels = new ArrayList<>();
     private final Map<String, String> names = new LinkedHashMap<>();
 
     Plot(Table table, Kind kind) {
@@ -121,7 +120,7 @@ public final class Plot {
 
     /** A dashed horizontal line with a word on it. */
     public Plot level(double value, String label) {
-        levels.add(new Level(value, label));
+        levels.add(new Mark.ReferenceLine(value, label));
         return this;
     }
 
@@ -166,9 +165,9 @@ public final class Plot {
         }
         List<String> panelNames = panels == null ? List.of("") : distinct(panels);
         List<String> seriesNames = by == null ? List.of("") : distinct(by);
-        if (seriesNames.size() > Look.PALETTE.size()) {
+        if (seriesNames.size() > ChartStyle.PALETTE.size()) {
             throw new IllegalArgumentException("column " + by + " has " + seriesNames.size()
-                    + " values; more than " + Look.PALETTE.size()
+                    + " values; more than " + ChartStyle.PALETTE.size()
                     + " series cannot be told apart, so filter the table or use panels(…)");
         }
         Map<String, Map<String, Map<String, Point>>> points = points();
@@ -282,7 +281,8 @@ public final class Plot {
         Map<String, Map<String, Point>> series = points.getOrDefault(panelNames.get(index), Map.of());
         List<String> shown = seriesNames.stream().map(this::shown).toList();
         List<String> categories = distinct(x);
-        Legend legend = by == null ? Legend.NONE : new Legend(legendTitle, shown, (figureWidth - 80.0) * Look.UNITS);
+        Legend legend =
+                by == null ? Legend.NONE : new Legend(legendTitle, shown, (figureWidth - 80.0) * ChartStyle.UNITS);
         Frame frame = frame(panelNames, index, legend);
         var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, levels);
         dress(chart, range, index == 0 ? yTitle : "");
@@ -342,14 +342,14 @@ public final class Plot {
     /** How a chart looks whose horizontal ticks its {@link Frame} paints. */
     static void dress(AxesChart<? extends AxesChartStyler, ?> chart, AxisRange range, String yTitle) {
         AxesChartStyler styler = chart.getStyler();
-        Look.apply(styler);
+        ChartStyle.apply(styler);
         styler.setXAxisTicksVisible(false);
         styler.setYAxisLogarithmic(range.log());
         styler.setYAxisLogarithmicDecadeOnly(false);
         styler.setYAxisMin(range.min());
         styler.setYAxisMax(range.max());
         styler.setYAxisTickLabelsFormattingFunction(range.labels());
-        styler.setYAxisTickMarkSpacingHint(44 * Look.UNITS);
+        styler.setYAxisTickMarkSpacingHint(44 * ChartStyle.UNITS);
         styler.setPlotContentSize(1);
         chart.setYAxisTitle(yTitle);
     }

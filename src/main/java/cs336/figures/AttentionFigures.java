@@ -2,7 +2,7 @@ package cs336.figures;
 
 import cs336.charts.Charts;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.scaling.AttentionMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -58,7 +58,7 @@ public final class AttentionFigures {
     }
 
     /** Time of the passes of plain attention over the context, a line for each d. */
-    public static Figure times(Numbers numbers) {
+    public static Figure times(MeasurementQuery numbers) {
         return Charts.line(numbers.select(
                         "pytorch_attention[implementation=plain, causal=false, status=ok, metric=forward, backward]"))
                 .x("context", "context (tokens)")
@@ -80,7 +80,7 @@ public final class AttentionFigures {
     }
 
     /** Measured and counted memory of plain attention over the context, for one d, at three moments. */
-    public static Figure countedAndMeasured(Numbers numbers, int d) {
+    public static Figure countedAndMeasured(MeasurementQuery numbers, int d) {
         IntColumn contexts = IntColumn.create("context");
         DoubleColumn gb = DoubleColumn.create("GB");
         StringColumn how = StringColumn.create("how");

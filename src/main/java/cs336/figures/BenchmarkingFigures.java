@@ -2,7 +2,7 @@ package cs336.figures;
 
 import cs336.charts.Charts;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
@@ -13,7 +13,7 @@ public final class BenchmarkingFigures {
     private BenchmarkingFigures() {}
 
     /** Time of each phase of a training step over the context, a line a size. */
-    public static Figure phases(Numbers numbers) {
+    public static Figure phases(MeasurementQuery numbers) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=step, implementation=plain,"
                         + " metric=forward, backward, optimizer]"))
                 .x("context", "context (tokens)")
@@ -31,7 +31,7 @@ public final class BenchmarkingFigures {
     }
 
     /** What the clock shows for a forward pass of one size with and without waiting for the device. */
-    public static Figure synchronisation(Numbers numbers, String size) {
+    public static Figure synchronisation(MeasurementQuery numbers, String size) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=forward, implementation=plain, size="
                         + size + ", metric=forward, unsynchronised]"))
                 .x("context", "context (tokens)")
@@ -49,7 +49,7 @@ public final class BenchmarkingFigures {
     }
 
     /** Every step of processes that do not warm up, a line a size. */
-    public static Figure firstSteps(Numbers numbers) {
+    public static Figure firstSteps(MeasurementQuery numbers) {
         return Charts.line(numbers.select("benchmarking_warmup_steps[warmup=0, metric=total]"))
                 .x("step", "step of the process")
                 .y("value", "time (ms)")
@@ -64,7 +64,7 @@ public final class BenchmarkingFigures {
     }
 
     /** Our median time over that of PyTorch eager from Python, for each size and pass. */
-    public static Figure besidePyTorch(Numbers numbers) {
+    public static Figure besidePyTorch(MeasurementQuery numbers) {
         Table ratios = Table.create(
                 StringColumn.create("size"),
                 StringColumn.create("pass"),

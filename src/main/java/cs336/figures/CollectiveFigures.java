@@ -3,7 +3,7 @@ package cs336.figures;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.scaling.RingAllReduce;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
@@ -28,7 +28,7 @@ public final class CollectiveFigures {
     private CollectiveFigures() {}
 
     /** Time over size, a panel for each backend and device, a line for each number of processes. */
-    public static Figure times(Numbers numbers) {
+    public static Figure times(MeasurementQuery numbers) {
         Table rows = numbers.select(ONE_NODE + "[implementation=java, status=ok, metric=time]")
                 .sortOn("backend", "on", "processes", "megabytes");
         rows = labelled(rows, SERIES, row -> ranks(row) + " processes");
@@ -45,7 +45,7 @@ public final class CollectiveFigures {
     }
 
     /** Bus bandwidth of NCCL over size beside the ring that fits it and the links' own bandwidth, a panel a number of cards. */
-    public static Figure throughput(Numbers numbers) {
+    public static Figure throughput(MeasurementQuery numbers) {
         Table points = Table.create(
                 DoubleColumn.create("megabytes"),
                 DoubleColumn.create("bandwidth"),
@@ -74,7 +74,7 @@ public final class CollectiveFigures {
     }
 
     /** Time of Gloo's all-reduce in one Slurm node and over two, which are namespaces of one machine. */
-    public static Figure slurmNodes(Numbers numbers) {
+    public static Figure slurmNodes(MeasurementQuery numbers) {
         Table all = labelled(
                 rows(numbers, SLURM, "java", "backend=gloo"),
                 SERIES,
@@ -92,7 +92,7 @@ public final class CollectiveFigures {
     }
 
     /** Time of NCCL's all-reduce on one node, over NVLink, and over two emulated ones, between which it takes sockets. */
-    public static Figure emulatedNodes(Numbers numbers) {
+    public static Figure emulatedNodes(MeasurementQuery numbers) {
         Table points = Table.create(
                 DoubleColumn.create("megabytes"),
                 DoubleColumn.create("median"),
@@ -123,7 +123,7 @@ public final class CollectiveFigures {
     }
 
     /** The ring that fits NCCL's queued all-reduces of so many cards. */
-    public static RingAllReduce ring(Numbers numbers, int ranks) {
+    public static RingAllReduce ring(MeasurementQuery numbers, int ranks) {
         var measured = new ArrayList<RingAllReduce.Measured>();
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl, processes=" + ranks, "queued")) {
             measured.add(new RingAllReduce.Measured(
@@ -137,24 +137,25 @@ public final class CollectiveFigures {
     }
 
     /** What a card's NVLinks carry in one direction, by {@code nvidia-smi}. */
-    public static Bandwidth linkBandwidth(Numbers numbers) {
+    public static Bandwidth linkBandwidth(MeasurementQuery numbers) {
         return Bandwidth.gb(numbers.select("link_topology@h200-x4[from=0, to=1, metric=nvlink-bandwidth]")
                 .row(0)
                 .getDouble("median"));
     }
 
-    private static List<Integer> ranks(Numbers numbers) {
+    private static List<Integer> ranks(MeasurementQuery numbers) {
         return rows(numbers, ONE_NODE, "java", "backend=nccl")
                 .intColumn("processes")
                 .unique()
                 .asList();
     }
 
-    private static Table rows(Numbers numbers, String file, String implementation, String where) {
+    private static Table rows(MeasurementQuery numbers, String file, String implementation, String where) {
         return rows(numbers, file, implementation, where, "time");
     }
 
-    private static Table rows(Numbers numbers, String file, String implementation, String where, String metric) {
+    private static Table rows(
+            MeasurementQuery numbers, String file, String implementation, String where, String metric) {
         return numbers.select("%s[implementation=%s, status=ok, metric=%s, %s]"
                         .formatted(file, implementation, metric, where))
                 .sortOn("processes", "nodes", "megabytes");

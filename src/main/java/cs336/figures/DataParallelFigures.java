@@ -3,7 +3,7 @@ package cs336.figures;
 import cs336.basics.ModelSize;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.profile.Timeline;
 import cs336.profile.Trace;
 import cs336.scaling.BucketModel;
@@ -38,7 +38,7 @@ public final class DataParallelFigures {
      *
      * @param context tokens of a sequence
      */
-    public static Figure added(Numbers numbers, int context) {
+    public static Figure added(MeasurementQuery numbers, int context) {
         Table added = Table.create(
                 StringColumn.create("call"),
                 StringColumn.create("mode"),
@@ -87,7 +87,7 @@ public final class DataParallelFigures {
     }
 
     /** Time of a step over that without communication, for each size of the model and each mode, on two cards. */
-    public static Figure sizes(Numbers numbers) {
+    public static Figure sizes(MeasurementQuery numbers) {
         Table ratios =
                 Table.create(StringColumn.create("size"), StringColumn.create("mode"), DoubleColumn.create("ratio"));
         String two = "ddp[implementation=plain, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
@@ -115,7 +115,7 @@ public final class DataParallelFigures {
     }
 
     /** What is left to wait for after the backward pass over the number of messages, as measured and by the model fitted to it. */
-    public static Figure buckets(Numbers numbers, String selection) {
+    public static Figure buckets(MeasurementQuery numbers, String selection) {
         Table points =
                 Table.create(DoubleColumn.create("messages"), DoubleColumn.create("ms"), StringColumn.create("series"));
         Map<Double, Seconds> measured = overheads(numbers, selection);
@@ -154,14 +154,14 @@ public final class DataParallelFigures {
      *
      * @param selection a name that stands for the measurements of one model on one backend, all modes
      */
-    public static BucketModel bucketModel(Numbers numbers, String selection) {
+    public static BucketModel bucketModel(MeasurementQuery numbers, String selection) {
         double backward = median(numbers, selection + "[mode=none, implementation=plain, metric=backward]");
         double bytes = median(numbers, selection + "[mode=none, implementation=plain, metric=gradient-bytes]");
         return BucketModel.fit(new Bytes(Math.round(bytes)), Seconds.ms(backward), overheads(numbers, selection));
     }
 
     /** Time after the backward pass by number of messages; the mean where two sizes of buckets make as many. */
-    private static Map<Double, Seconds> overheads(Numbers numbers, String selection) {
+    private static Map<Double, Seconds> overheads(MeasurementQuery numbers, String selection) {
         Map<Double, List<Double>> all = new TreeMap<>();
         String sent = selection + "[mode=bucketed, overlapped, implementation=plain, status=ok, metric=%s]";
         Table messages = numbers.select(sent.formatted("messages"));
@@ -199,7 +199,7 @@ public final class DataParallelFigures {
                         "What computes and what communicates during one training step on each rank, " + mode);
     }
 
-    private static double median(Numbers numbers, String selection) {
+    private static double median(MeasurementQuery numbers, String selection) {
         return numbers.quantity(selection + ".median").value();
     }
 

@@ -4,7 +4,7 @@ import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
 import cs336.figures.TilePanel.Way;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import java.util.List;
 import java.util.function.ToDoubleFunction;
 import tech.tablesaw.api.DoubleColumn;
@@ -70,16 +70,16 @@ public final class FlashFigures {
     }
 
     /** Time of each pass over the context in bf16, d 64. */
-    public static Figure times(Numbers numbers) {
+    public static Figure times(MeasurementQuery numbers) {
         return times(numbers, "flash-times", "bf16", HALF);
     }
 
     /** Time of each pass over the context in fp32, d 64. */
-    public static Figure timesInSinglePrecision(Numbers numbers) {
+    public static Figure timesInSinglePrecision(MeasurementQuery numbers) {
         return times(numbers, "flash-times-fp32", "fp32", SINGLE);
     }
 
-    private static Figure times(Numbers numbers, String name, String dtype, List<String> shown) {
+    private static Figure times(MeasurementQuery numbers, String name, String dtype, List<String> shown) {
         return named(Charts.line(select(numbers, dtype, List.of(64), PASSES, shown)))
                 .x("context", "context (tokens)")
                 .y("median", "time (ms)")
@@ -95,7 +95,7 @@ public final class FlashFigures {
     }
 
     /** How many operations a second each implementation reaches over the context in bf16, d 64, a panel a pass. */
-    public static Figure rates(Numbers numbers) {
+    public static Figure rates(MeasurementQuery numbers) {
         return named(Charts.line(rates(select(numbers, "bf16", List.of(64), PASSES, HALF), TERA)))
                 .x("context", "context (tokens)")
                 .y(DERIVED, "TFLOP/s")
@@ -110,7 +110,7 @@ public final class FlashFigures {
     }
 
     /** The same for both passes as a share of {@link #PEAK}, a panel for each d. */
-    public static Figure shareOfPeak(Numbers numbers) {
+    public static Figure shareOfPeak(MeasurementQuery numbers) {
         Table rows = select(numbers, "bf16", List.of(16, 32, 64, 128), List.of("forward-backward"), HALF);
         return named(Charts.line(rates(rows, PEAK / 100)))
                 .x("context", "context (tokens)")
@@ -126,7 +126,7 @@ public final class FlashFigures {
     }
 
     /** Peak memory of forward and backward pass above the inputs over the context, d 64. */
-    public static Figure memory(Numbers numbers) {
+    public static Figure memory(MeasurementQuery numbers) {
         List<String> metric = List.of("peak-memory");
         Table rows = select(numbers, "bf16", List.of(64), metric, HALF)
                 .append(select(
@@ -151,7 +151,11 @@ public final class FlashFigures {
      * measured first.
      */
     private static Table select(
-            Numbers numbers, String dtype, List<Integer> ds, List<String> metrics, List<String> implementations) {
+            MeasurementQuery numbers,
+            String dtype,
+            List<Integer> ds,
+            List<String> metrics,
+            List<String> implementations) {
         Table all = null;
         for (String metric : metrics) {
             for (int d : ds) {

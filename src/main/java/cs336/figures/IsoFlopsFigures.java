@@ -1,17 +1,17 @@
 package cs336.figures;
 
 import cs336.charts.AxisRange;
+import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
 import cs336.charts.Frame;
 import cs336.charts.HorizontalScale;
 import cs336.charts.LawPanel;
 import cs336.charts.Legend;
-import cs336.charts.Look;
 import cs336.charts.Spacing;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
+import cs336.scaling.laws.FitMethod;
 import cs336.scaling.laws.IsoFlopProfile;
 import cs336.scaling.laws.IsoFlops;
-import cs336.scaling.laws.Method;
 import cs336.scaling.laws.Optimum;
 import cs336.scaling.laws.Parabola;
 import cs336.scaling.laws.PowerLaw;
@@ -83,7 +83,8 @@ public final class IsoFlopsFigures {
                 "final training loss (nats a token)");
         for (int i = 0; i < profiles.size(); i++) {
             IsoFlopProfile profile = profiles.get(i);
-            Color color = between(Look.color(0), Look.color(1), profiles.size() < 2 ? 0 : i / (profiles.size() - 1.0));
+            Color color = between(
+                    ChartStyle.color(0), ChartStyle.color(1), profiles.size() < 2 ? 0 : i / (profiles.size() - 1.0));
             double[] n =
                     profile.runs().stream().mapToDouble(TrainingRun::parameters).toArray();
             double[] loss =
@@ -92,13 +93,13 @@ public final class IsoFlopsFigures {
             double[] along = spread(n[0], n[n.length - 1]);
             double[] fitted =
                     Arrays.stream(along).map(x -> parabola.at(Math.log(x))).toArray();
-            String name = Look.number(profile.compute());
+            String name = ChartStyle.number(profile.compute());
             TrainingRun lowest = profile.lowest();
             panel.curve("parabola " + name, color, false, along, fitted)
                     .points("runs " + name, color, SeriesMarkers.CIRCLE, n, loss)
                     .points(
                             "lowest " + name,
-                            Look.INK,
+                            ChartStyle.INK,
                             SeriesMarkers.DIAMOND,
                             new double[] {lowest.parameters()},
                             new double[] {lowest.loss()})
@@ -121,19 +122,20 @@ public final class IsoFlopsFigures {
      * @param known what the methods can be held against
      * @param as what that is
      */
-    public static Figure modelSize(Numbers numbers, String runs, PowerLaw known, String as) {
+    public static Figure modelSize(MeasurementQuery numbers, String runs, PowerLaw known, String as) {
         return laws(numbers, runs, Size.PARAMETERS, known, as, "isoflops-model-size-" + runs);
     }
 
     /** The same for the data size. */
-    public static Figure dataSize(Numbers numbers, String runs, PowerLaw known, String as) {
+    public static Figure dataSize(MeasurementQuery numbers, String runs, PowerLaw known, String as) {
         return laws(numbers, runs, Size.TOKENS, known, as, "isoflops-data-size-" + runs);
     }
 
-    private static Figure laws(Numbers numbers, String runs, Size size, PowerLaw known, String as, String name) {
+    private static Figure laws(
+            MeasurementQuery numbers, String runs, Size size, PowerLaw known, String as, String name) {
         List<Double> computes = new ArrayList<>();
         List<Double> values = new ArrayList<>();
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             for (String end : List.of("-low", "-high")) {
                 Column column = law(numbers, runs, method, size.metric() + end);
                 Arrays.stream(column.compute).forEach(computes::add);
@@ -146,9 +148,9 @@ public final class IsoFlopsFigures {
         var legend = new Legend(
                 "",
                 List.of("one minimum a budget, fitted law (dashed: extrapolated), 95 % interval", as),
-                (width - 80.0) * Look.UNITS);
+                (width - 80.0) * ChartStyle.UNITS);
         List<LawPanel> panels = new ArrayList<>();
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             boolean first = panels.isEmpty();
             var frame = new Frame(title(method), true, legend, first, "compute budget C (FLOP)");
             var panel = new LawPanel(frame, scale, range, first ? size.title : "");
@@ -165,20 +167,26 @@ public final class IsoFlopsFigures {
     }
 
     private static LawPanel draw(
-            LawPanel panel, Numbers numbers, String runs, Method method, Size size, PowerLaw known, String as) {
+            LawPanel panel,
+            MeasurementQuery numbers,
+            String runs,
+            FitMethod method,
+            Size size,
+            PowerLaw known,
+            String as) {
         Column law = law(numbers, runs, method, size.metric());
         Column low = law(numbers, runs, method, size.metric() + "-low");
         Column high = law(numbers, runs, method, size.metric() + "-high");
-        Color color = Look.color(0);
+        Color color = ChartStyle.color(0);
         double[] budgets = budgets(numbers, runs);
         double last = budgets[budgets.length - 1];
         panel.band(color, law.compute, low.values, high.values)
-                .curve(as, Look.color(1), false, law.compute, sizes(size, law.compute, known));
+                .curve(as, ChartStyle.color(1), false, law.compute, sizes(size, law.compute, known));
         Column within = law.where(c -> c <= last);
         Column beyond = law.where(c -> c >= last);
         panel.curve("law", color, false, within.compute, within.values)
                 .curve("extrapolation", color, true, beyond.compute, beyond.values);
-        if (method != Method.LOSS_SURFACE) {
+        if (method != FitMethod.LOSS_SURFACE) {
             Column found = column(numbers, runs, method, "minimum");
             double[] at = IntStream.range(0, found.compute.length)
                     .mapToDouble(i -> size.of(new Optimum(found.compute[i], found.values[i])))
@@ -204,17 +212,17 @@ public final class IsoFlopsFigures {
     }
 
     /** The budgets that there were runs of, in ascending order. */
-    private static double[] budgets(Numbers numbers, String runs) {
-        return column(numbers, runs, Method.LOWEST_RUN, "minimum").compute;
+    private static double[] budgets(MeasurementQuery numbers, String runs) {
+        return column(numbers, runs, FitMethod.LOWEST_RUN, "minimum").compute;
     }
 
     /** A law or an end of its interval, from the first of these budgets on. */
-    private static Column law(Numbers numbers, String runs, Method method, String metric) {
+    private static Column law(MeasurementQuery numbers, String runs, FitMethod method, String metric) {
         double first = budgets(numbers, runs)[0];
         return column(numbers, runs, method, metric).where(c -> c >= first);
     }
 
-    private static Column column(Numbers numbers, String runs, Method method, String metric) {
+    private static Column column(MeasurementQuery numbers, String runs, FitMethod method, String metric) {
         var found = numbers.select(
                 "isoflops_optima@any[runs=%s, implementation=%s, metric=%s]".formatted(runs, method, metric));
         List<double[]> pairs = new ArrayList<>();
@@ -228,14 +236,14 @@ public final class IsoFlopsFigures {
     }
 
     /** The law that was stored for runs and a method. */
-    public static PowerLaw law(Numbers numbers, String runs, Method method) {
+    public static PowerLaw law(MeasurementQuery numbers, String runs, FitMethod method) {
         String of = "isoflops_laws@any[runs=%s, implementation=%s, metric=%%s].mean".formatted(runs, method);
         return new PowerLaw(
                 numbers.quantity(of.formatted("coefficient")).value(),
                 numbers.quantity(of.formatted("exponent")).value());
     }
 
-    private static String title(Method method) {
+    private static String title(FitMethod method) {
         return switch (method) {
             case LOWEST_RUN -> "lowest run";
             case QUADRATIC_MINIMA -> "minimum of a parabola";

@@ -2,7 +2,7 @@ package cs336.figures;
 
 import cs336.charts.Charts;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.profile.memory.MemoryTimeline;
 import cs336.profile.memory.MemoryTimelineChart;
 import java.io.IOException;
@@ -53,7 +53,7 @@ public final class MemoryFigures {
     }
 
     /** Peaks of each size as measured and as predicted, a panel a pass. */
-    public static Figure peaks(Numbers numbers) {
+    public static Figure peaks(MeasurementQuery numbers) {
         Table table = Table.create(
                 StringColumn.create("size"),
                 StringColumn.create("pass"),

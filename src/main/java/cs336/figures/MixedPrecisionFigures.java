@@ -2,7 +2,7 @@ package cs336.figures;
 
 import cs336.charts.Charts;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
@@ -16,7 +16,7 @@ public final class MixedPrecisionFigures {
     private MixedPrecisionFigures() {}
 
     /** Time of forward and backward pass of every size in fp32, with TF32 products, and under autocast to bf16. */
-    public static Figure times(Numbers numbers) {
+    public static Figure times(MeasurementQuery numbers) {
         return Charts.bar(numbers.select(TIMES + "fp32, tf32, bf16]"))
                 .x("size", "size of the model")
                 .y("mean", "time (ms)")
@@ -31,7 +31,7 @@ public final class MixedPrecisionFigures {
     }
 
     /** How many times as fast as in fp32 each size's passes are with TF32 products and under autocast to bf16. */
-    public static Figure speedup(Numbers numbers) {
+    public static Figure speedup(MeasurementQuery numbers) {
         Table ratios = Table.create(
                 StringColumn.create("size"),
                 StringColumn.create("dtype"),
@@ -63,7 +63,7 @@ public final class MixedPrecisionFigures {
     }
 
     /** The error of a layer normalisation of which one part is computed in fp16 or bf16. */
-    public static Figure layerNorm(Numbers numbers) {
+    public static Figure layerNorm(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("mixed_precision[experiment=layer-norm, on=cuda,"
                         + " metric=mean, centring, squares, variance, root, product]"))
                 .x("metric", "the part that is narrow")

@@ -3,7 +3,7 @@ package cs336.figures;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -25,7 +25,7 @@ public final class OptimizerShardingFigures {
     private OptimizerShardingFigures() {}
 
     /** What a rank's memory holds around the first step of the optimizer, a panel a moment, a bar a mode. */
-    public static Figure memory(Numbers numbers, String size) {
+    public static Figure memory(MeasurementQuery numbers, String size) {
         Table parts = Table.create(
                 StringColumn.create("moment"),
                 StringColumn.create("part"),
@@ -62,7 +62,7 @@ public final class OptimizerShardingFigures {
     }
 
     /** Time of a step and of its phases, the shortest and the longest, a bar a mode. */
-    public static Figure times(Numbers numbers, String size) {
+    public static Figure times(MeasurementQuery numbers, String size) {
         Table times = Table.create(
                 StringColumn.create("extreme"),
                 StringColumn.create("phase"),
@@ -100,7 +100,7 @@ public final class OptimizerShardingFigures {
      * Bytes that a rank sends in a step over those of the parameters, which are those of the gradients that are averaged without shards:
      * the least by what was handed over, and as counted.
      */
-    public static Figure traffic(Numbers numbers, String size) {
+    public static Figure traffic(MeasurementQuery numbers, String size) {
         Table sent =
                 Table.create(StringColumn.create("mode"), StringColumn.create("how"), DoubleColumn.create("times"));
         String cards = OURS + "size=" + size + ", ";
@@ -120,7 +120,7 @@ public final class OptimizerShardingFigures {
                                 + " for the " + size + " model, and at the sockets with Gloo for a tiny one");
     }
 
-    private static void appendSent(Table sent, Numbers numbers, String runs, String metric, String how) {
+    private static void appendSent(Table sent, MeasurementQuery numbers, String runs, String metric, String how) {
         double gradients =
                 numbers.quantity(runs + "mode=unsharded, metric=handed].mean").value();
         for (Row row : numbers.select(runs + MODES + ", metric=" + metric + ", status=ok]")) {

@@ -3,7 +3,7 @@ package cs336.figures;
 import cs336.basics.ModelSize;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.profile.FlameGraph;
 import cs336.profile.FoldedStacks;
 import cs336.profile.Timeline;
@@ -34,7 +34,7 @@ public final class ProfilingFigures {
      *
      * @param cases further filters
      */
-    private static List<Share> shares(Numbers numbers, String cases, List<String> metrics, String of) {
+    private static List<Share> shares(MeasurementQuery numbers, String cases, List<String> metrics, String of) {
         List<Share> shares = new ArrayList<>();
         for (Row row : numbers.select(OF_CASE + cases + ", metric=" + String.join(", ", metrics) + "]")) {
             String whole = "size=%s, context=%d, dtype=%s, pass=%s, metric=%s]"
@@ -62,7 +62,7 @@ public final class ProfilingFigures {
     }
 
     /** Share of the kernels' time by kind, in a forward pass and in a whole training step, in fp32 and bf16, a group a size; context 256. */
-    public static Figure kinds(Numbers numbers) {
+    public static Figure kinds(MeasurementQuery numbers) {
         StringColumn size = StringColumn.create("size");
         StringColumn kind = StringColumn.create("kind");
         StringColumn panel = StringColumn.create("panel");
@@ -88,7 +88,7 @@ public final class ProfilingFigures {
     }
 
     /** Softmax over the products of attention in the forward pass, over the context: their times for each size, and their operations. */
-    public static Figure softmax(Numbers numbers) {
+    public static Figure softmax(MeasurementQuery numbers) {
         IntColumn context = IntColumn.create("context");
         StringColumn size = StringColumn.create("size");
         StringColumn dtype = StringColumn.create("dtype");

@@ -2,7 +2,7 @@ package cs336.figures;
 
 import cs336.charts.Charts;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 
 /** The figures of the chapter on RMSNorm, from what {@code cs336 norms} and its peer stored. */
 public final class RmsNormFigures {
@@ -11,7 +11,7 @@ public final class RmsNormFigures {
     private RmsNormFigures() {}
 
     /** Bandwidth that each implementation's forward pass gets out of memory, over the width, with a copy as the roof. */
-    public static Figure roofline(Numbers numbers) {
+    public static Figure roofline(MeasurementQuery numbers) {
         return Charts.line(numbers.select("rmsnorm_benchmarking[rows=50000, metric=forward-bandwidth, implementation="
                         + SHOWN + ", copy]"))
                 .x("hidden", "width of a row (elements)")
@@ -28,7 +28,7 @@ public final class RmsNormFigures {
     }
 
     /** Time of forward and backward pass together over the width. */
-    public static Figure forwardBackward(Numbers numbers) {
+    public static Figure forwardBackward(MeasurementQuery numbers) {
         return Charts.line(numbers.select(
                         "rmsnorm_benchmarking[rows=50000, metric=forward-backward, implementation=" + SHOWN + "]"))
                 .x("hidden", "width of a row (elements)")
@@ -45,7 +45,7 @@ public final class RmsNormFigures {
     }
 
     /** What the whole model gains: time of forward and backward pass with each normalisation, a group a size. */
-    public static Figure wholeModel(Numbers numbers) {
+    public static Figure wholeModel(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("normalization_benchmarking[pass=forward-backward, metric=total]"))
                 .x("size", "size of the model")
                 .y("median", "time (ms)")

@@ -9,7 +9,7 @@ import cs336.profile.TimelinePanel;
 import cs336.scaling.Accelerator;
 import cs336.scaling.CommunicationAccounting;
 import cs336.scaling.ComputeBound;
-import cs336.scaling.ScalingOut;
+import cs336.scaling.ScaleOutStudy;
 import cs336.scaling.Schedule;
 import cs336.scaling.SimulatedStep;
 import cs336.units.Tokens;
@@ -138,7 +138,7 @@ public final class ScalingFigures {
                 .figure(
                         "scaling-steps",
                         "Simulated time of a training step of the xl model over 8 to 16,384 H200s, "
-                                + ScalingOut.ALONE_TOKENS
+                                + ScaleOutStudy.ALONE_TOKENS
                                 + " each, for several ways of splitting it; HSDP is FSDP in groups of 8 and replicas of"
                                 + " them");
     }
@@ -150,8 +150,8 @@ public final class ScalingFigures {
                 .y("useful", "forward and backward pass, % of the step")
                 .by("strategy")
                 .panels("model")
-                .rename("xl", "xl, fp32, " + ScalingOut.ALONE_TOKENS + " a card")
-                .rename("XXL", "XXL, bf16, " + ScalingOut.LARGE_TOKENS + " a card")
+                .rename("xl", "xl, fp32, " + ScaleOutStudy.ALONE_TOKENS + " a card")
+                .rename("XXL", "XXL, bf16, " + ScaleOutStudy.LARGE_TOKENS + " a card")
                 .log2X()
                 .size(1000, 400)
                 .figure(

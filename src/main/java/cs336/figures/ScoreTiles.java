@@ -1,6 +1,6 @@
 package cs336.figures;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 
 /**
  * How a tiled attention cuts the matrix of scores QKᵀ: rows of tiles for queries, columns for keys. With a causal mask,
@@ -25,10 +25,10 @@ public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, bool
 
     /** @throws IllegalArgumentException if a size is below 1 */
     public ScoreTiles {
-        Argument.atLeast("queries", 1, queries);
-        Argument.atLeast("keys", 1, keys);
-        Argument.atLeast("queryTile", 1, queryTile);
-        Argument.atLeast("keyTile", 1, keyTile);
+        ArgumentCheck.atLeast("queries", 1, queries);
+        ArgumentCheck.atLeast("keys", 1, keys);
+        ArgumentCheck.atLeast("queryTile", 1, queryTile);
+        ArgumentCheck.atLeast("keyTile", 1, keyTile);
     }
 
     /** Tiles above each other. */

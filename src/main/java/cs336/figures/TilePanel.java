@@ -1,7 +1,7 @@
 package cs336.figures;
 
+import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
-import cs336.charts.Look;
 import cs336.figures.ScoreTiles.Fate;
 import java.awt.Color;
 import java.awt.Graphics2D;
@@ -28,7 +28,7 @@ final class TilePanel extends XYChart {
     private static final Map<Fate, Color> COLORS = new LinkedHashMap<>();
     private static final Map<Fate, String> NAMES = new LinkedHashMap<>();
     private static final Color HIDDEN = new Color(0xFBE9D0);
-    private static final double UNIT = Look.UNITS;
+    private static final double UNIT = ChartStyle.UNITS;
     private static final double LEFT = 26 * UNIT;
     private static final double RIGHT = 12 * UNIT;
     private static final double TOP = 50 * UNIT;
@@ -37,7 +37,7 @@ final class TilePanel extends XYChart {
     static {
         COLORS.put(Fate.WHOLE, new Color(0x8FC1DE));
         COLORS.put(Fate.MASKED, new Color(0xE69F00));
-        COLORS.put(Fate.SKIPPED, Look.GRID);
+        COLORS.put(Fate.SKIPPED, ChartStyle.GRID);
         NAMES.put(Fate.WHOLE, "computed");
         NAMES.put(Fate.MASKED, "computed, pale part masked");
         NAMES.put(Fate.SKIPPED, "skipped");
@@ -57,7 +57,7 @@ final class TilePanel extends XYChart {
      * @param legend whether the colours are explained below it, on a line that may reach over the next panels
      */
     TilePanel(String title, ScoreTiles tiles, Way way, int line, boolean legend) {
-        super(Look.WIDTH, Look.HEIGHT);
+        super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.title = title;
         this.tiles = tiles;
         this.way = way;
@@ -71,10 +71,10 @@ final class TilePanel extends XYChart {
                 (width - LEFT - RIGHT) / tiles.keys(), (height - TOP - BOTTOM) / tiles.queries()); // side of one
         g.setColor(Color.WHITE);
         g.fill(new Rectangle2D.Double(0, 0, width, height));
-        Look.drawText(g, title, Look.titleFont(), Look.INK, LEFT, 18 * UNIT, 0);
-        Look.drawText(g, "keys", Look.smallFont(), Look.FAINT_INK, LEFT, TOP - 6 * UNIT, 0);
-        double queries = TOP + Look.width("queries", Look.smallFont());
-        Look.drawText(g, "queries", Look.smallFont(), Look.FAINT_INK, LEFT - 8 * UNIT, queries, -90);
+        ChartStyle.drawText(g, title, ChartStyle.titleFont(), ChartStyle.INK, LEFT, 18 * UNIT, 0);
+        ChartStyle.drawText(g, "keys", ChartStyle.smallFont(), ChartStyle.FAINT_INK, LEFT, TOP - 6 * UNIT, 0);
+        double queries = TOP + ChartStyle.width("queries", ChartStyle.smallFont());
+        ChartStyle.drawText(g, "queries", ChartStyle.smallFont(), ChartStyle.FAINT_INK, LEFT - 8 * UNIT, queries, -90);
         for (int row = 0; row < tiles.rows(); row++) {
             for (int column = 0; column < tiles.columns(); column++) {
                 paintTile(g, row, column, score);
@@ -106,7 +106,7 @@ final class TilePanel extends XYChart {
             g.fill(hidden(row, column, place, score));
         }
         g.setColor(Color.WHITE);
-        g.setStroke(Look.hairline(1.5));
+        g.setStroke(ChartStyle.hairline(1.5));
         g.draw(place);
     }
 
@@ -142,12 +142,12 @@ final class TilePanel extends XYChart {
             Rectangle2D.Double place = place(row, column, score);
             String number = String.valueOf(++turn);
             double x = place.x + 6 * UNIT;
-            Look.drawText(g, number, Look.smallFont(), Look.INK, x, place.getMaxY() - 6 * UNIT, 0);
+            ChartStyle.drawText(g, number, ChartStyle.smallFont(), ChartStyle.INK, x, place.getMaxY() - 6 * UNIT, 0);
             frame = frame == null ? place : frame.createUnion(place);
         }
         if (frame != null) {
-            g.setColor(Look.INK);
-            g.setStroke(Look.hairline(1.75));
+            g.setColor(ChartStyle.INK);
+            g.setStroke(ChartStyle.hairline(1.75));
             g.draw(frame);
         }
     }
@@ -163,8 +163,8 @@ final class TilePanel extends XYChart {
                 g.fill(new Rectangle2D.Double(x + swatch / 2, baseline - swatch + UNIT, swatch / 2, swatch / 2));
             }
             x += swatch + 5 * UNIT;
-            Look.drawText(g, NAMES.get(fate), Look.smallFont(), Look.INK, x, baseline, 0);
-            x += Look.width(NAMES.get(fate), Look.smallFont()) + 16 * UNIT;
+            ChartStyle.drawText(g, NAMES.get(fate), ChartStyle.smallFont(), ChartStyle.INK, x, baseline, 0);
+            x += ChartStyle.width(NAMES.get(fate), ChartStyle.smallFont()) + 16 * UNIT;
         }
     }
 }

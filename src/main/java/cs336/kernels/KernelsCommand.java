@@ -13,12 +13,12 @@ import cs336.kernels.attention.HopperBackwardTiles;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.HopperForwardTiles;
 import cs336.kernels.attention.MmaTile;
-import cs336.kernels.attention.MmaTiles;
+import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.RmsNormTiles;
 import cs336.kernels.norms.WeightedSum;
-import cs336.kernels.runtime.Architecture;
 import cs336.kernels.runtime.Cubin;
+import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelResources;
 import cs336.kernels.runtime.KernelSource;
@@ -55,7 +55,7 @@ public final class KernelsCommand implements Callable<Integer> {
     private static final Metric SPILLS = Metric.bytes("spills");
     private static final Metric OCCUPANCY = new Metric("occupancy", "%");
 
-    private static final Architecture HOPPER = Architecture.parse("sm_90a");
+    private static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
     private static final int HEADS = 16;
     private static final int TOKENS = 16_384;
     private static final int H200_MULTIPROCESSORS = 132;
@@ -99,7 +99,7 @@ public final class KernelsCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException {
         try {
-            Architecture target = Architecture.parse(architecture);
+            GpuArchitecture target = GpuArchitecture.parse(architecture);
             Measurements measurements = Measurements.of(output, architecture, "kernel_resources");
             Provenance provenance = Provenance.of(Device.cpu()).named(architecture);
             for (Form form : forms(target)) {
@@ -128,7 +128,7 @@ public final class KernelsCommand implements Callable<Integer> {
         }
     }
 
-    private List<Form> forms(Architecture target) {
+    private List<Form> forms(GpuArchitecture target) {
         List<Form> forms = new ArrayList<>();
         for (DType dtype : List.of(DType.FLOAT32, DType.BFLOAT16)) {
             int vector = 16 / dtype.bytes();
@@ -159,7 +159,7 @@ public final class KernelsCommand implements Callable<Integer> {
      * Attention in bf16, with d in the place of a row's width, in the tiles that {@value #HEADS} heads of {@value #TOKENS}
      * tokens get.
      */
-    private static List<Form> flash(Architecture target) {
+    private static List<Form> flash(GpuArchitecture target) {
         DType dtype = DType.BFLOAT16;
         List<Form> forms = new ArrayList<>();
         for (int d : List.of(64, 128)) {
@@ -175,7 +175,9 @@ public final class KernelsCommand implements Callable<Integer> {
             }
             for (MmaTile.Pass pass : MmaTile.Pass.values()) {
                 forms.add(form(
-                        MmaTiles.of(pass, dtype, 1, d, (long) HEADS * TOKENS, target, H200_MULTIPROCESSORS), d, dtype));
+                        MmaTileTable.of(pass, dtype, 1, d, (long) HEADS * TOKENS, target, H200_MULTIPROCESSORS),
+                        d,
+                        dtype));
             }
             if (target.equals(HOPPER)) forms.addAll(hopper(d, dtype));
         }

@@ -21,22 +21,22 @@ import java.util.Map;
  */
 public final class Expression {
     private final String text;
-    private final Numbers numbers;
+    private final MeasurementQuery numbers;
     private int at;
 
-    private Expression(String text, Numbers numbers) {
+    private Expression(String text, MeasurementQuery numbers) {
         this.text = text.strip();
         this.numbers = numbers;
     }
 
-    static Quantity evaluate(String text, Numbers numbers) {
+    static Quantity evaluate(String text, MeasurementQuery numbers) {
         var expression = new Expression(text, numbers);
         Quantity value = expression.sum();
         expression.end();
         return value;
     }
 
-    static Selection selection(String text, Numbers numbers) {
+    static Selection selection(String text, MeasurementQuery numbers) {
         var expression = new Expression(text, numbers);
         expression.space();
         Selection selection = expression.selection(expression.name());

@@ -41,7 +41,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
     private static final Pattern WORD = Pattern.compile("[a-z_]+");
     private static final String UNMEASURED = "–";
 
-    public static MeasuredTable read(String block, Numbers numbers) {
+    public static MeasuredTable read(String block, MeasurementQuery numbers) {
         Map<String, String> keys = keys(block);
         Selection from = Expression.selection(keys.get("from"), numbers);
         Table table = numbers.select(from);
@@ -99,7 +99,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
      */
     private record Divisor(Table table, Set<String> chosen) {}
 
-    private static Divisor divisor(Selection from, String over, Numbers numbers) {
+    private static Divisor divisor(Selection from, String over, MeasurementQuery numbers) {
         boolean laidOver = over.startsWith("[");
         Selection named = Expression.selection(laidOver ? from.problem() + over : over, numbers);
         var chosen = new HashSet<>(named.filters().keySet());
@@ -194,7 +194,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             for (int row = 0; row < table.rowCount(); row++) {
                 var values = new ArrayList<String>();
                 for (String column : columns) {
-                    values.add(Numbers.cell(table, row, column));
+                    values.add(MeasurementQuery.cell(table, row, column));
                 }
                 found.add(values);
             }
@@ -221,7 +221,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
 
         private static int rank(List<String> listed, String value) {
             for (int i = 0; i < listed.size(); i++) {
-                if (Numbers.same(value, listed.get(i))) {
+                if (MeasurementQuery.same(value, listed.get(i))) {
                     return i;
                 }
             }
@@ -233,11 +233,11 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             if (row < 0) {
                 return UNMEASURED;
             }
-            if (!Numbers.hasNumbers(table, row)) {
-                return Numbers.cell(table, row, "status").toUpperCase(Locale.ROOT);
+            if (!MeasurementQuery.hasNumbers(table, row)) {
+                return MeasurementQuery.cell(table, row, "status").toUpperCase(Locale.ROOT);
             }
             int below = divisor == null ? -1 : row(divisor.table, values, divisor.chosen);
-            if (divisor != null && (below < 0 || !Numbers.hasNumbers(divisor.table, below))) {
+            if (divisor != null && (below < 0 || !MeasurementQuery.hasNumbers(divisor.table, below))) {
                 return UNMEASURED;
             }
             return WORD.matcher(template)
@@ -255,12 +255,12 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             if (table.column(column).isMissing(row)) {
                 return UNMEASURED;
             }
-            Quantity quantity = Numbers.number(table, row, column);
+            Quantity quantity = MeasurementQuery.number(table, row, column);
             if (column.equals("n")) {
                 return String.valueOf((long) quantity.value());
             }
             if (below >= 0) {
-                quantity = quantity.dividedBy(Numbers.number(divisor.table, below, column));
+                quantity = quantity.dividedBy(MeasurementQuery.number(divisor.table, below, column));
             }
             units.add(quantity.unit().symbol());
             return format.number(quantity);
@@ -272,7 +272,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                 boolean matches = true;
                 for (int k = 0; k < keys.size(); k++) {
                     matches &= chosen.contains(keys.get(k))
-                            || Numbers.same(Numbers.cell(where, row, keys.get(k)), values.get(k));
+                            || MeasurementQuery.same(MeasurementQuery.cell(where, row, keys.get(k)), values.get(k));
                 }
                 if (matches && found >= 0) {
                     var at = new ArrayList<String>();

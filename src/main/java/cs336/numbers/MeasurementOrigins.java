@@ -12,7 +12,7 @@ import tech.tablesaw.api.Table;
 public final class MeasurementOrigins {
     private MeasurementOrigins() {}
 
-    public static String html(Numbers numbers) {
+    public static String html(MeasurementQuery numbers) {
         Map<Path, Table> used = numbers.used();
         if (used.isEmpty()) {
             return "";
@@ -23,10 +23,10 @@ public final class MeasurementOrigins {
             var origins = new LinkedHashMap<List<String>, TreeSet<String>>();
             for (int row = 0; row < table.rowCount(); row++) {
                 List<String> origin = List.of(
-                        Numbers.cell(table, row, "device"),
-                        Numbers.cell(table, row, "versions"),
-                        Numbers.cell(table, row, "commit"));
-                String date = Numbers.cell(table, row, "date");
+                        MeasurementQuery.cell(table, row, "device"),
+                        MeasurementQuery.cell(table, row, "versions"),
+                        MeasurementQuery.cell(table, row, "commit"));
+                String date = MeasurementQuery.cell(table, row, "date");
                 origins.computeIfAbsent(origin, o -> new TreeSet<>())
                         .add(date.length() > 10 ? date.substring(0, 10) : date);
             }

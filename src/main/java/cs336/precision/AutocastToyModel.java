@@ -2,7 +2,7 @@ package cs336.precision;
 
 import cs336.basics.LayerNorm;
 import cs336.basics.Linear;
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /** The course's small model to look at autocast with: fc2(ln(relu(fc1(x)))), […, in] → […, out], 10 features inside. */
-public final class AutocastToyModel extends Module {
+public final class AutocastToyModel extends NnModule {
     private static final int HIDDEN = 10;
 
     private final Linear fc1;

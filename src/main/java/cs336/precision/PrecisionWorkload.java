@@ -1,7 +1,7 @@
 package cs336.precision;
 
-import cs336.basics.Form;
 import cs336.basics.GradScaler;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
@@ -105,7 +105,8 @@ public final class PrecisionWorkload implements Workload {
 
     private static Map<String, Double> gradient(Device device, DType narrow, int tokens) {
         int context = tokens / SEQUENCES;
-        var config = new TransformerConfig(Form.SPRING_2025, 10_000, context, 64, 2, 2, 256, "rmsnorm", "plain");
+        var config =
+                new TransformerConfig(ModelEdition.SPRING_2025, 10_000, context, 64, 2, 2, 256, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, device);
                 var off = GradScaler.disabled();
                 var scaler = new GradScaler(device)) {

@@ -2,9 +2,9 @@ package cs336.profile;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
 import cs336.charts.Frame;
-import cs336.charts.Look;
 import cs336.charts.Svg;
 import java.awt.Font;
 import java.awt.font.FontRenderContext;
@@ -159,7 +159,7 @@ public final class FlameGraph {
 
     /** A value as it is shown: {@code 12.34 ms}. */
     String amount(long value) {
-        return Look.number(Double.parseDouble(String.format(Locale.ROOT, "%.4g", value / perUnit))) + " " + unit;
+        return ChartStyle.number(Double.parseDouble(String.format(Locale.ROOT, "%.4g", value / perUnit))) + " " + unit;
     }
 
     /** The still picture, for notebooks and the writeup. */
@@ -245,7 +245,7 @@ public final class FlameGraph {
         Font font = FlamePanel.font();
         var g = new SVGGraphics2D(1, 1);
         g.setGeomDoubleConverter(Figure::twoDecimals);
-        g.setColor(Look.INK);
+        g.setColor(ChartStyle.INK);
         for (int c : characters(frames)) {
             g.setRenderingHint(SVGHints.KEY_ELEMENT_ID, "glyph-" + c);
             g.fill(new TextLayout(Character.toString(c), font, EXACT).getOutline(null));

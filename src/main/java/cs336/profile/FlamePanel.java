@@ -1,6 +1,6 @@
 package cs336.profile;
 
-import cs336.charts.Look;
+import cs336.charts.ChartStyle;
 import java.awt.Color;
 import java.awt.Font;
 import java.awt.Graphics2D;
@@ -17,14 +17,14 @@ final class FlamePanel extends XYChart {
     /** In pixels. */
     static final int WIDTH = 1200;
 
-    private static final int MARGIN = 12 * Look.UNITS;
-    private static final int TOP = 34 * Look.UNITS;
-    private static final int ROW = 18 * Look.UNITS;
-    private static final int BOTTOM = 26 * Look.UNITS; // where the script says what the pointer is on
-    private static final double GAP = 0.5 * Look.UNITS;
-    private static final double PADDING = 3 * Look.UNITS;
-    private static final double BASELINE = 13 * Look.UNITS;
-    private static final double NARROWEST = 0.5 * Look.UNITS;
+    private static final int MARGIN = 12 * ChartStyle.UNITS;
+    private static final int TOP = 34 * ChartStyle.UNITS;
+    private static final int ROW = 18 * ChartStyle.UNITS;
+    private static final int BOTTOM = 26 * ChartStyle.UNITS; // where the script says what the pointer is on
+    private static final double GAP = 0.5 * ChartStyle.UNITS;
+    private static final double PADDING = 3 * ChartStyle.UNITS;
+    private static final double BASELINE = 13 * ChartStyle.UNITS;
+    private static final double NARROWEST = 0.5 * ChartStyle.UNITS;
     private static final int FEWEST_LETTERS = 3;
     private static final int SHADES = 3;
 
@@ -38,26 +38,26 @@ final class FlamePanel extends XYChart {
     private final String name;
 
     FlamePanel(FlameGraph graph, List<FlameGraph.Frame> frames, String name) {
-        super(WIDTH * Look.UNITS, Look.HEIGHT);
+        super(WIDTH * ChartStyle.UNITS, ChartStyle.HEIGHT);
         this.graph = graph;
         this.frames = frames;
         this.name = name;
     }
 
     static Font font() {
-        return Look.smallFont();
+        return ChartStyle.smallFont();
     }
 
     /** The height that all frames need, in pixels. */
     int pixels() {
         int depth = frames.stream().mapToInt(FlameGraph.Frame::depth).max().orElse(0);
-        return (TOP + (depth + 1) * ROW + BOTTOM) / Look.UNITS;
+        return (TOP + (depth + 1) * ROW + BOTTOM) / ChartStyle.UNITS;
     }
 
     /** What the script has to know to draw the same. */
     static Map<String, Object> look() {
         Map<String, Object> look = new LinkedHashMap<>();
-        look.put("width", WIDTH * Look.UNITS);
+        look.put("width", WIDTH * ChartStyle.UNITS);
         look.put("margin", MARGIN);
         look.put("top", TOP);
         look.put("row", ROW);
@@ -73,12 +73,12 @@ final class FlamePanel extends XYChart {
                                 .map(shade -> hex(tinted(hue, shade)))
                                 .toList())
                         .toList());
-        look.put("sought", hex(Look.color(3)));
+        look.put("sought", hex(ChartStyle.color(3)));
         return look;
     }
 
     static Color tinted(int hue, int shade) {
-        Color full = Look.color(hue);
+        Color full = ChartStyle.color(hue);
         double tint = TINTS[shade];
         return new Color(part(full.getRed(), tint), part(full.getGreen(), tint), part(full.getBlue(), tint));
     }
@@ -95,8 +95,8 @@ final class FlamePanel extends XYChart {
     public void paint(Graphics2D g, int width, int height) {
         g.setColor(Color.WHITE);
         g.fillRect(0, 0, width, height);
-        double heading = 21.0 * Look.UNITS;
-        Look.drawText(g, graph.title(), Look.titleFont(), Look.INK, MARGIN, heading, 0);
+        double heading = 21.0 * ChartStyle.UNITS;
+        ChartStyle.drawText(g, graph.title(), ChartStyle.titleFont(), ChartStyle.INK, MARGIN, heading, 0);
         double total = frames.get(0).value();
         double scale = (width - 2 * MARGIN) / total;
         Map<String, Integer> names = new HashMap<>();
@@ -111,7 +111,8 @@ final class FlamePanel extends XYChart {
             g.setColor(tinted(hue, shade));
             g.fill(new Rectangle2D.Double(x, y, wide, ROW - GAP));
             String label = frame.depth() == 0 ? frame.label() + ": " + graph.amount(frame.value()) : frame.label();
-            Look.drawText(g, fitted(label, wide - 2 * PADDING), font(), Look.INK, x + PADDING, y + BASELINE, 0);
+            ChartStyle.drawText(
+                    g, fitted(label, wide - 2 * PADDING), font(), ChartStyle.INK, x + PADDING, y + BASELINE, 0);
         }
         g.setRenderingHint(SVGHints.KEY_END_GROUP, name + "-frames");
     }
@@ -119,12 +120,12 @@ final class FlamePanel extends XYChart {
     /** The words, or their begin and an ellipsis, or nothing where too few letters would be left. */
     private static String fitted(String text, double room) {
         if (room <= 0) return "";
-        if (Look.width(text, font()) <= room) return text;
+        if (ChartStyle.width(text, font()) <= room) return text;
         int low = 0;
         int high = text.length() - 1;
         while (low < high) {
             int middle = (low + high + 1) / 2;
-            if (Look.width(text.substring(0, middle) + "…", font()) <= room) low = middle;
+            if (ChartStyle.width(text.substring(0, middle) + "…", font()) <= room) low = middle;
             else high = middle - 1;
         }
         return low < FEWEST_LETTERS ? "" : text.substring(0, low).stripTrailing() + "…";

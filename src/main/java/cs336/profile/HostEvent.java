@@ -10,7 +10,7 @@ import java.util.List;
 public final class HostEvent extends TraceEvent {
     /** What an event is. Of two that take the very same time, the one that stands first here is around the other. */
     public enum Kind {
-        /** A named range, as {@link cs336.torch.Range} or Python's {@code record_function} makes it. */
+        /** A named range, as {@link cs336.torch.ProfilerRange} or Python's {@code record_function} makes it. */
         RANGE,
         /** A collective of Gloo, on the thread of Gloo's that carries it out. */
         COLLECTIVE,

@@ -133,7 +133,7 @@ final class Links {
             boolean collective = event.kind() == HostEvent.Kind.COLLECTIVE;
             boolean other = !event.isEngine() && !stepping.contains(event.thread());
             if (event.parent == null && (collective || other)) {
-                event.waiting = Moments.innermost(steps, event.start());
+                event.waiting = EventLookup.innermost(steps, event.start());
             }
         }
     }
@@ -146,7 +146,7 @@ final class Links {
 
     /** The innermost of these ranges that lasts at least as long as the event at both ends, or null. */
     private static HostEvent around(HostEvent event, List<HostEvent> ranges) {
-        HostEvent range = Moments.innermost(ranges, event.start());
+        HostEvent range = EventLookup.innermost(ranges, event.start());
         while (range != null && range.end() < event.end()) {
             range = range.parent;
         }

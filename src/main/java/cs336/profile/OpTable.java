@@ -125,7 +125,8 @@ public final class OpTable {
                 threads.computeIfAbsent(event.thread(), t -> new ArrayList<>()).add(event);
             }
             for (MemoryEvent change : trace.memory()) {
-                HostEvent inside = Moments.innermost(threads.getOrDefault(change.thread(), List.of()), change.time());
+                HostEvent inside =
+                        EventLookup.innermost(threads.getOrDefault(change.thread(), List.of()), change.time());
                 if (inside == null) continue;
                 Sum sum = of(owner(inside));
                 if (change.isOnCard()) sum.deviceMemory += change.bytes();

@@ -1,7 +1,7 @@
 package cs336.profile;
 
 import cs336.bench.AlignedText;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.FolderOptions;
 import cs336.bench.Measurement;
@@ -106,8 +106,8 @@ public final class ProfileCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
-            Argument.atLeast("--warmup", 0, warmup);
-            Argument.atLeast("--steps", 1, steps);
+            ArgumentCheck.atLeast("--warmup", 0, warmup);
+            ArgumentCheck.atLeast("--steps", 1, steps);
             List<ModelCase> cases = models.cases();
             int exitCode = drawOnly ? 0 : measure();
             if (!noPictures) {

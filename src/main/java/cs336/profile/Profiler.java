@@ -3,7 +3,7 @@ package cs336.profile;
 import cs336.torch.AllocatorReports;
 import cs336.torch.Device;
 import cs336.torch.Kineto;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.UserAnnotation;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -33,7 +33,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * }
  * }</pre>
  *
- * <p>Each {@link Range} that opens meanwhile, on any thread, becomes a named range of the trace; modules open theirs by
+ * <p>Each {@link ProfilerRange} that opens meanwhile, on any thread, becomes a named range of the trace; modules open theirs by
  * themselves. One profiler runs at a time, and it is stopped on the thread that started it.
  *
  * <p>Recording takes time, which the recorded program pays on its threads: 2 to 3 µs an event (an operator, a range, a
@@ -122,7 +122,7 @@ public final class Profiler implements AutoCloseable {
             profiler.synchronize(); // work from before is not recorded
             Kineto.start(new Kineto.Settings(options.cuda, options.shapes, options.memory));
             profiler.step = UserAnnotation.enter(HostEvent.step(0));
-            Range.listen(profiler.annotations);
+            ProfilerRange.listen(profiler.annotations);
         } catch (RuntimeException | Error e) {
             RUNNING.set(null);
             throw e;
@@ -197,7 +197,7 @@ public final class Profiler implements AutoCloseable {
 
     private void finish() {
         stopped = true;
-        Range.unlisten(annotations);
+        ProfilerRange.unlisten(annotations);
         List<String> open = annotations.endAll();
         step.close();
         Path file = null;
@@ -231,7 +231,7 @@ public final class Profiler implements AutoCloseable {
     }
 
     /** Turns ranges into annotations of the recording. */
-    private static final class Annotations implements Range.Listener {
+    private static final class Annotations implements ProfilerRange.Listener {
         private record Open(String name, UserAnnotation annotation) {}
 
         private final Map<Thread, Deque<Open>> threads = new ConcurrentHashMap<>();

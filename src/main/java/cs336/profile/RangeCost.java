@@ -3,7 +3,7 @@ package cs336.profile;
 import cs336.bench.Stopwatch;
 import cs336.bench.Summary;
 import cs336.torch.Device;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
@@ -30,7 +30,7 @@ public record RangeCost(int ranges, double each, double step) {
      * @throws IllegalStateException if somebody listens to ranges, such as a profiler
      */
     public static RangeCost of(Device device, Runnable step) {
-        if (Range.isHeard()) throw new IllegalStateException("somebody listens to ranges, such as a profiler");
+        if (ProfilerRange.isHeard()) throw new IllegalStateException("somebody listens to ranges, such as a profiler");
         List<String> names = names(step);
         double milliseconds = Stopwatch.on(device).time("step", step).summary().median();
         return new RangeCost(names.size(), each(names), NANOS_PER_MS * milliseconds);
@@ -38,7 +38,7 @@ public record RangeCost(int ranges, double each, double step) {
 
     private static List<String> names(Runnable step) {
         var names = new CopyOnWriteArrayList<String>(); // a backward pass may have threads of its own
-        Range.Listener listener = new Range.Listener() {
+        ProfilerRange.Listener listener = new ProfilerRange.Listener() {
             @Override
             public void entered(String name) {
                 names.add(name);
@@ -47,11 +47,11 @@ public record RangeCost(int ranges, double each, double step) {
             @Override
             public void left(String name) {}
         };
-        Range.listen(listener);
+        ProfilerRange.listen(listener);
         try {
             step.run();
         } finally {
-            Range.unlisten(listener);
+            ProfilerRange.unlisten(listener);
         }
         return names;
     }
@@ -71,7 +71,7 @@ public record RangeCost(int ranges, double each, double step) {
 
     private static void openAndClose(String[] names) {
         for (String name : names) {
-            try (var range = Range.of(name)) {
+            try (var range = ProfilerRange.of(name)) {
                 // A range's cost does not depend on what happens in it.
             }
         }

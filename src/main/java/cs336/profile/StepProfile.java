@@ -1,6 +1,6 @@
 package cs336.profile;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -101,7 +101,7 @@ public record StepProfile(
         double pairs = tokens * c.contextLength();
         double scores = 2 * pairs * c.dModel() * c.numLayers(); // the products with values are as many
         double width = c.dModel();
-        int feedForwardMatrices = c.form() == Form.SPRING_2024 ? 2 : 3;
+        int feedForwardMatrices = c.form() == ModelEdition.SPRING_2024 ? 2 : 3;
         double weights =
                 c.numLayers() * (4 * width * width + feedForwardMatrices * width * c.dFf()) + width * c.vocabSize();
         return List.of(

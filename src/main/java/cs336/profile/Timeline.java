@@ -1,6 +1,6 @@
 package cs336.profile;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.charts.Figure;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -188,7 +188,7 @@ public final class Timeline {
 
     /** How many levels of ranges inside ranges are shown, from the outside in; at most {@value #DEEPEST}, which is the default. */
     public Timeline levels(int count) {
-        levels = Math.min(Argument.atLeast("levels", 0, count), DEEPEST);
+        levels = Math.min(ArgumentCheck.atLeast("levels", 0, count), DEEPEST);
         return this;
     }
 

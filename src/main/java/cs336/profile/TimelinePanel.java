@@ -1,9 +1,9 @@
 package cs336.profile;
 
+import cs336.charts.ChartStyle;
 import cs336.charts.Frame;
 import cs336.charts.HorizontalScale;
 import cs336.charts.Legend;
-import cs336.charts.Look;
 import cs336.charts.Spacing;
 import java.awt.Color;
 import java.awt.Graphics2D;
@@ -15,13 +15,13 @@ import org.knowm.xchart.style.markers.SeriesMarkers;
 
 /** The lanes of a {@link Timeline} over an axis of time. */
 public final class TimelinePanel extends XYChart {
-    private static final int ROW = 20 * Look.UNITS;
-    private static final double GAP = 2 * Look.UNITS;
-    private static final double PADDING = 3 * Look.UNITS;
-    private static final double BASELINE = 13.5 * Look.UNITS;
-    private static final double NARROWEST = 0.5 * Look.UNITS;
-    private static final int RIGHT = 10 * Look.UNITS; // half of the last tick's label
-    private static final double AFTER_LABEL = 8 * Look.UNITS;
+    private static final int ROW = 20 * ChartStyle.UNITS;
+    private static final double GAP = 2 * ChartStyle.UNITS;
+    private static final double PADDING = 3 * ChartStyle.UNITS;
+    private static final double BASELINE = 13.5 * ChartStyle.UNITS;
+    private static final double NARROWEST = 0.5 * ChartStyle.UNITS;
+    private static final int RIGHT = 10 * ChartStyle.UNITS; // half of the last tick's label
+    private static final double AFTER_LABEL = 8 * ChartStyle.UNITS;
 
     private final List<Timeline.Lane> lanes;
     private final List<String> kinds;
@@ -30,18 +30,18 @@ public final class TimelinePanel extends XYChart {
     private final Frame frame;
 
     public TimelinePanel(List<Timeline.Lane> lanes, List<String> kinds, double milliseconds, int width) {
-        super(width * Look.UNITS, Look.HEIGHT);
+        super(width * ChartStyle.UNITS, ChartStyle.HEIGHT);
         this.lanes = lanes;
         this.kinds = kinds;
         scale = new HorizontalScale(Spacing.LINEAR, 0, milliseconds);
         labelWidth = lanes.stream()
-                        .mapToDouble(lane -> Look.width(lane.label(), Look.smallFont()))
+                        .mapToDouble(lane -> ChartStyle.width(lane.label(), ChartStyle.smallFont()))
                         .max()
                         .orElse(0)
                 + AFTER_LABEL;
-        var legend = kinds.isEmpty() ? Legend.NONE : new Legend("", kinds, width * Look.UNITS - labelWidth - ROW);
+        var legend = kinds.isEmpty() ? Legend.NONE : new Legend("", kinds, width * ChartStyle.UNITS - labelWidth - ROW);
         frame = new Frame("", false, legend, true, "time (ms)");
-        Look.apply(getStyler());
+        ChartStyle.apply(getStyler());
         getStyler().setXAxisTicksVisible(false);
         getStyler().setYAxisTicksVisible(false);
         getStyler().setPlotGridLinesVisible(false);
@@ -57,7 +57,7 @@ public final class TimelinePanel extends XYChart {
 
     /** The height that all lanes need, in pixels. */
     public int pixels() {
-        return Math.max(100, (frame.top() + lanes.size() * ROW + frame.bottom()) / Look.UNITS + 14);
+        return Math.max(100, (frame.top() + lanes.size() * ROW + frame.bottom()) / ChartStyle.UNITS + 14);
     }
 
     @Override
@@ -73,15 +73,16 @@ public final class TimelinePanel extends XYChart {
                 plot,
                 scale.ticks(11).stream()
                         .filter(value -> value >= 0 && value <= scale.max())
-                        .map(value -> new Frame.Tick(getScreenXFromChart(value), Look.number(value)))
+                        .map(value -> new Frame.Tick(getScreenXFromChart(value), ChartStyle.number(value)))
                         .toList());
         double row = plot.getHeight() / lanes.size();
         for (int i = 0; i < lanes.size(); i++) {
             double y = plot.getY() + i * row;
             String label = lanes.get(i).label();
-            double wide = Look.width(label, Look.smallFont());
+            double wide = ChartStyle.width(label, ChartStyle.smallFont());
             double baseline = y + (row - ROW) / 2 + BASELINE;
-            Look.drawText(g, label, Look.smallFont(), Look.INK, plot.getX() - AFTER_LABEL - wide, baseline, 0);
+            ChartStyle.drawText(
+                    g, label, ChartStyle.smallFont(), ChartStyle.INK, plot.getX() - AFTER_LABEL - wide, baseline, 0);
             paint(g, lanes.get(i), y, row);
         }
         g.translate(-left, -frame.top());
@@ -95,12 +96,14 @@ public final class TimelinePanel extends XYChart {
             if (end < painted + NARROWEST && end - x < NARROWEST) continue; // nobody could see it
             double wide = Math.max(end - x, NARROWEST);
             g.setColor(
-                    bar.kind() == null ? FlamePanel.tinted(5, bar.depth() % 3) : Look.color(kinds.indexOf(bar.kind())));
+                    bar.kind() == null
+                            ? FlamePanel.tinted(5, bar.depth() % 3)
+                            : ChartStyle.color(kinds.indexOf(bar.kind())));
             g.fill(new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP));
             painted = x + wide;
-            if (bar.kind() == null && Look.width(bar.name(), Look.smallFont()) <= wide - 2 * PADDING) {
+            if (bar.kind() == null && ChartStyle.width(bar.name(), ChartStyle.smallFont()) <= wide - 2 * PADDING) {
                 double baseline = y + (row - ROW) / 2 + BASELINE;
-                Look.drawText(g, bar.name(), Look.smallFont(), Look.INK, x + PADDING, baseline, 0);
+                ChartStyle.drawText(g, bar.name(), ChartStyle.smallFont(), ChartStyle.INK, x + PADDING, baseline, 0);
             }
         }
     }

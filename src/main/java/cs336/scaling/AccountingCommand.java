@@ -1,16 +1,16 @@
 package cs336.scaling;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.bench.AlignedText;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Metric;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.units.Seconds;
@@ -153,7 +153,7 @@ public final class AccountingCommand implements Callable<Integer> {
             paramLabel = "<machine>",
             description =
                     "steps of 2 to 16,384 devices from a machine's all-reduces and steps of two and four cards (batch "
-                            + ScalingOut.BATCH + ", context " + ScalingOut.CONTEXT + ", fp32), stored under "
+                            + ScaleOutStudy.BATCH + ", context " + ScaleOutStudy.CONTEXT + ", fp32), stored under "
                             + ON_PAPER)
     private String simulated;
 
@@ -183,9 +183,9 @@ public final class AccountingCommand implements Callable<Integer> {
         ModelShape model = model();
         TrainingState state = model == ModelShape.XXL ? TrainingState.MIXED : TrainingState.SINGLE;
         Mesh mesh = new Mesh(data, shards, zeroStage(), tensor, pipeline);
-        Tokens microBatch = new Tokens(Argument.atLeast("tokens", 1, tokens));
-        Accelerator on = CHIPS.get(
-                Argument.oneOf("chip", chip, CHIPS.keySet().stream().sorted().toList()));
+        Tokens microBatch = new Tokens(ArgumentCheck.atLeast("tokens", 1, tokens));
+        Accelerator on = CHIPS.get(ArgumentCheck.oneOf(
+                "chip", chip, CHIPS.keySet().stream().sorted().toList()));
         var memory = new DeviceMemory(model, state, mesh, microBatch);
         var communication = new StepCommunication(model, state, mesh, microBatch, microBatches);
         PrintWriter out = spec.commandLine().getOut();
@@ -214,10 +214,10 @@ public final class AccountingCommand implements Callable<Integer> {
     private ModelShape model() {
         List<String> names = new ArrayList<>(List.of(ModelShape.XXL.name()));
         for (ModelSize size : ModelSize.values()) names.add(size.label());
-        String name = Argument.oneOf("model", modelName, names);
+        String name = ArgumentCheck.oneOf("model", modelName, names);
         return name.equals(ModelShape.XXL.name())
                 ? ModelShape.XXL
-                : ModelShape.of(name, ModelSize.parse(name).config(Form.SPRING_2025, CONTEXT), DType.FLOAT32);
+                : ModelShape.of(name, ModelSize.parse(name).config(ModelEdition.SPRING_2025, CONTEXT), DType.FLOAT32);
     }
 
     private ZeroStage zeroStage() {
@@ -267,7 +267,7 @@ public final class AccountingCommand implements Callable<Integer> {
     // ---- steps of many devices ----
 
     private void simulate() throws IOException {
-        var scaling = new ScalingOut(Numbers.of(output.resolve(simulated)));
+        var scaling = new ScaleOutStudy(MeasurementQuery.of(output.resolve(simulated)));
         // All of them before the first is stored: a machine that lacks a measurement leaves nothing behind.
         Table predictions = scaling.predictions();
         Table steps = scaling.curves();

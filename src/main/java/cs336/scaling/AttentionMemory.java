@@ -1,7 +1,7 @@
 package cs336.scaling;
 
 import cs336.basics.PlainAttention;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
@@ -31,9 +31,9 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
 
     /** @throws IllegalArgumentException if a size is below 1 */
     public AttentionMemory {
-        Argument.atLeast("batch", 1, batch);
-        Argument.atLeast("context", 1, context);
-        Argument.atLeast("d", 1, d);
+        ArgumentCheck.atLeast("batch", 1, batch);
+        ArgumentCheck.atLeast("context", 1, context);
+        ArgumentCheck.atLeast("d", 1, d);
     }
 
     /**

@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
@@ -31,7 +31,7 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
 
     /** @throws IllegalArgumentException if a node has no device */
     public Cluster {
-        Argument.atLeast("perNode", 1, perNode);
+        ArgumentCheck.atLeast("perNode", 1, perNode);
     }
 
     /** How a collective is done. */
@@ -52,8 +52,8 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
      */
     public record Group(int ranks, int perNode) {
         public Group {
-            Argument.atLeast("ranks", 1, ranks);
-            Argument.atLeast("perNode", 1, perNode);
+            ArgumentCheck.atLeast("ranks", 1, ranks);
+            ArgumentCheck.atLeast("perNode", 1, perNode);
             perNode = Math.min(perNode, ranks);
         }
 

@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.units.Bytes;
 
 /**
@@ -30,7 +30,7 @@ public enum Collective {
 
     /** What each of n ranks sends for a payload, in a ring. */
     public Bytes sent(Bytes payload, int ranks) {
-        Argument.atLeast("ranks", 1, ranks);
+        ArgumentCheck.atLeast("ranks", 1, ranks);
         return payload.times(passes / 2.0 * RingAllReduce.sent(ranks));
     }
 

@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.units.Flop;
 import cs336.units.Seconds;
 import cs336.units.Tokens;
@@ -31,12 +31,12 @@ import java.util.Locale;
 public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int fsdpAxes, int tensor, int tensorAxes) {
     /** @throws IllegalArgumentException if a number is below 1 */
     public ComputeBound {
-        Argument.atLeast("dModel", 1, dModel);
-        Argument.atLeast("dFf", 1, dFf);
-        Argument.atLeast("fsdp", 1, fsdp);
-        Argument.atLeast("fsdpAxes", 1, fsdpAxes);
-        Argument.atLeast("tensor", 1, tensor);
-        Argument.atLeast("tensorAxes", 1, tensorAxes);
+        ArgumentCheck.atLeast("dModel", 1, dModel);
+        ArgumentCheck.atLeast("dFf", 1, dFf);
+        ArgumentCheck.atLeast("fsdp", 1, fsdp);
+        ArgumentCheck.atLeast("fsdpAxes", 1, fsdpAxes);
+        ArgumentCheck.atLeast("tensor", 1, tensor);
+        ArgumentCheck.atLeast("tensorAxes", 1, tensorAxes);
     }
 
     /** N, all chips. */

@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 
 /**
  * Devices in a grid: how many along each axis. Sequences are split along {@code data} and {@code shards}, each block's matrices
@@ -15,10 +15,10 @@ import cs336.bench.Argument;
 public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeline) {
     /** @throws IllegalArgumentException if an axis is below 1 */
     public Mesh {
-        Argument.atLeast("data", 1, data);
-        Argument.atLeast("shards", 1, shards);
-        Argument.atLeast("tensor", 1, tensor);
-        Argument.atLeast("pipeline", 1, pipeline);
+        ArgumentCheck.atLeast("data", 1, data);
+        ArgumentCheck.atLeast("shards", 1, shards);
+        ArgumentCheck.atLeast("tensor", 1, tensor);
+        ArgumentCheck.atLeast("pipeline", 1, pipeline);
     }
 
     /** One device. */

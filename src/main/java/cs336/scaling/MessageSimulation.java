@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.scaling.Cluster.Group;
 import cs336.scaling.Simulation.Resource;
 import cs336.scaling.Simulation.Task;
@@ -21,7 +21,7 @@ import java.util.stream.IntStream;
 public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
     /** @throws IllegalArgumentException if there is only one device */
     public MessageSimulation {
-        Argument.atLeast("ranks", 2, group.ranks());
+        ArgumentCheck.atLeast("ranks", 2, group.ranks());
     }
 
     /**
@@ -55,7 +55,7 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
      * @param slices of each half: more make waiting for the first one shorter, and cost nothing here
      */
     public Schedule tree(int slices) {
-        Argument.atLeast("slices", 1, slices);
+        ArgumentCheck.atLeast("slices", 1, slices);
         int n = group.ranks();
         var simulation = new Simulation();
         List<Resource> links = links(simulation);

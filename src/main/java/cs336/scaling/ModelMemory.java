@@ -1,8 +1,8 @@
 package cs336.scaling;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -41,7 +41,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
 
     /** @throws IllegalArgumentException if the model has another normalisation or attention than said, or a size is below 1 */
     public ModelMemory {
-        Argument.atLeast("batch", 1, batch);
+        ArgumentCheck.atLeast("batch", 1, batch);
         if (!config.normalization().equals("rmsnorm") || !config.attention().equals("plain")) {
             throw new IllegalArgumentException("only the memory of rmsnorm and plain attention is predicted, not of "
                     + config.normalization() + " and " + config.attention());
@@ -518,7 +518,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     // ---- sizes ----
 
     private boolean is2024() {
-        return config.form() == Form.SPRING_2024;
+        return config.form() == ModelEdition.SPRING_2024;
     }
 
     private boolean narrow() {

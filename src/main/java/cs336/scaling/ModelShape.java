@@ -1,8 +1,8 @@
 package cs336.scaling;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.units.Bytes;
@@ -39,9 +39,9 @@ public record ModelShape(
 
     /** @throws IllegalArgumentException if a size is below 1 */
     public ModelShape {
-        Argument.atLeast("blocks", 1, blocks);
-        Argument.atLeast("dModel", 1, dModel);
-        Argument.atLeast("pairs", 1, pairs);
+        ArgumentCheck.atLeast("blocks", 1, blocks);
+        ArgumentCheck.atLeast("dModel", 1, dModel);
+        ArgumentCheck.atLeast("pairs", 1, pairs);
         if (blockMatrices < 1) {
             throw new IllegalArgumentException("blockMatrices must be at least 1, not " + blockMatrices);
         }
@@ -54,7 +54,7 @@ public record ModelShape(
      * @param activations type of what is kept
      */
     public static ModelShape feedForward(String name, int blocks, int dModel, int dFf, DType activations) {
-        Argument.atLeast("dFf", 1, dFf);
+        ArgumentCheck.atLeast("dFf", 1, dFf);
         return new ModelShape(
                 name, blocks, dModel, 2L * dModel * dFf, 0, 0, 1, Bytes.of((long) dModel + dFf, activations.bytes()));
     }
@@ -67,7 +67,7 @@ public record ModelShape(
      */
     public static ModelShape of(String name, TransformerConfig config, DType autocast) {
         long d = config.dModel();
-        long matrices = 4 * d * d + (config.form() == Form.SPRING_2024 ? 2 : 3) * d * config.dFf();
+        long matrices = 4 * d * d + (config.form() == ModelEdition.SPRING_2024 ? 2 : 3) * d * config.dFf();
         long head = config.vocabSize() * d;
         long kept = new ModelMemory(config, 1, autocast, Device.Kind.CUDA)
                 .keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum();

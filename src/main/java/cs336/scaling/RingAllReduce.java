@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
@@ -33,7 +33,7 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
     public record Measured(int ranks, Bytes payload, Seconds time) {
         /** @throws IllegalArgumentException if a number is out of range */
         public Measured {
-            Argument.atLeast("ranks", 2, ranks);
+            ArgumentCheck.atLeast("ranks", 2, ranks);
             if (payload.count() == 0) throw new IllegalArgumentException("payload must be above 0 B");
             if (time.value() == 0) throw new IllegalArgumentException("time must be above 0 s");
         }

@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.scaling.Cluster.Algorithm;
 import cs336.scaling.Cluster.Group;
 import cs336.scaling.Simulation.Resource;
@@ -63,7 +63,7 @@ public record SimulatedStep(
         if (mesh.pipeline() != 1) {
             throw new IllegalArgumentException("pipeline must be 1, not " + mesh.pipeline() + ": it is not simulated");
         }
-        Argument.atLeast("prefetch", 0, prefetch);
+        ArgumentCheck.atLeast("prefetch", 0, prefetch);
     }
 
     /** When everything ran. */

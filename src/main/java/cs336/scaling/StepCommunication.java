@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.ArrayList;
@@ -25,7 +25,7 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
     /** @throws IllegalArgumentException if there is no micro-batch, or the mesh has more stages than the model has blocks */
     public StepCommunication {
         DeviceMemory.requireBlocks(model, mesh);
-        Argument.atLeast("microBatches", 1, microBatches);
+        ArgumentCheck.atLeast("microBatches", 1, microBatches);
     }
 
     /**

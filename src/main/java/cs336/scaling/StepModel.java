@@ -1,9 +1,9 @@
 package cs336.scaling;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.Normalization;
 import cs336.basics.TransformerConfig;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.units.FlopRate;
 import cs336.units.Seconds;
 import cs336.units.Tokens;
@@ -34,7 +34,7 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
 
     public StepModel {
         layers = List.copyOf(layers);
-        Argument.atLeast("layers", 1, layers.size());
+        ArgumentCheck.atLeast("layers", 1, layers.size());
     }
 
     /**
@@ -46,7 +46,7 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
      */
     public static StepModel of(TransformerConfig config, Seconds forward, Seconds backward, Seconds optimizer) {
         long d = config.dModel();
-        boolean is2024 = config.form() == Form.SPRING_2024;
+        boolean is2024 = config.form() == ModelEdition.SPRING_2024;
         int gains = Normalization.named(config.normalization()).parametersPerFeature();
         List<Tensor> tensors = new ArrayList<>();
         tensors.add(new Tensor("token embeddings", -1, config.vocabSize() * d, is2024));

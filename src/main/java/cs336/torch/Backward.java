@@ -10,7 +10,7 @@ import org.bytedeco.pytorch.global.torch;
  * {@code Backward.of(y).with(dy).gradients(x, weight)}.
  *
  * <p>{@code loss.backward()} does the same as {@code Backward.of(loss).run()} but for exceptions: what the backward pass of a
- * {@link Function} throws arrives from here as it was thrown, and from there as a {@code RuntimeException} with its text.
+ * {@link AutogradFunction} throws arrives from here as it was thrown, and from there as a {@code RuntimeException} with its text.
  *
  * <p>All of it runs on the calling thread, on the streams of the forward pass; {@code loss.backward()} has a thread for each
  * card, which is slower for small graphs and issues work to several cards at once.
@@ -75,7 +75,7 @@ public final class Backward {
     /** Adds the gradients for all leaves of the graph to their {@code grad()}. */
     public void run() {
         try (var scope = MemoryScope.open();
-                var thread = CallersThread.only()) {
+                var thread = SingleThreadedBackward.only()) {
             torch.backward(new TensorVector(outputs), startingFrom(), retain(), createGraph, NONE);
         } catch (RuntimeException e) {
             throw origin(e);
@@ -89,7 +89,7 @@ public final class Backward {
      */
     public Tensor[] gradients(Tensor... inputs) {
         try (var scope = MemoryScope.open();
-                var thread = CallersThread.only()) {
+                var thread = SingleThreadedBackward.only()) {
             boolean allowUnused = true;
             TensorVector found = torch.grad(
                     new TensorVector(outputs),

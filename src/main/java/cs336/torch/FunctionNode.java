@@ -6,10 +6,10 @@ import java.util.List;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
-/** One application of a {@link Function} in PyTorch's graph. */
+/** One application of a {@link AutogradFunction} in PyTorch's graph. */
 final class FunctionNode implements DifferentiableGraph.BackwardPass {
-    private final Function function;
-    private final Function.Context ctx;
+    private final AutogradFunction function;
+    private final AutogradFunction.Context ctx;
     /** The shapes that gradients must have; null for inputs without one. */
     private final long[][] gradShapes;
     /** Where each tensor that the function saved is among those that the graph saved. */
@@ -18,7 +18,11 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
     private final boolean[] intermediate;
 
     private FunctionNode(
-            Function function, Function.Context ctx, long[][] gradShapes, int[] places, boolean[] intermediate) {
+            AutogradFunction function,
+            AutogradFunction.Context ctx,
+            long[][] gradShapes,
+            int[] places,
+            boolean[] intermediate) {
         this.function = function;
         this.ctx = ctx;
         this.gradShapes = gradShapes;
@@ -27,7 +31,7 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
     }
 
     /** Puts an application into the graph and returns its outputs as the graph knows them. */
-    static Tensor[] record(Function function, Function.Context ctx, Tensor[] inputs, Tensor[] outputs) {
+    static Tensor[] record(AutogradFunction function, AutogradFunction.Context ctx, Tensor[] inputs, Tensor[] outputs) {
         long[][] gradShapes = new long[inputs.length][];
         for (int i = 0; i < inputs.length; i++) {
             gradShapes[i] = ctx.needsInputGrad(i) ? Tensors.shape(inputs[i]) : null;
@@ -78,7 +82,7 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
         for (int i = 0; i < saved.length; i++) {
             saved[i] = savedByGraph[places[i]];
             if (recording && !once && intermediate[i] && isDifferentiable(saved[i]) && !saved[i].requires_grad()) {
-                saved[i] = Refusal.of(saved[i], gradOutputs, intermediateHasNoDerivative(i));
+                saved[i] = UnknownDerivative.of(saved[i], gradOutputs, intermediateHasNoDerivative(i));
             }
         }
         Tensor[] gradInputs;
@@ -90,7 +94,8 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
         for (int i = 0; i < results.length; i++) {
             if (gradInputs[i] != null && gradShapes[i] != null) {
                 requireFits(i, gradInputs[i]);
-                results[i] = once ? Refusal.of(gradInputs[i], gradOutputs, onceDifferentiable()) : gradInputs[i];
+                results[i] =
+                        once ? UnknownDerivative.of(gradInputs[i], gradOutputs, onceDifferentiable()) : gradInputs[i];
             }
         }
         return results;

@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * PyTorch calls {@code gradcheck} and {@code gradgradcheck}.
  *
  * <p>Each output y is weighted by fixed random numbers u, and the derivatives of Σ u y with respect to every element of every
- * fp64 input are compared: of each output alone (the others then give null to the backward pass of a {@link Function}) and of
+ * fp64 input are compared: of each output alone (the others then give null to the backward pass of a {@link AutogradFunction}) and of
  * all together. It takes two evaluations an element: give it small inputs, and away from points where the function has a
  * kink. The error of an element is |backward − difference| / max(1, |difference|).
  */
@@ -42,7 +42,7 @@ public final class GradCheck {
     }
 
     /** Checks a function; see {@link #check(Differentiable, Tensor...)}. */
-    public static double check(Function function, Tensor... inputs) {
+    public static double check(AutogradFunction function, Tensor... inputs) {
         return check(function::apply, inputs);
     }
 
@@ -78,7 +78,7 @@ public final class GradCheck {
     }
 
     /** Checks second derivatives of a function; see {@link #checkDouble(Differentiable, Tensor...)}. */
-    public static double checkDouble(Function function, Tensor... inputs) {
+    public static double checkDouble(AutogradFunction function, Tensor... inputs) {
         return checkDouble(function::apply, inputs);
     }
 

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Shows ranges to NVIDIA's tools: while it is open, each {@link Range} is an NVTX range of the same name, which Nsight
+ * Shows ranges to NVIDIA's tools: while it is open, each {@link ProfilerRange} is an NVTX range of the same name, which Nsight
  * Systems draws. Needs NVIDIA's library of these functions, which CUDA 12.9 and later bring as libnvtx3interop and
  * earlier ones as libnvToolsExt; without it, ranges are shown to nobody.
  *
@@ -29,9 +29,9 @@ public final class Nvtx implements AutoCloseable {
         private static final Optional<NativeLibrary> FOUND = load();
     }
 
-    private final Range.Listener listener;
+    private final ProfilerRange.Listener listener;
 
-    private Nvtx(Range.Listener listener) {
+    private Nvtx(ProfilerRange.Listener listener) {
         this.listener = listener;
     }
 
@@ -42,8 +42,8 @@ public final class Nvtx implements AutoCloseable {
 
     /** Begins to show ranges, those that open from now on, until {@link #close}. */
     public static Nvtx open() {
-        Range.Listener listener = Library.FOUND.map(Nvtx::listener).orElse(null);
-        if (listener != null) Range.listen(listener);
+        ProfilerRange.Listener listener = Library.FOUND.map(Nvtx::listener).orElse(null);
+        if (listener != null) ProfilerRange.listen(listener);
         return new Nvtx(listener);
     }
 
@@ -52,10 +52,10 @@ public final class Nvtx implements AutoCloseable {
         return System.getenv(INJECTION) == null ? new Nvtx(null) : open();
     }
 
-    private static Range.Listener listener(NativeLibrary library) {
+    private static ProfilerRange.Listener listener(NativeLibrary library) {
         Function push = library.getFunction("nvtxRangePushA");
         Function pop = library.getFunction("nvtxRangePop");
-        return new Range.Listener() {
+        return new ProfilerRange.Listener() {
             @Override
             public void entered(String name) {
                 push.invokeInt(new Object[] {name});
@@ -83,6 +83,6 @@ public final class Nvtx implements AutoCloseable {
 
     @Override
     public void close() {
-        if (listener != null) Range.unlisten(listener);
+        if (listener != null) ProfilerRange.unlisten(listener);
     }
 }

@@ -1,6 +1,6 @@
 package cs336.writeup;
 
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,7 +12,7 @@ import java.util.List;
  *
  * @param text the writeup with its front matter blanked, so that line numbers stay
  */
-record FrontMatter(String title, Numbers numbers, String text) {
+record FrontMatter(String title, MeasurementQuery numbers, String text) {
 
     static FrontMatter read(Path file) throws IOException, WriteupException {
         List<String> lines = new ArrayList<>(Files.readString(file).lines().toList());
@@ -54,9 +54,9 @@ record FrontMatter(String title, Numbers numbers, String text) {
         if (title == null || machine == null) {
             throw problem(file, 1, "the front matter needs a title and a machine");
         }
-        Numbers numbers;
+        MeasurementQuery numbers;
         try {
-            numbers = Numbers.of(
+            numbers = MeasurementQuery.of(
                     file.resolveSibling(measurements).resolve(machine).normalize());
         } catch (IllegalArgumentException e) {
             throw problem(file, 1, e.getMessage());

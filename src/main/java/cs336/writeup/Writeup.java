@@ -5,7 +5,7 @@ import cs336.charts.Typeface;
 import cs336.numbers.Expression;
 import cs336.numbers.MeasuredTable;
 import cs336.numbers.MeasurementOrigins;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.numbers.References;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -44,7 +44,7 @@ import org.commonmark.renderer.html.HtmlNodeRendererContext;
  * ---
  * </pre>
  *
- * <p>In the text, <code>{{xl[metric=forward] : %.1f ms}}</code> is a number (see {@link Numbers} and
+ * <p>In the text, <code>{{xl[metric=forward] : %.1f ms}}</code> is a number (see {@link MeasurementQuery} and
  * {@link Expression}), a fenced block {@code table} a table (see {@link MeasuredTable}), a picture in a paragraph of its
  * own a numbered figure, and a link to that picture, or to {@code #table-name}, its number. Whatever is missing,
  * ambiguous or misspelt stops the build, with file and line.
@@ -125,7 +125,7 @@ public final class Writeup {
                         .forEach(files::add);
             }
             FrontMatter front = FrontMatter.read(first);
-            Numbers numbers = front.numbers();
+            MeasurementQuery numbers = front.numbers();
             var chapters = new ArrayList<Chapter>();
             for (Path file : files) {
                 current = file;
@@ -151,7 +151,7 @@ public final class Writeup {
             return new Writeup(front.title(), Page.forScreen(front.title(), body.toString()), body.toString());
         }
 
-        private String number(Numbers numbers, int line, String reference) {
+        private String number(MeasurementQuery numbers, int line, String reference) {
             try {
                 if (reference == null) {
                     throw new IllegalArgumentException("\"}}\" is missing on the line");
@@ -168,7 +168,7 @@ public final class Writeup {
         }
 
         /** Gives figures and tables their numbers before anything is written, since links may come first. */
-        private void collect(Node document, Numbers numbers) {
+        private void collect(Node document, MeasurementQuery numbers) {
             document.accept(new AbstractVisitor() {
                 @Override
                 public void visit(Text text) {

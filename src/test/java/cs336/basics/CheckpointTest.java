@@ -40,7 +40,7 @@ class CheckpointTest {
         scope.close();
     }
 
-    private static TransformerLM model(Form form, int layers) {
+    private static TransformerLM model(ModelEdition form, int layers) {
         var config = new TransformerConfig(form, 11, 6, 8, layers, 2, 12, "rmsnorm", "plain");
         return new TransformerLM(config, Device.cpu());
     }
@@ -59,7 +59,7 @@ class CheckpointTest {
 
     @Test
     void anInterruptedTrainingEndsBitForBitWhereAnUninterruptedOneDoes() throws IOException {
-        for (Form form : Form.values()) {
+        for (ModelEdition form : ModelEdition.values()) {
             Batches batches = Batches.random(11, 2, 6, Device.cpu(), 1);
             TransformerLM model = model(form, 2);
             AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
@@ -84,11 +84,11 @@ class CheckpointTest {
 
     @Test
     void parametersLoadWithoutTheirOptimizer() throws IOException {
-        TransformerLM model = model(Form.SPRING_2025, 1);
+        TransformerLM model = model(ModelEdition.SPRING_2025, 1);
         AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
         train(model, optimizer, Batches.random(11, 2, 6, Device.cpu(), 1), 1);
         Checkpoint.save(file, model.namedParameters(), optimizer, Map.of());
-        TransformerLM loaded = model(Form.SPRING_2025, 1);
+        TransformerLM loaded = model(ModelEdition.SPRING_2025, 1);
         Checkpoint.load(file, loaded.namedParameters());
         model.namedParameters()
                 .forEach((name, parameter) -> assertTrue(

@@ -23,7 +23,7 @@ class ModelSizeTest {
         "2.7B, 2024, 2542676480"
     })
     void everySizeHasTheParametersOfTheTable(String size, int year, long parameters) {
-        var config = ModelSize.parse(size).config(Form.ofYear(year), 128);
+        var config = ModelSize.parse(size).config(ModelEdition.ofYear(year), 128);
         assertEquals(parameters, config.parameterCount());
     }
 
@@ -35,7 +35,7 @@ class ModelSizeTest {
 
     @Test
     void unknownYearIsRefusedWithTheKnownOnes() {
-        var error = assertThrows(IllegalArgumentException.class, () -> Form.ofYear(2023));
+        var error = assertThrows(IllegalArgumentException.class, () -> ModelEdition.ofYear(2023));
         assertTrue(error.getMessage().endsWith("known: 2024, 2025"), error.getMessage());
     }
 }

@@ -27,7 +27,7 @@ class TransformerLMTest {
     private static final int VOCAB = 50;
     private static final int CONTEXT = 16;
 
-    private static TransformerConfig tiny(Form form) {
+    private static TransformerConfig tiny(ModelEdition form) {
         return new TransformerConfig(form, VOCAB, CONTEXT, 32, 2, 4, 48, "rmsnorm", "plain");
     }
 
@@ -37,7 +37,7 @@ class TransformerLMTest {
 
     @ParameterizedTest
     @CsvSource({"SPRING_2024, rmsnorm", "SPRING_2025, rmsnorm", "SPRING_2024, layernorm", "SPRING_2025, layernorm"})
-    void builtModelHasAsManyParametersAsItsConfigurationSays(Form form, String normalization) {
+    void builtModelHasAsManyParametersAsItsConfigurationSays(ModelEdition form, String normalization) {
         var config = tiny(form).withNormalization(normalization);
         try (var model = new TransformerLM(config, Device.cpu())) {
             assertEquals(config.parameterCount(), model.parameterCount());
@@ -46,7 +46,7 @@ class TransformerLMTest {
 
     @Test
     void parametersAreNamedAsInTheCourse() {
-        try (var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+        try (var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
             List<String> names = List.copyOf(model.namedParameters().keySet());
             assertEquals(
                     List.of(
@@ -68,8 +68,8 @@ class TransformerLMTest {
     @Test
     void eachLayerDoesWhatItIsToldBeforeItsForwardPass() {
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
-            List<Module> came = new ArrayList<>();
+                var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
+            List<NnModule> came = new ArrayList<>();
             model.layers().forEach(layer -> layer.beforeForward(() -> came.add(layer)));
             model.forward(randomIds(1, 3));
             assertEquals(model.layers().size(), came.size());
@@ -85,7 +85,7 @@ class TransformerLMTest {
     @Test
     void tiedHeadIsListedOnceAndLearnsFromBothEnds() {
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(tiny(Form.SPRING_2024), Device.cpu())) {
+                var model = new TransformerLM(tiny(ModelEdition.SPRING_2024), Device.cpu())) {
             Map<String, Tensor> parameters = model.namedParameters();
             assertFalse(parameters.containsKey("lm_head.weight"));
             long[] unusedToken = {0, 0, 0};
@@ -97,8 +97,8 @@ class TransformerLMTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Form.class)
-    void aPositionSeesNothingAfterIt(Form form) {
+    @EnumSource(ModelEdition.class)
+    void aPositionSeesNothingAfterIt(ModelEdition form) {
         Torch.seed(1);
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny(form), Device.cpu())) {
@@ -150,9 +150,9 @@ class TransformerLMTest {
     void sameSeedGivesTheSameModel() {
         try (var scope = MemoryScope.open()) {
             Torch.seed(4);
-            var first = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu());
+            var first = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu());
             Torch.seed(4);
-            var second = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu());
+            var second = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu());
             Tensor ids = randomIds(2, 5);
             assertTrue(first.forward(ids).equal(second.forward(ids)));
         }
@@ -162,7 +162,7 @@ class TransformerLMTest {
     void bf16AutocastStaysNearFp32() {
         Torch.seed(5);
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+                var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
             Tensor ids = randomIds(2, CONTEXT);
             Tensor exact = model.forward(ids);
             Tensor narrow;
@@ -178,7 +178,7 @@ class TransformerLMTest {
     @ValueSource(ints = {CONTEXT + 1, 1000})
     void contextBeyondTheModelsIsRefused(int context) {
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(tiny(Form.SPRING_2024), Device.cpu())) {
+                var model = new TransformerLM(tiny(ModelEdition.SPRING_2024), Device.cpu())) {
             var error = assertThrows(IllegalArgumentException.class, () -> model.forward(randomIds(1, context)));
             assertEquals(
                     "ids have a context of " + context + "; this model was built for at most 16", error.getMessage());
@@ -188,7 +188,7 @@ class TransformerLMTest {
     @Test
     void idsOfAnotherTypeOrShapeAreRefused() {
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+                var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
             assertThrows(IllegalArgumentException.class, () -> model.forward(torch.randn(2, 3)));
             assertThrows(IllegalArgumentException.class, () -> model.forward(torch.tensor(1L, 2L)));
         }
@@ -206,13 +206,14 @@ class TransformerLMTest {
     void sizesThatMakeNoModelAreRefusedByName(int vocab, int dModel, int layers, int heads, String named) {
         var error = assertThrows(
                 IllegalArgumentException.class,
-                () -> new TransformerConfig(Form.SPRING_2025, vocab, 8, dModel, layers, heads, 48, "rmsnorm", "plain"));
+                () -> new TransformerConfig(
+                        ModelEdition.SPRING_2025, vocab, 8, dModel, layers, heads, 48, "rmsnorm", "plain"));
         assertTrue(error.getMessage().contains(named), error.getMessage());
     }
 
     @Test
     void unknownNormalizationOrAttentionIsRefusedWithTheKnownOnes() {
-        var config = tiny(Form.SPRING_2025);
+        var config = tiny(ModelEdition.SPRING_2025);
         var norm = assertThrows(IllegalArgumentException.class, () -> config.withNormalization("batchnorm"));
         assertTrue(
                 norm.getMessage().startsWith("normalization 'batchnorm' is unknown; known: layernorm, rmsnorm"),
@@ -225,7 +226,7 @@ class TransformerLMTest {
 
     @Test
     void thousandTrainingStepsLeaveMemoryFlat() {
-        try (var model = new TransformerLM(tiny(Form.SPRING_2025), Device.cpu())) {
+        try (var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
             long before = 0;
             for (int step = 0; step < 1_000; step++) {
                 if (step == 200) {

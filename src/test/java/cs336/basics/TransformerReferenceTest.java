@@ -114,7 +114,7 @@ class TransformerReferenceTest {
     private static TransformerLM model(TensorJson reference, DType dtype) {
         TensorJson c = reference.get("config");
         TransformerConfig config = new TransformerConfig(
-                Form.ofYear((int) reference.get("form").integer()),
+                ModelEdition.ofYear((int) reference.get("form").integer()),
                 (int) c.get("vocab_size").integer(),
                 (int) c.get("context_length").integer(),
                 (int) c.get("d_model").integer(),

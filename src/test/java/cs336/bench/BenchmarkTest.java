@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.Device;
@@ -23,7 +23,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 class BenchmarkTest {
     private static final TransformerConfig TINY =
-            new TransformerConfig(Form.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+            new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
 
     private TransformerLM model;
 

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.Batches;
-import cs336.basics.Form;
 import cs336.basics.GradScaler;
 import cs336.basics.Losses;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.DType;
@@ -30,7 +30,7 @@ class PrecisionTest {
     void logitsHaveThePrecisionsTypeAndGradientsStayNearThoseOfFp32(
             Precision precision, DType logitsType, double tolerance) {
         Torch.seed(4);
-        var config = new TransformerConfig(Form.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, cpu)) {
             double[] exact = gradients(model, Precision.FP32, DType.FLOAT32);

@@ -56,7 +56,8 @@ class AxisTest {
         assertEquals(List.of(0., 5., 10.), scale(Spacing.LINEAR, 0.1, 10).ticks(3));
         assertEquals(List.of(1., 10., 100.), scale(Spacing.LOG10, 1, 100).ticks(8));
         assertEquals(List.of(5., 10., 20.), scale(Spacing.LOG10, 4, 30).ticks(8));
-        assertEquals("0", Look.number(scale(Spacing.LINEAR, -4, 4).ticks(5).get(2)));
+        assertEquals(
+                "0", ChartStyle.number(scale(Spacing.LINEAR, -4, 4).ticks(5).get(2)));
     }
 
     private static HorizontalScale scale(Spacing spacing, double min, double max) {
@@ -77,17 +78,17 @@ class AxisTest {
         List<String> names = List.of("one", "two", "three");
         int one = new Legend("", names, 2000).height();
         int three = new Legend("", names, 1).height();
-        assertTrue(three > one + 2 * 15 * Look.UNITS, one + " " + three);
+        assertTrue(three > one + 2 * 15 * ChartStyle.UNITS, one + " " + three);
         assertEquals(0, Legend.NONE.height());
     }
 
     @Test
     void numbersAreWrittenShort() {
-        assertEquals("65\u202f536", Look.number(65536));
-        assertEquals("1000", Look.number(1000));
-        assertEquals("0.05", Look.number(0.05));
-        assertEquals("−2.5", Look.number(-2.5));
-        assertEquals("1e9", Look.number(1e9));
-        assertEquals("0", Look.number(0));
+        assertEquals("65\u202f536", ChartStyle.number(65536));
+        assertEquals("1000", ChartStyle.number(1000));
+        assertEquals("0.05", ChartStyle.number(0.05));
+        assertEquals("−2.5", ChartStyle.number(-2.5));
+        assertEquals("1e9", ChartStyle.number(1e9));
+        assertEquals("0", ChartStyle.number(0));
     }
 }

@@ -60,7 +60,7 @@ class FigureTest {
     void seriesHaveTheColoursOfThePaletteInOrder() {
         String svg = MadeUpMeasurements.figures().get(1).svg();
         int last = -1;
-        for (Color color : Look.PALETTE.subList(0, 5)) {
+        for (Color color : ChartStyle.PALETTE.subList(0, 5)) {
             int at = svg.indexOf("rgb(" + color.getRed() + "," + color.getGreen() + "," + color.getBlue() + ")");
             assertTrue(at > last, color + " at " + at);
             last = at;
@@ -78,7 +78,7 @@ class FigureTest {
         boolean blue = false;
         for (int x = 0; x < 1280; x++) {
             for (int y = 0; y < 760; y++) {
-                blue |= image.getRGB(x, y) == Look.PALETTE.get(0).getRGB();
+                blue |= image.getRGB(x, y) == ChartStyle.PALETTE.get(0).getRGB();
             }
         }
         assertTrue(blue, "no point of the first series");
@@ -89,7 +89,7 @@ class FigureTest {
     void anyChartOfTheLibraryCanBeAFigure() {
         var chart = new XYChart(800, 600);
         chart.addSeries("made up", new double[] {1, 2}, new double[] {3, 4});
-        chart.getStyler().setLegendFont(Look.smallFont());
+        chart.getStyler().setLegendFont(ChartStyle.smallFont());
         Figure figure = Figure.of("own", "made up", chart);
         assertTrue(figure.svg().contains("width=\"400\" height=\"300\""));
         assertEquals(chart, figure.chart());

@@ -29,7 +29,7 @@ class TypefaceTest {
     @Test
     @EnabledOnOs(OS.LINUX)
     void whereNoFontIsInstalledLogicalFontsAreTheBundledOnes() throws IOException {
-        String expected = "width " + Look.width("123", Typeface.REGULAR.font(100));
+        String expected = "width " + ChartStyle.width("123", Typeface.REGULAR.font(100));
         assertEquals(
                 expected, OtherJvm.run(TypefaceTest.class, Map.of(), "prepared").strip());
         String unprepared = OtherJvm.run(TypefaceTest.class, Map.of(), "unprepared");
@@ -48,8 +48,8 @@ class TypefaceTest {
         for (Typeface face : Typeface.values()) {
             for (char digit = '1'; digit <= '9'; digit++) {
                 assertEquals(
-                        Look.width("0", face.font(1000)),
-                        Look.width("" + digit, face.font(1000)),
+                        ChartStyle.width("0", face.font(1000)),
+                        ChartStyle.width("" + digit, face.font(1000)),
                         1e-9,
                         face + " " + digit);
             }

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cs336.bench.Project;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 
 class BenchmarkingFiguresTest {
     private static List<Figure> all() throws IOException {
-        Numbers h200 = Numbers.of(Project.path("data/measurements/h200"));
+        MeasurementQuery h200 = MeasurementQuery.of(Project.path("data/measurements/h200"));
         return List.of(
                 BenchmarkingFigures.synchronisation(h200, "small"),
                 BenchmarkingFigures.phases(h200),

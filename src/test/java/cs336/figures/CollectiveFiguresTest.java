@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.scaling.RingAllReduce;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
@@ -31,7 +31,7 @@ class CollectiveFiguresTest {
     private Path folder;
 
     /** A machine whose backends are rings of these latencies and bandwidths, its rows in the order of a seed. */
-    private Numbers pretended(long seed) throws IOException {
+    private MeasurementQuery pretended(long seed) throws IOException {
         Path measurements = folder.resolve("seed-" + seed);
         List<String> one = new ArrayList<>(), slurm = new ArrayList<>(), emulated = new ArrayList<>();
         for (int n : new int[] {2, 4, 6}) {
@@ -60,7 +60,7 @@ class CollectiveFiguresTest {
                 "from,to,link,implementation,metric,unit,n,mean,std,median,min,max,status",
                 List.of("0,1,NV18,nvidia-smi,nvlink-bandwidth,GB/s,1,478,,478,478,478,ok"),
                 seed);
-        return Numbers.of(Files.createDirectories(measurements.resolve("h200")));
+        return MeasurementQuery.of(Files.createDirectories(measurements.resolve("h200")));
     }
 
     private static void rows(List<String> rows, String setting, String implementation, int n, RingAllReduce ring) {
@@ -81,7 +81,7 @@ class CollectiveFiguresTest {
         Files.write(file, lines);
     }
 
-    private static List<Figure> all(Numbers numbers) {
+    private static List<Figure> all(MeasurementQuery numbers) {
         return List.of(
                 CollectiveFigures.times(numbers),
                 CollectiveFigures.throughput(numbers),
@@ -98,7 +98,7 @@ class CollectiveFiguresTest {
 
     @Test
     void theRingIsFoundAndItsBusBandwidthShown() throws IOException {
-        Numbers numbers = pretended(3);
+        MeasurementQuery numbers = pretended(3);
         RingAllReduce ring = CollectiveFigures.ring(numbers, 4);
         assertEquals(5, ring.alpha().us(), 1e-4);
         assertEquals(350, ring.beta().gb(), 1e-3);

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import cs336.scaling.BucketModel;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
@@ -89,8 +89,8 @@ class DataParallelFiguresTest {
         Files.writeString(folder.resolve("ddp_benchmarking.csv"), csv);
     }
 
-    private Numbers numbers() {
-        Numbers numbers = Numbers.of(folder);
+    private MeasurementQuery numbers() {
+        MeasurementQuery numbers = MeasurementQuery.of(folder);
         numbers.define("ddp", "ddp_benchmarking[context=128, round=1]");
         return numbers;
     }

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cs336.bench.Project;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -35,7 +35,7 @@ class FlashFiguresTest {
     private Path folder;
 
     /** Times of a machine that does one TFLOP/s in fp32 and two in bf16, whatever it runs, in the order of a seed. */
-    private Numbers pretended(long seed) throws IOException {
+    private MeasurementQuery pretended(long seed) throws IOException {
         var rows = new ArrayList<String>();
         for (String dtype : List.of("bf16", "fp32")) {
             for (String implementation : IMPLEMENTATIONS) {
@@ -59,7 +59,7 @@ class FlashFiguresTest {
         rows.add(0, "batch,heads,d,context,dtype,causal,implementation,metric,unit,n,mean,std,median,min,max,status");
         Path machine = Files.createDirectories(folder.resolve("machine-" + seed));
         Files.write(machine.resolve("flash_benchmarking.csv"), rows);
-        return Numbers.of(machine);
+        return MeasurementQuery.of(machine);
     }
 
     private static String row(
@@ -68,7 +68,7 @@ class FlashFiguresTest {
         return String.join(",", "1,1", "" + d, "" + context, dtype, "true", name, metric, unit, numbers, status);
     }
 
-    private static List<Figure> all(Numbers numbers) {
+    private static List<Figure> all(MeasurementQuery numbers) {
         return List.of(
                 FlashFigures.times(numbers),
                 FlashFigures.timesInSinglePrecision(numbers),
@@ -77,7 +77,7 @@ class FlashFiguresTest {
                 FlashFigures.memory(numbers));
     }
 
-    private static List<String> drawn(Numbers numbers) {
+    private static List<String> drawn(MeasurementQuery numbers) {
         return all(numbers).stream().map(Figure::svg).toList();
     }
 
@@ -97,7 +97,7 @@ class FlashFiguresTest {
 
     @Test
     void ratesAreOperationsOverTime() throws IOException {
-        Numbers numbers = pretended(1);
+        MeasurementQuery numbers = pretended(1);
         for (var panel : FlashFigures.rates(numbers).panels()) {
             for (var series : ((XYChart) panel).getSeriesCollection()) {
                 for (double rate : series.getYData()) {

@@ -6,10 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.Project;
+import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
-import cs336.charts.Look;
-import cs336.numbers.Numbers;
-import cs336.scaling.laws.Method;
+import cs336.numbers.MeasurementQuery;
+import cs336.scaling.laws.FitMethod;
 import cs336.scaling.laws.PowerLaw;
 import cs336.scaling.laws.SyntheticRuns;
 import java.util.Arrays;
@@ -20,16 +20,16 @@ import org.knowm.xchart.XYChart;
 class IsoFlopsFiguresTest {
     private static final PowerLaw TRUTH = SyntheticRuns.SHIPPED.surface().law();
 
-    private final Numbers numbers = Numbers.of(Project.path("data/measurements/any"));
+    private final MeasurementQuery numbers = MeasurementQuery.of(Project.path("data/measurements/any"));
 
-    private static XYChart panel(Figure figure, Method method) {
+    private static XYChart panel(Figure figure, FitMethod method) {
         return (XYChart) figure.panels().get(method.ordinal());
     }
 
     @Test
     void everyPanelExtrapolatesTo1e24AndShowsThePredictionsThere() {
         Figure figure = IsoFlopsFigures.modelSize(numbers, "published", TRUTH, "another law");
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             XYChart panel = panel(figure, method);
             double[] x = panel.getSeries("extrapolation").getXData();
             assertEquals(24, x[x.length - 1], 1e-12);
@@ -49,7 +49,7 @@ class IsoFlopsFiguresTest {
     void dataSizesAreTheBudgetOverSixTimesTheModelSizes() {
         Figure models = IsoFlopsFigures.modelSize(numbers, "shipped", TRUTH, "true law");
         Figure data = IsoFlopsFigures.dataSize(numbers, "shipped", TRUTH, "true law");
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             for (var of : panel(models, method).getSeriesCollection()) {
                 double[] n = of.getYData();
                 double[] d = panel(data, method).getSeries(of.getName()).getYData();
@@ -66,7 +66,7 @@ class IsoFlopsFiguresTest {
         var runs = SyntheticRuns.SHIPPED.draw();
         var chart = (XYChart) IsoFlopsFigures.curves(runs).chart();
         for (var profile : runs.profiles()) {
-            String name = Look.number(profile.compute());
+            String name = ChartStyle.number(profile.compute());
             double[] losses = chart.getSeries("runs " + name).getYData();
             double[] lowest = chart.getSeries("lowest " + name).getYData();
             assertArrayEquals(new double[] {Arrays.stream(losses).min().orElseThrow()}, lowest);

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cs336.bench.Project;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.util.List;
@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 class OptimizerShardingFiguresTest {
     @Test
     void storedMeasurementsGiveTheStoredFigures() throws IOException {
-        Numbers numbers = Numbers.of(Project.path("data/measurements/h200"))
+        MeasurementQuery numbers = MeasurementQuery.of(Project.path("data/measurements/h200"))
                 .define("shardRuns", "optimizer_state_sharding_accounting@h200-x4[backend=nccl, processes=2, round=1]")
                 .define("shard", "shardRuns[nodes=1]")
                 .define(

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cs336.bench.Project;
 import cs336.charts.Figure;
-import cs336.numbers.Numbers;
+import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -18,7 +18,7 @@ class ProfilingFiguresTest {
     @Test
     void storedProfilesGiveTheStoredFigures() throws IOException {
         Path profiles = Project.path("data/measurements/h200/profiling");
-        Numbers h200 = Numbers.of(Project.path("data/measurements/h200"));
+        MeasurementQuery h200 = MeasurementQuery.of(Project.path("data/measurements/h200"));
         for (Figure figure : List.of(
                 ProfilingFigures.kinds(h200),
                 ProfilingFigures.softmax(h200),
@@ -30,7 +30,7 @@ class ProfilingFiguresTest {
     }
 
     /** Kernels of 1 s, of which a product takes 0.1 s × the case's number and elementwise kernels the rest. */
-    private static Numbers measured(Path folder, String... cases) throws IOException {
+    private static MeasurementQuery measured(Path folder, String... cases) throws IOException {
         var csv = new StringBuilder(
                 "size,year,batch,context,dtype,pass,implementation,metric,unit,n,mean,std,median,min,max,"
                         + "status,device,versions,commit,date\n");
@@ -47,12 +47,12 @@ class ProfilingFiguresTest {
         }
         csv.append("2.7B,2025,4,1024,fp32,step,plain,profiled,ms,,,,,,,oom,GPU,java,abc,today\n");
         Files.writeString(folder.resolve("profiling.csv"), csv);
-        return Numbers.of(folder);
+        return MeasurementQuery.of(folder);
     }
 
     @Test
     void sizesStandInTheOrderOfTheirTableHoweverTheyWereMeasured(@TempDir Path folder) throws IOException {
-        Numbers numbers = measured(
+        MeasurementQuery numbers = measured(
                 folder,
                 "2.7B,256,bf16,step",
                 "xl,256,fp32,forward",

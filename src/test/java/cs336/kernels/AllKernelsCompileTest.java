@@ -10,7 +10,7 @@ import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperBackwardTiles;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.HopperForwardTiles;
-import cs336.kernels.attention.MmaTiles;
+import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.RmsNormTiles;
 import cs336.kernels.norms.WeightedSum;
@@ -226,7 +226,7 @@ class AllKernelsCompileTest {
 
     private static Stream<KernelVariant> mmaFlash() {
         return Stream.of(KernelVariant.AMPERE, KernelVariant.HOPPER)
-                .flatMap(architecture -> MmaTiles.all(architecture)
+                .flatMap(architecture -> MmaTileTable.all(architecture)
                         .map(tile -> new KernelVariant(
                                 tile.pass().file(),
                                 tile.pass().kernel(),

@@ -18,12 +18,12 @@ class MeasuredTableTest {
     @TempDir
     private Path folder;
 
-    private Numbers numbers;
+    private MeasurementQuery numbers;
 
     @BeforeEach
     void measure() throws IOException {
         MadeUpMeasurements.project(folder, "");
-        numbers = Numbers.of(folder.resolve("data/measurements/pretend"));
+        numbers = MeasurementQuery.of(folder.resolve("data/measurements/pretend"));
     }
 
     private MeasuredTable table(String block) {
@@ -161,7 +161,7 @@ class MeasuredTableTest {
         Collections.reverse(reversed);
         reversed.add(0, lines.get(0));
         Files.write(csv, reversed);
-        numbers = Numbers.of(folder.resolve("data/measurements/pretend"));
+        numbers = MeasurementQuery.of(folder.resolve("data/measurements/pretend"));
         var table = table("""
                 from: timing[implementation=plain, metric=forward, size=xl, small]
                 rows: size

@@ -3,8 +3,8 @@ package cs336.precision;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
 import cs336.basics.GradScaler;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.DType;
@@ -23,7 +23,8 @@ class GradientUnderflowTest {
     @Test
     void aLossScaleDecidesWhatIsLostOfTheLogitsGradients() {
         Torch.seed(2);
-        var config = new TransformerConfig(Form.SPRING_2025, VOCABULARY, TOKENS, 16, 1, 2, 32, "rmsnorm", "plain");
+        var config =
+                new TransformerConfig(ModelEdition.SPRING_2025, VOCABULARY, TOKENS, 16, 1, 2, 32, "rmsnorm", "plain");
         var options = new GradScaler.Options(SHRINKING, 2, 0.5, 1);
         try (var model = new TransformerLM(config, Device.cpu());
                 var small = new GradScaler(Device.cpu(), options);
@@ -40,7 +41,7 @@ class GradientUnderflowTest {
 
     @Test
     void fp32LosesNothing() {
-        var config = new TransformerConfig(Form.SPRING_2025, 100, 16, 16, 1, 2, 32, "rmsnorm", "plain");
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 100, 16, 16, 1, 2, 32, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, Device.cpu());
                 var off = GradScaler.disabled()) {
             assertEquals(new GradientUnderflow(0, 0), GradientUnderflow.of(model, 2, 16, DType.FLOAT32, off));

@@ -3,7 +3,7 @@ package cs336.precision;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -44,7 +44,7 @@ class ProductKernelsGpuTest {
 
     private static KernelTable productsOfAStep(Precision precision) {
         Device device = Device.cuda(0);
-        var config = new TransformerConfig(Form.SPRING_2025, 10_000, 256, 768, 2, 12, 3072, "rmsnorm", "plain");
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 10_000, 256, 768, 2, 12, 3072, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, device);
                 var step = Benchmark.of(model).precision(precision).step(Pass.STEP)) {
             step.run();

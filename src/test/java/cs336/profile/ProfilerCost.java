@@ -1,13 +1,13 @@
 package cs336.profile;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.torch.Device;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -34,7 +34,7 @@ final class ProfilerCost {
         List<Double> profiled = new ArrayList<>();
         List<Double> busy = new ArrayList<>();
         List<Double> startAndStop = new ArrayList<>();
-        Range.Listener deaf = new Range.Listener() {
+        ProfilerRange.Listener deaf = new ProfilerRange.Listener() {
             @Override
             public void entered(String name) {}
 
@@ -44,14 +44,14 @@ final class ProfilerCost {
         long events = 0;
         long ranges = 0;
         Torch.seed(0);
-        try (var model = new TransformerLM(size.config(Form.SPRING_2025, context), device);
+        try (var model = new TransformerLM(size.config(ModelEdition.SPRING_2025, context), device);
                 var step = Benchmark.of(model).batch(4).precision(precision).step(Pass.STEP)) {
             for (int i = 0; i < WARM_UP; i++) step.run();
             for (int round = 0; round < ROUNDS; round++) {
                 time(device, step, plain);
-                Range.listen(deaf);
+                ProfilerRange.listen(deaf);
                 time(device, step, heard);
-                Range.unlisten(deaf);
+                ProfilerRange.unlisten(deaf);
                 long start = System.nanoTime();
                 Profile profile;
                 try (var profiler = Profiler.start()) {

@@ -3,7 +3,7 @@ package cs336.profile;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -43,7 +43,8 @@ class ProfilerGpuTest {
     }
 
     private Profile trainingSteps(String normalization) {
-        var config = new TransformerConfig(Form.SPRING_2025, 1000, 128, 256, 2, 4, 1024, normalization, "plain");
+        var config =
+                new TransformerConfig(ModelEdition.SPRING_2025, 1000, 128, 256, 2, 4, 1024, normalization, "plain");
         try (var model = new TransformerLM(config, device);
                 var step = Benchmark.of(model).step(Pass.STEP)) {
             for (int i = 0; i < STEPS; i++) step.run();

@@ -8,16 +8,16 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.jna.NativeLibrary;
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
 import cs336.bench.Pass;
+import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Function;
 import cs336.torch.MemoryScope;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class ProfilerTest {
     private static final TransformerConfig TINY =
-            new TransformerConfig(Form.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+            new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
 
     @TempDir
     private Path folder;
@@ -125,7 +125,7 @@ class ProfilerTest {
                         .count());
     }
 
-    private static final class Square extends Function {
+    private static final class Square extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs[0]);
@@ -145,13 +145,13 @@ class ProfilerTest {
                 Tensor x = torch.ones(new long[] {16}, Device.cpu().options(DType.FLOAT32))
                         .set_requires_grad(true);
                 Tensor y;
-                try (var range = Range.of("before")) {
+                try (var range = ProfilerRange.of("before")) {
                     y = x.exp();
                 }
-                try (var range = Range.of("square")) {
+                try (var range = ProfilerRange.of("square")) {
                     y = new Square().apply(y)[0];
                 }
-                try (var range = Range.of("after")) {
+                try (var range = ProfilerRange.of("after")) {
                     y.sum().backward();
                 }
             }
@@ -168,9 +168,9 @@ class ProfilerTest {
     @Test
     void rangesAndOperatorsOfOtherThreadsAreRecordedThere() {
         Profile profile = profileOf(() -> {
-            try (var range = Range.of("here")) {
+            try (var range = ProfilerRange.of("here")) {
                 Thread other = new Thread(() -> {
-                    try (var there = Range.of("there")) {
+                    try (var there = ProfilerRange.of("there")) {
                         multiply();
                     }
                 });
@@ -196,7 +196,7 @@ class ProfilerTest {
     @Test
     void aNameMayHaveAnyCharacters() {
         Profile profile = profileOf(() -> {
-            try (var range = Range.of("a \"b\" \\c\n größe")) {
+            try (var range = ProfilerRange.of("a \"b\" \\c\n größe")) {
                 multiply();
             }
         });
@@ -319,8 +319,8 @@ class ProfilerTest {
     @Test
     void rangesLeftOpenAreNamedAndDoNoHarm() {
         Profiler profiler = Profiler.start();
-        Range outer = Range.of("outer");
-        Range inner = Range.of("inner");
+        ProfilerRange outer = ProfilerRange.of("outer");
+        ProfilerRange inner = ProfilerRange.of("inner");
         multiply();
         assertTrue(assertThrows(IllegalStateException.class, profiler::step)
                 .getMessage()
@@ -335,11 +335,11 @@ class ProfilerTest {
 
     @Test
     void rangesFromBeforeTheProfilerAreNotItsOwn() {
-        try (var before = Range.of("before")) {
+        try (var before = ProfilerRange.of("before")) {
             Profile profile = profileOf(ProfilerTest::multiply);
             assertEquals(List.of(), profile.trace().ranges());
         }
-        assertFalse(Range.isHeard(), "nobody listens when no profiler runs");
+        assertFalse(ProfilerRange.isHeard(), "nobody listens when no profiler runs");
     }
 
     @Test
@@ -374,7 +374,7 @@ class ProfilerTest {
             try (var profiler =
                     Profiler.start(Profiler.Options.standard().cpuOnly().withShapes())) {
                 for (int j = 0; j < 10; j++) {
-                    try (var range = Range.of("products")) {
+                    try (var range = ProfilerRange.of("products")) {
                         for (int k = 0; k < 8; k++) multiply();
                     }
                     profiler.step();

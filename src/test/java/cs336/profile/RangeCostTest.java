@@ -4,13 +4,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
 import cs336.bench.Pass;
 import cs336.torch.Device;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 
@@ -19,7 +19,7 @@ class RangeCostTest {
 
     @Test
     void rangesThatNobodyHearsTakeLessThanAThousandthOfASmallModelsStep() {
-        var config = new TransformerConfig(Form.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, CPU);
                 var step = Benchmark.of(model).batch(2).step(Pass.STEP)) {
             RangeCost cost = RangeCost.of(CPU, step::run);
@@ -30,7 +30,7 @@ class RangeCostTest {
     @Test
     void theRangesOfOneStepAreCountedAndWeighedAgainstIt() {
         RangeCost cost = RangeCost.of(CPU, () -> {
-            for (int i = 0; i < 3; i++) Range.of("short").close();
+            for (int i = 0; i < 3; i++) ProfilerRange.of("short").close();
             LockSupport.parkNanos(1_000_000);
         });
         assertEquals(3, cost.ranges());

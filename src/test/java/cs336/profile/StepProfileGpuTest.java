@@ -3,7 +3,7 @@ package cs336.profile;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Pass;
@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 class StepProfileGpuTest {
     @Test
     void phasesAddUpToTheStepAndTheTraceAgreesWithTheStopwatch() {
-        var config = new TransformerConfig(Form.SPRING_2025, 1000, 512, 1024, 4, 16, 4096, "rmsnorm", "plain");
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 1000, 512, 1024, 4, 16, 4096, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, Device.cuda(0))) {
             StepProfile profile = StepProfile.of(model, 4, Precision.FP32, Pass.STEP, 3, 3);
             Map<String, List<Double>> samples = profile.samples().stream()

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Metric;
@@ -131,7 +131,7 @@ class StepProfileTest {
 
     @Test
     void withoutACardThereAreTimesAndOperationsAndTheTwoClocksAgree() {
-        var config = new TransformerConfig(Form.SPRING_2025, 50, 16, 32, 2, 4, 64, "rmsnorm", "plain");
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 4, 64, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, Device.cpu())) {
             StepProfile profile = StepProfile.of(model, 3, Precision.FP32, Pass.STEP, 2, 4);
             assertEquals(4, profile.steps());

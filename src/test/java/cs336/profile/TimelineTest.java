@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
-import cs336.charts.Look;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -161,7 +161,7 @@ class TimelineTest {
         assertEquals(
                 svg, timeline().lastStep().figure("timeline", "Two streams").svg());
         for (int kind = 0; kind < 2; kind++) {
-            var color = Look.color(kind);
+            var color = ChartStyle.color(kind);
             String fill = "rgb(%d,%d,%d)".formatted(color.getRed(), color.getGreen(), color.getBlue());
             assertEquals(
                     2,

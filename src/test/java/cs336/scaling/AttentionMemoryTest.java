@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.fail;
 import cs336.basics.Attention;
 import cs336.basics.PlainAttention;
 import cs336.bench.BenchmarkResult;
-import cs336.bench.FreshJvm;
+import cs336.bench.ChildJvm;
 import cs336.kernels.attention.AttentionBenchmark;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -130,7 +130,7 @@ class AttentionMemoryTest {
     @ValueSource(booleans = {false, true})
     void theProcessGrowsByWhatIsCounted(boolean causal) throws Exception {
         AttentionMemory memory = fp32(1, Passes.CONTEXT, Passes.D, causal);
-        try (var process = FreshJvm.start(Passes.class, Map.of(), line -> {})) {
+        try (var process = ChildJvm.start(Passes.class, Map.of(), line -> {})) {
             process.tell(String.valueOf(causal));
             for (var moment : List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward())) {
                 String grownBy = process.answer(LIMIT);
@@ -146,7 +146,7 @@ class AttentionMemoryTest {
         static final int D = 8;
 
         public static void main(String[] args) throws Exception {
-            var test = new FreshJvm.Child();
+            var test = new ChildJvm.Child();
             boolean causal = Boolean.parseBoolean(test.next());
             Device cpu = Device.cpu();
             loadCode();

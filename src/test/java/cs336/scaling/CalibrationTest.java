@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
 import cs336.torch.DType;
@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 
 /** A cluster whose numbers are known is measured in simulation, with two devices; the fit has to find them again. */
 class CalibrationTest {
-    private static final TransformerConfig CONFIG = ModelSize.XL.config(Form.SPRING_2025, 128);
+    private static final TransformerConfig CONFIG = ModelSize.XL.config(ModelEdition.SPRING_2025, 128);
     private static final List<Synchronization> WAYS = List.of(
             Synchronization.each(),
             Synchronization.flat(),

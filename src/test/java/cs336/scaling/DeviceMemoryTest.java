@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -76,7 +76,7 @@ class DeviceMemoryTest {
     @Test
     void ourOwnModelsHaveTheParametersAndActivationsThatAreCountedElsewhere() {
         for (ModelSize size : ModelSize.values()) {
-            for (Form form : Form.values()) {
+            for (ModelEdition form : ModelEdition.values()) {
                 var config = size.config(form, 128);
                 ModelShape shape = ModelShape.of(size.label(), config, DType.FLOAT32);
                 assertEquals(config.parameterCount(), shape.parameters());

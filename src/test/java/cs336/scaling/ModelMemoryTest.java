@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
@@ -25,7 +25,7 @@ class ModelMemoryTest {
     private static final long SCALARS = 64;
 
     private static TransformerConfig config(int year, int d, int layers, int heads, int f, int v, int t) {
-        return new TransformerConfig(Form.ofYear(year), v, t, d, layers, heads, f, "rmsnorm", "plain");
+        return new TransformerConfig(ModelEdition.ofYear(year), v, t, d, layers, heads, f, "rmsnorm", "plain");
     }
 
     @ParameterizedTest
@@ -67,7 +67,7 @@ class ModelMemoryTest {
 
     @Test
     void aBlockInFp32KeepsTenRowsFourInnerRowsAndTheProbabilities() {
-        TransformerConfig config = ModelSize.B2_7.config(Form.SPRING_2025, 512);
+        TransformerConfig config = ModelSize.B2_7.config(ModelEdition.SPRING_2025, 512);
         long n = 4L * 512;
         long rows = n * 2560 * 4;
         long inner = n * 10240 * 4;
@@ -82,7 +82,7 @@ class ModelMemoryTest {
 
     @Test
     void autocastKeepsACastOfEveryMatrixAndWithoutAGraphThatMakesItLarger() {
-        TransformerConfig config = ModelSize.B2_7.config(Form.SPRING_2025, 128);
+        TransformerConfig config = ModelSize.B2_7.config(ModelEdition.SPRING_2025, 128);
         var narrow = new ModelMemory(config, 4, DType.BFLOAT16, Device.Kind.CUDA);
         var wide = new ModelMemory(config, 4, DType.FLOAT32, Device.Kind.CUDA);
         long casts = narrow.kept().stream()

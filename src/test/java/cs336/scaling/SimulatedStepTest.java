@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.scaling.StepModel.Layer;
 import cs336.torch.DType;
@@ -167,7 +167,7 @@ class SimulatedStepTest {
 
     @Test
     void whateverTheBucketsAllBytesAreSentOnceAndInTheOrderOfTheBackwardPass() {
-        var config = ModelSize.SMALL.config(Form.SPRING_2025, 128);
+        var config = ModelSize.SMALL.config(ModelEdition.SPRING_2025, 128);
         var model = StepModel.of(config, Seconds.ms(10), Seconds.ms(20), Seconds.ms(3));
         assertEquals(config.parameterCount(), model.parameters());
         assertEquals(33, model.alone().ms(), 1e-9);

@@ -5,7 +5,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * What a {@link Function} costs more than a built-in operation with the same arithmetic: forward and backward pass of the
+ * What a {@link AutogradFunction} costs more than a built-in operation with the same arithmetic: forward and backward pass of the
  * square of 16 numbers, in microseconds a call. Takes a device: {@code cpu} or {@code cuda}.
  */
 final class FunctionCost {
@@ -15,7 +15,7 @@ final class FunctionCost {
 
     private FunctionCost() {}
 
-    private static final class Square extends Function {
+    private static final class Square extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs[0]);
@@ -36,7 +36,7 @@ final class FunctionCost {
     public static void main(String[] args) {
         Torch.setThreads(1);
         Device device = Device.parse(args.length == 0 ? "cpu" : args[0]);
-        Function square = new Square();
+        AutogradFunction square = new Square();
         double[] functions = new double[ROUNDS];
         double[] builtIns = new double[ROUNDS];
         for (int round = 0; round < ROUNDS; round++) {

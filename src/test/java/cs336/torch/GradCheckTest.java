@@ -32,7 +32,7 @@ class GradCheckTest {
     }
 
     /** x w, with the gradients given. */
-    private abstract static class Product extends Function {
+    private abstract static class Product extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);
@@ -58,7 +58,7 @@ class GradCheckTest {
 
     @Test
     void rightGradientPassesWithASmallError() {
-        Function right = new Product() {
+        AutogradFunction right = new Product() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx, dw};
@@ -71,7 +71,7 @@ class GradCheckTest {
 
     @Test
     void oneWrongElementIsFoundAndNamed() {
-        Function wrong = new Product() {
+        AutogradFunction wrong = new Product() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 dx.select(0, 1).select(0, 2).mul_(new Scalar(1.0001));
@@ -83,7 +83,7 @@ class GradCheckTest {
 
     @Test
     void missingGradientIsFound() {
-        Function forgetful = new Product() {
+        AutogradFunction forgetful = new Product() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx, null};
@@ -94,7 +94,7 @@ class GradCheckTest {
 
     @Test
     void gradientThatIsNotANumberIsFound() {
-        Function nan = new Product() {
+        AutogradFunction nan = new Product() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx, dw.div(torch.zeros_like(dw))};
@@ -105,7 +105,7 @@ class GradCheckTest {
 
     @Test
     void gradientThatIgnoresItsStartingPointIsFound() {
-        Function ignoring = new Product() {
+        AutogradFunction ignoring = new Product() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx.abs(), dw};
@@ -124,7 +124,7 @@ class GradCheckTest {
 
     @Test
     void eachOutputIsCheckedAloneAndTogether() {
-        Function onlyTogether = new Function() {
+        AutogradFunction onlyTogether = new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
                 return new Tensor[] {inputs[0].neg(), inputs[0].clone()};
@@ -139,7 +139,7 @@ class GradCheckTest {
             }
         };
         assertContains("derivative of output 0 ", wrong(onlyTogether::apply, x));
-        Function onlyAlone = new Function() {
+        AutogradFunction onlyAlone = new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
                 return new Tensor[] {inputs[0].neg(), inputs[0].clone()};
@@ -191,7 +191,7 @@ class GradCheckTest {
     }
 
     /** Its backward pass is right, and cannot be differentiated without that being said. */
-    private static final class SilentlyOnce extends Function {
+    private static final class SilentlyOnce extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);

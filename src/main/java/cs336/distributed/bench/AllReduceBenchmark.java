@@ -1,7 +1,7 @@
 package cs336.distributed.bench;
 
-import cs336.bench.Argument;
-import cs336.distributed.collectives.Backend;
+import cs336.bench.ArgumentCheck;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.DType;
@@ -52,13 +52,13 @@ public final class AllReduceBenchmark {
 
     /** Steps before timing begins, at least 2. */
     public AllReduceBenchmark warmup(int n) {
-        warmup = Argument.atLeast("warmup", 2, n);
+        warmup = ArgumentCheck.atLeast("warmup", 2, n);
         return this;
     }
 
     /** Timed steps, at least {@value #LEAST_STEPS}. */
     public AllReduceBenchmark steps(int n) {
-        steps = Argument.atLeast("steps", LEAST_STEPS, n);
+        steps = ArgumentCheck.atLeast("steps", LEAST_STEPS, n);
         return this;
     }
 
@@ -92,7 +92,7 @@ public final class AllReduceBenchmark {
     }
 
     private List<Double> queued(Tensor tensor, int affordable) {
-        if (group.backend() != Backend.NCCL) return List.of();
+        if (group.backend() != CollectiveBackend.NCCL) return List.of();
         int queue = Math.max(LEAST_QUEUED, Math.min(QUEUED, affordable / LEAST_STEPS));
         once(tensor, queue);
         return timed(tensor, Math.max(LEAST_STEPS, Math.min(GROUPS, affordable / queue)), queue);

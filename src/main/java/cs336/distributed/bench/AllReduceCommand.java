@@ -1,9 +1,9 @@
 package cs336.distributed.bench;
 
 import cs336.bench.AlignedText;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.StorageOptions;
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.LaunchOptions;
 import cs336.distributed.launch.RankFailure;
 import cs336.torch.Device;
@@ -116,14 +116,14 @@ public final class AllReduceCommand implements Callable<Integer> {
     public Integer call() throws InterruptedException {
         try {
             Device.Kind on = on();
-            List<Backend> chosen = backends(on);
+            List<CollectiveBackend> chosen = backends(on);
             AllReducePlan plan = plan();
             if (launch.joins()) {
                 run(0, chosen.get(0), on, plan);
                 return 0;
             }
             int exitCode = 0;
-            for (Backend backend : chosen) {
+            for (CollectiveBackend backend : chosen) {
                 for (int n : processes) {
                     try {
                         run(n, backend, on, plan);
@@ -139,7 +139,7 @@ public final class AllReduceCommand implements Callable<Integer> {
         }
     }
 
-    private void run(int n, Backend backend, Device.Kind on, AllReducePlan plan) throws InterruptedException {
+    private void run(int n, CollectiveBackend backend, Device.Kind on, AllReducePlan plan) throws InterruptedException {
         List<ArrayList<AllReduceTimes>> times = launch.launcher(n, backend, storage.device())
                 .device(on)
                 .threads(1) // as the peer: nothing is computed here
@@ -156,12 +156,12 @@ public final class AllReduceCommand implements Callable<Integer> {
         return Device.parse(LaunchOptions.forAllRanks(storage.device())).kind();
     }
 
-    private List<Backend> backends(Device.Kind on) {
+    private List<CollectiveBackend> backends(Device.Kind on) {
         boolean cards = on == Device.Kind.CUDA;
         List<String> names = backends == null ? List.of(cards ? "nccl" : "gloo") : backends;
-        var chosen = new ArrayList<Backend>();
-        for (String name : names) chosen.add(Backend.parse(name));
-        if (!cards && chosen.contains(Backend.NCCL)) {
+        var chosen = new ArrayList<CollectiveBackend>();
+        for (String name : names) chosen.add(CollectiveBackend.parse(name));
+        if (!cards && chosen.contains(CollectiveBackend.NCCL)) {
             throw new IllegalArgumentException("--backend nccl needs cards: --device is " + storage.device());
         }
         if (launch.joins() && chosen.size() > 1) {
@@ -171,8 +171,8 @@ public final class AllReduceCommand implements Callable<Integer> {
     }
 
     private AllReducePlan plan() {
-        Argument.atLeast("--warmup", 2, warmup);
-        Argument.atLeast("--steps", AllReduceBenchmark.LEAST_STEPS, steps);
+        ArgumentCheck.atLeast("--warmup", 2, warmup);
+        ArgumentCheck.atLeast("--steps", AllReduceBenchmark.LEAST_STEPS, steps);
         if (!(seconds > 0)) throw new IllegalArgumentException("--seconds must be above 0, not " + seconds);
         storage.requireNames();
         launch.check(processes);
@@ -184,7 +184,7 @@ public final class AllReduceCommand implements Callable<Integer> {
                 steps,
                 seconds,
                 launch.emulatesNodes() ? launch.nodes() : 0,
-                Storage.of(storage));
+                MeasurementFile.of(storage));
     }
 
     private static long bytes(String megabytes) {
@@ -198,7 +198,7 @@ public final class AllReduceCommand implements Callable<Integer> {
                 "--megabytes must be a positive number of MB that float32 can fill, such as 0.512, not " + megabytes);
     }
 
-    private static Table table(Backend backend, Device.Kind on, List<AllReduceTimes> measured) {
+    private static Table table(CollectiveBackend backend, Device.Kind on, List<AllReduceTimes> measured) {
         Table table = Table.create(
                 StringColumn.create("backend"),
                 StringColumn.create("on"),

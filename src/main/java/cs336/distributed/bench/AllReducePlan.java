@@ -13,7 +13,7 @@ import java.util.List;
  * @param nodes how many machines the ranks only pretend to be on; 0 where the world says on how many they are
  * @param storage where rank 0 stores what was measured; null for nowhere
  */
-public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seconds, int nodes, Storage storage)
+public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seconds, int nodes, MeasurementFile storage)
         implements Serializable {
     /** Keeps a copy of the sizes. */
     public AllReducePlan {

@@ -22,7 +22,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
     @Override
     public ArrayList<AllReduceTimes> run(ProcessGroup group, AllReducePlan plan) throws IOException {
         int nodes = plan.nodes() > 0 ? plan.nodes() : nodes(group);
-        Store store = group.rank() == 0 && plan.storage() != null ? open(group, plan.storage()) : null;
+        MeasurementStore store = group.rank() == 0 && plan.storage() != null ? open(group, plan.storage()) : null;
         var open = new ArrayList<Long>();
         for (long bytes : plan.bytes()) {
             if (store == null || store.lacks(toCase(group, nodes, bytes))) open.add(bytes);
@@ -65,8 +65,8 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
     }
 
     /** Rank 0's file; the links of its cards stand beside it. */
-    private static Store open(ProcessGroup group, Storage storage) throws IOException {
-        Store store = Store.of(storage, group.device(), Device.cudaCount());
+    private static MeasurementStore open(ProcessGroup group, MeasurementFile storage) throws IOException {
+        MeasurementStore store = MeasurementStore.of(storage, group.device(), Device.cudaCount());
         System.out.println("into " + store.path());
         if (group.device().isCuda()) LinkTopology.record(Path.of(storage.folder()), store.provenance());
         return store;

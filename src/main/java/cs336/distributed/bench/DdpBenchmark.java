@@ -12,7 +12,7 @@ import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Splits;
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.RankProgram;
 import cs336.distributed.training.DistributedDataParallel;
@@ -25,7 +25,7 @@ import cs336.profile.Profiler;
 import cs336.torch.Backward;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.io.Serializable;
@@ -96,7 +96,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
             int rounds,
             String traces,
             ArrayList<String> traced,
-            Storage storage)
+            MeasurementFile storage)
             implements Serializable {}
 
     /**
@@ -118,7 +118,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
     public static Case of(
             ModelOptions.Model model,
             Precision precision,
-            Backend backend,
+            CollectiveBackend backend,
             int nodes,
             int processes,
             String mode,
@@ -132,8 +132,8 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
 
     @Override
     public Done run(ProcessGroup group, Plan plan) throws IOException {
-        Store store = Store.of(plan.storage, group.device(), group.size());
-        Store overlaps = Store.of(plan.storage.beside("_overlap"), group.device(), group.size());
+        MeasurementStore store = MeasurementStore.of(plan.storage, group.device(), group.size());
+        MeasurementStore overlaps = MeasurementStore.of(plan.storage.beside("_overlap"), group.device(), group.size());
         List<Case> open = store.lacking(group, plan.cases);
         List<Case> untraced = plan.traces == null
                 ? List.of()
@@ -162,8 +162,8 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
                             group.rank())
                     .next();
             var trainer = new Trainer(model, optimizer, precision, batch, splits);
-            List<Gathered> measured = new ArrayList<>();
-            for (int i = 0; i < open.size(); i++) measured.add(new Gathered());
+            List<SampleCollector> measured = new ArrayList<>();
+            for (int i = 0; i < open.size(); i++) measured.add(new SampleCollector());
             for (int round = 0; round < plan.rounds; round++) {
                 for (int i = 0; i < open.size(); i++) {
                     try (var training = trainer.under(open.get(i), group)) {
@@ -200,7 +200,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
         return all;
     }
 
-    private static void add(Gathered measured, double[] step) {
+    private static void add(SampleCollector measured, double[] step) {
         double sum = 0;
         measured.add(TOTAL, step[PHASES.size()]);
         for (int k = 0; k < PHASES.size(); k++) {
@@ -210,7 +210,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
         measured.add(SHARE, 100 * step[PHASES.indexOf("communication")] / sum);
     }
 
-    private static void store(Store store, Case c, List<Samples> samples) throws IOException {
+    private static void store(MeasurementStore store, Case c, List<Samples> samples) throws IOException {
         store.measurements().putSteps(c, samples);
         store.put(c, samples);
     }
@@ -302,12 +302,12 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
             Device device = trainer.model.device();
             try (var scope = MemoryScope.open()) {
                 Tensor loss;
-                try (var range = Range.of("forward");
+                try (var range = ProfilerRange.of("forward");
                         var autocast = trainer.precision.autocast(device)) {
                     loss = Losses.crossEntropy(trainer.model.forward(trainer.batch.inputs()), trainer.batch.targets());
                 }
                 trainer.splits.mark();
-                try (var range = Range.of("backward")) {
+                try (var range = ProfilerRange.of("backward")) {
                     Backward.of(loss).run();
                 }
                 trainer.splits.mark();

@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.Measurements;
 import cs336.bench.ModelOptions;
@@ -116,9 +116,9 @@ public final class DdpCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
-            Argument.oneOf("model", kind, MODELS);
+            ArgumentCheck.oneOf("model", kind, MODELS);
             ranks.check();
-            modes.forEach(mode -> Argument.oneOf("mode", mode, MODES));
+            modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
             bucketSizes.forEach(Strategy::bucketed);
             return kind.equals("toy") ? trainToy() : benchmark();
         } catch (IllegalArgumentException e) {
@@ -190,7 +190,7 @@ public final class DdpCommand implements Callable<Integer> {
 
     private void requireTraced(List<Case> cases) {
         List<String> labels = cases.stream().map(DdpBenchmark::label).toList();
-        traced.forEach(label -> Argument.oneOf("--trace-only", label, labels));
+        traced.forEach(label -> ArgumentCheck.oneOf("--trace-only", label, labels));
     }
 
     private List<Case> cases(ModelOptions.Model model, Precision precision) {
@@ -219,6 +219,6 @@ public final class DdpCommand implements Callable<Integer> {
                 turns.rounds(),
                 traces == null ? null : traces.toString(),
                 new ArrayList<>(traced),
-                Storage.of(storage));
+                MeasurementFile.of(storage));
     }
 }

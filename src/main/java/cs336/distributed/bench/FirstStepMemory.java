@@ -15,7 +15,7 @@ import cs336.scaling.ModelMemory;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -98,7 +98,7 @@ final class FirstStepMemory {
             double bucketMb) {
         TransformerLM model;
         ShardMode.Training training;
-        try (var phase = Range.of(INITIALIZATION)) {
+        try (var phase = ProfilerRange.of(INITIALIZATION)) {
             model = new TransformerLM(config, group.device());
             training = mode.begin(model, group, AdamW.Options.of(1e-3), bucketMb);
         }
@@ -109,7 +109,7 @@ final class FirstStepMemory {
                     .next();
             step(training, data);
             profile.markGradients(model.namedParameters());
-            try (var phase = Range.of(STEP)) {
+            try (var phase = ProfilerRange.of(STEP)) {
                 training.optimizer().step();
                 if (training.shards() != null) training.shards().arrive();
             }
@@ -124,10 +124,10 @@ final class FirstStepMemory {
     private static void step(ShardMode.Training training, Batches.Batch data) {
         try (var scope = MemoryScope.open()) {
             Tensor loss;
-            try (var phase = Range.of(FORWARD)) {
+            try (var phase = ProfilerRange.of(FORWARD)) {
                 loss = Losses.crossEntropy(training.ddp().forward(data.inputs()), data.targets());
             }
-            try (var phase = Range.of(BACKWARD)) {
+            try (var phase = ProfilerRange.of(BACKWARD)) {
                 Backward.of(loss).run();
                 training.ddp().finishGradientSynchronization();
             }

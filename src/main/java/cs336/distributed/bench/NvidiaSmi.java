@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.distributed.collectives.Meeting;
+import cs336.distributed.collectives.Rendezvous;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -40,7 +40,7 @@ final class NvidiaSmi {
             return said.get(limit.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
             throw new IOException(
-                    String.join(" ", command) + " did not come to its end within " + Meeting.text(limit), e);
+                    String.join(" ", command) + " did not come to its end within " + Rendezvous.text(limit), e);
         } catch (ExecutionException e) {
             throw new IOException(e.getCause());
         } catch (InterruptedException e) {

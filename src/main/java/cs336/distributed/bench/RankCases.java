@@ -4,7 +4,7 @@ import cs336.bench.Case;
 import cs336.bench.ModelCases;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 
 /** Cases of a model that several ranks train. */
 final class RankCases {
@@ -20,7 +20,7 @@ final class RankCases {
     static Case of(
             ModelOptions.Model model,
             Precision precision,
-            Backend backend,
+            CollectiveBackend backend,
             int nodes,
             int processes,
             Object mode,

@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import java.io.IOException;
 import java.util.OptionalLong;
@@ -15,7 +15,7 @@ final class SentBytes {
      */
     static OptionalLong of(ProcessGroup group) throws IOException {
         long bySockets = SocketBytes.sent();
-        if (group.backend() == Backend.GLOO) {
+        if (group.backend() == CollectiveBackend.GLOO) {
             return OptionalLong.of(bySockets);
         }
         OptionalLong byLinks = NvLinkBytes.sent(group.device());

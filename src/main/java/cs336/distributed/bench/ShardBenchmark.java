@@ -12,7 +12,7 @@ import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Splits;
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Traffic;
 import cs336.distributed.launch.RankProgram;
@@ -71,7 +71,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
      * @param rounds how often all cases take turns
      * @param storage where rank 0 stores what was measured
      */
-    public record Plan(ArrayList<Case> cases, int warmup, int steps, int rounds, Storage storage)
+    public record Plan(ArrayList<Case> cases, int warmup, int steps, int rounds, MeasurementFile storage)
             implements Serializable {
         private static final long serialVersionUID = 1;
     }
@@ -95,7 +95,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
      */
     public static Case of(
             ModelOptions.Model model,
-            Backend backend,
+            CollectiveBackend backend,
             int nodes,
             int processes,
             ShardMode mode,
@@ -109,11 +109,11 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
 
     @Override
     public Done run(ProcessGroup group, Plan plan) throws IOException {
-        Store store = Store.of(plan.storage, group.device(), group.size());
+        MeasurementStore store = MeasurementStore.of(plan.storage, group.device(), group.size());
         List<Case> open = store.lacking(group, plan.cases);
         if (open.isEmpty()) return new Done(store.path().toString(), 0);
         Torch.allowTf32(false);
-        var measured = new ArrayList<Gathered>();
+        var measured = new ArrayList<SampleCollector>();
         for (Case c : open) {
             measured.add(memory(group, c));
             store(group, store, c, measured.get(measured.size() - 1));
@@ -130,8 +130,8 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
         return new Done(store.path().toString(), open.size());
     }
 
-    private static Gathered memory(ProcessGroup group, Case c) {
-        var byRank = new Gathered();
+    private static SampleCollector memory(ProcessGroup group, Case c) {
+        var byRank = new SampleCollector();
         if (c.metrics().containsAll(List.of(FirstStepMemory.metrics()))) {
             ShardMode mode = ShardMode.parse(c.text("mode"));
             var mine = FirstStepMemory.measure(
@@ -143,7 +143,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
         return byRank;
     }
 
-    private static void train(ProcessGroup group, Plan plan, Case c, Gathered measured) throws IOException {
+    private static void train(ProcessGroup group, Plan plan, Case c, SampleCollector measured) throws IOException {
         ShardMode mode = ShardMode.parse(c.text("mode"));
         TransformerConfig config = ModelCases.config(c);
         int steps = 1 + plan.steps; // the first one finds all parameters gathered, and is not timed
@@ -211,7 +211,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
 
     /** A number a rank, on average over the steps. */
     private static void addSent(
-            ProcessGroup group, int steps, OptionalLong from, OptionalLong until, Gathered measured) {
+            ProcessGroup group, int steps, OptionalLong from, OptionalLong until, SampleCollector measured) {
         double mine = from.isPresent() && until.isPresent()
                 ? (double) (until.getAsLong() - from.getAsLong()) / steps
                 : Double.NaN;
@@ -219,7 +219,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
         if (byRank.stream().noneMatch(d -> d.isNaN())) measured.set(SENT, byRank);
     }
 
-    private static void addTimes(Gathered measured, double[] phases) {
+    private static void addTimes(SampleCollector measured, double[] phases) {
         for (int from = 0; from < phases.length; from += PHASES.size()) {
             double total = 0;
             for (int k = 0; k < PHASES.size(); k++) total += phases[from + k];
@@ -229,7 +229,8 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
         }
     }
 
-    private static void store(ProcessGroup group, Store store, Case c, Gathered measured) throws IOException {
+    private static void store(ProcessGroup group, MeasurementStore store, Case c, SampleCollector measured)
+            throws IOException {
         List<Samples> samples = measured.samples();
         if (group.rank() == 0 && !samples.isEmpty()) store.put(c, samples);
     }

@@ -132,7 +132,7 @@ public final class ShardCommand implements Callable<Integer> {
 
     private ShardBenchmark.Plan plan(List<Case> cases) {
         return new ShardBenchmark.Plan(
-                new ArrayList<>(cases), turns.warmup(), turns.steps(), turns.rounds(), Storage.of(storage));
+                new ArrayList<>(cases), turns.warmup(), turns.steps(), turns.rounds(), MeasurementFile.of(storage));
     }
 
     /** A line a metric, a column a mode: means over ranks or steps. */

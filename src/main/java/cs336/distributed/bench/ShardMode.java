@@ -1,9 +1,9 @@
 package cs336.distributed.bench;
 
 import cs336.basics.AdamW;
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.ShardedOptimizer;
@@ -38,7 +38,7 @@ public enum ShardMode {
      * @throws IllegalArgumentException if it is none of these
      */
     public static ShardMode parse(String label) {
-        return Argument.oneOf("mode", label, List.of(values()));
+        return ArgumentCheck.oneOf("mode", label, List.of(values()));
     }
 
     /** Whether a rank has only its share of the state. */
@@ -51,7 +51,7 @@ public enum ShardMode {
      *
      * @param megabytes of a bucket of gradients or parameters
      */
-    Training begin(Module model, ProcessGroup group, AdamW.Options options, double megabytes) {
+    Training begin(NnModule model, ProcessGroup group, AdamW.Options options, double megabytes) {
         if (!isSharded()) {
             var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(megabytes));
             return new Training(ddp, new AdamW(model.namedParameters(), options), null);

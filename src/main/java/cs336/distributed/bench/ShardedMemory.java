@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.distributed.training.Strategy;
 import cs336.scaling.ModelMemory;
@@ -27,7 +27,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
     private static final String GRADIENTS = "gradients of parameters";
 
     public ShardedMemory {
-        Argument.atLeast("ranks", 1, ranks);
+        ArgumentCheck.atLeast("ranks", 1, ranks);
     }
 
     /** What is alive when model, wrapper and optimizer have been made, directly before the optimizer's first step, and directly after it. */

@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.global.torch;
  * one has widths 10 → 10 → 50 → 5, the tied one 10 → 10 → 50 → 10 → 50 → 5, where both layers 10 → 50 share their weight. In both, the
  * bias of the first layer 10 → 50 is frozen, and so is a parameter {@code fixed} that nothing uses.
  */
-public final class ToyModel extends Module {
+public final class ToyModel extends NnModule {
     /** Features of an input. */
     public static final int IN = 10;
     /** Features of an output. */
@@ -62,7 +62,7 @@ public final class ToyModel extends Module {
     }
 
     /** x·Wᵀ + b. */
-    private static final class Layer extends Module {
+    private static final class Layer extends NnModule {
         private final Tensor weight;
         private final Tensor bias; // null where there is none
 

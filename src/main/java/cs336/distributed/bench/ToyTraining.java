@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.basics.Sgd;
 import cs336.distributed.collectives.ProcessGroup;
@@ -120,7 +120,7 @@ public final class ToyTraining implements RankProgram<ToyTraining.Task, ToyTrain
     }
 
     /** The largest difference of a parameter's number, frozen ones included. */
-    public static double difference(Module a, Module b) {
+    public static double difference(NnModule a, NnModule b) {
         double largest = 0;
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

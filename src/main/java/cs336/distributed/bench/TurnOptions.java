@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import picocli.CommandLine.Option;
 
 /** The options of a command whose cases take turns in one launch: how long a turn is, and how many there are. */
@@ -39,10 +39,10 @@ final class TurnOptions {
 
     /** @throws IllegalArgumentException if an option is wrong */
     void check() {
-        Argument.atLeast("--warmup", 0, warmup);
-        Argument.atLeast("--steps", 1, steps);
-        Argument.atLeast("--rounds", 1, rounds);
-        Argument.atLeast("--round", 1, round);
+        ArgumentCheck.atLeast("--warmup", 0, warmup);
+        ArgumentCheck.atLeast("--steps", 1, steps);
+        ArgumentCheck.atLeast("--rounds", 1, rounds);
+        ArgumentCheck.atLeast("--round", 1, round);
     }
 
     /** Steps of a case in each round that are not timed. */

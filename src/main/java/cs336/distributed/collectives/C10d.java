@@ -19,12 +19,12 @@ import org.bytedeco.pytorch.Work;
  * puts into the current stream itself, and the {@link Work} is null; the others get a stream of their own beside it.
  */
 final class C10d {
-    private final Backend backend;
+    private final CollectiveBackend backend;
     private final org.bytedeco.pytorch.Backend group;
     private final Options now;
     private final Options later;
 
-    private C10d(Backend backend, org.bytedeco.pytorch.Backend group) {
+    private C10d(CollectiveBackend backend, org.bytedeco.pytorch.Backend group) {
         this.backend = backend;
         this.group = group;
         now = Options.of(backend, false);
@@ -32,8 +32,9 @@ final class C10d {
     }
 
     /** Connects all ranks. */
-    static C10d connect(Meeting meeting, Backend backend, Device device) {
-        return new C10d(backend, backend == Backend.GLOO ? Gloo.connect(meeting) : Nccl.connect(meeting, device));
+    static C10d connect(Rendezvous meeting, CollectiveBackend backend, Device device) {
+        return new C10d(
+                backend, backend == CollectiveBackend.GLOO ? Gloo.connect(meeting) : Nccl.connect(meeting, device));
     }
 
     Work allReduce(Tensor tensor, Reduction reduction, boolean async) {
@@ -66,7 +67,7 @@ final class C10d {
 
     /** Ends its threads; waits for collectives under way. */
     void close() {
-        if (backend == Backend.NCCL) group.shutdown();
+        if (backend == CollectiveBackend.NCCL) group.shutdown();
         group.close();
     }
 
@@ -79,7 +80,7 @@ final class C10d {
             Map<Reduction, AllreduceOptions> allReduce,
             Map<Reduction, ReduceScatterOptions> reduceScatter,
             AllgatherOptions allGather) {
-        static Options of(Backend backend, boolean async) {
+        static Options of(CollectiveBackend backend, boolean async) {
             var options = new Options(
                     new EnumMap<>(Reduction.class),
                     new EnumMap<>(Reduction.class),

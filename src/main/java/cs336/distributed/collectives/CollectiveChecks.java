@@ -15,7 +15,7 @@ final class CollectiveChecks {
     private CollectiveChecks() {}
 
     /** A dense tensor where the backend takes it. */
-    static void tensor(String name, Tensor tensor, Backend backend, Device device) {
+    static void tensor(String name, Tensor tensor, CollectiveBackend backend, Device device) {
         if (tensor == null || tensor.isNull() || !tensor.defined()) {
             throw new IllegalArgumentException(
                     name + " must be a tensor, not " + (tensor == null ? "null" : "a closed or undefined one"));
@@ -25,8 +25,10 @@ final class CollectiveChecks {
                     + Arrays.toString(Tensors.shape(tensor)));
         }
         boolean onItsCard = device.isCuda() && tensor.is_cuda() && card(tensor) == device.index();
-        if (!onItsCard && !(backend == Backend.GLOO && tensor.is_cpu())) {
-            String taken = backend == Backend.NCCL ? device.toString() : device.isCuda() ? "cpu and " + device : "cpu";
+        if (!onItsCard && !(backend == CollectiveBackend.GLOO && tensor.is_cpu())) {
+            String taken = backend == CollectiveBackend.NCCL
+                    ? device.toString()
+                    : device.isCuda() ? "cpu and " + device : "cpu";
             throw new IllegalArgumentException(name + " is on " + (tensor.is_cuda() ? "cuda:" + card(tensor) : "cpu")
                     + ", but " + backend + " takes tensors on " + taken + " here");
         }

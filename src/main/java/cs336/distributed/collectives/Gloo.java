@@ -26,11 +26,11 @@ final class Gloo {
     private Gloo() {}
 
     /** Connects all ranks with each other; lives until it is closed. */
-    static ProcessGroupGloo connect(Meeting meeting) {
+    static ProcessGroupGloo connect(Rendezvous meeting) {
         NativeCache.load(torch_gloo.class);
         World world = meeting.world();
         try (var scope = MemoryScope.open()) {
-            var options = ProcessGroupGloo.Options.create(Meeting.milliseconds(meeting.timeout()));
+            var options = ProcessGroupGloo.Options.create(Rendezvous.milliseconds(meeting.timeout()));
             options.devices(new GlooDeviceVector(network(world)));
             options.threads(THREADS);
             return MemoryScope.keep(new ProcessGroupGloo(meeting.store(), world.rank(), world.size(), options));

@@ -13,7 +13,7 @@ final class Nccl {
     private Nccl() {}
 
     /** Connects this rank's card with the others'; lives until it is closed. */
-    static ProcessGroupNCCL connect(Meeting meeting, Device device) {
+    static ProcessGroupNCCL connect(Rendezvous meeting, Device device) {
         NativeCache.load(torch_nccl.class);
         // After a timeout the process ends at once, rather than after a minute in which other ranks' traces are
         // gathered.
@@ -23,7 +23,7 @@ final class Nccl {
         device.makeCurrent();
         try (var scope = MemoryScope.open()) {
             var options = ProcessGroupNCCL.Options.create();
-            options.timeout(Meeting.milliseconds(meeting.timeout()));
+            options.timeout(Rendezvous.milliseconds(meeting.timeout()));
             var group = MemoryScope.keep(new ProcessGroupNCCL(meeting.store(), world.rank(), world.size(), options));
             group.setBoundDeviceId(new DeviceOptional(device.toTorch()));
             group.eagerConnectSingleDevice(device.toTorch());

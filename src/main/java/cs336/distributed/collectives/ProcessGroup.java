@@ -30,7 +30,7 @@ import org.bytedeco.pytorch.global.torch;
  * NCCL once it is queued on the current stream, as all work on a card is. The {@code …Async} forms return at once, and their
  * collective runs beside what is computed until {@link Pending#await()}.
  *
- * <p>What differs between ranks is an error that names ranks and calls, not a hang: see {@link Calls}.
+ * <p>What differs between ranks is an error that names ranks and calls, not a hang: see {@link CollectiveLog}.
  *
  * @see #join(World, Backend, Duration)
  */
@@ -39,22 +39,22 @@ public final class ProcessGroup implements AutoCloseable {
     private static final Queue<ProcessGroup> ABANDONED = new ConcurrentLinkedQueue<>();
 
     private final World world;
-    private final Backend backend;
+    private final CollectiveBackend backend;
     private final Device device;
-    private final Meeting meeting;
-    private final Calls calls;
+    private final Rendezvous meeting;
+    private final CollectiveLog calls;
     private final C10d c10d;
     private volatile CollectiveFailure failure;
     private final Traffic.Meter meter = new Traffic.Meter();
     private volatile boolean closed;
     private volatile Collective waiting;
 
-    private ProcessGroup(Meeting meeting, Backend backend, Device device) {
+    private ProcessGroup(Rendezvous meeting, CollectiveBackend backend, Device device) {
         world = meeting.world();
         this.meeting = meeting;
         this.backend = backend;
         this.device = device;
-        calls = new Calls(meeting);
+        calls = new CollectiveLog(meeting);
         requireOneCardEach(meeting.arrive(whereIAm()));
         try {
             c10d = C10d.connect(meeting, backend, device);
@@ -75,14 +75,14 @@ public final class ProcessGroup implements AutoCloseable {
      * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks do not agree on who they are
      * @throws IllegalArgumentException if there is no card for this rank
      */
-    public static ProcessGroup join(World world, Backend backend, Duration timeout) {
-        return join(world, backend, backend == Backend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU, timeout);
+    public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout) {
+        return join(world, backend, backend == CollectiveBackend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU, timeout);
     }
 
     /** The same; with Gloo and CUDA, ranks of one machine share its cards where there are fewer. */
-    public static ProcessGroup join(World world, Backend backend, Device.Kind kind, Duration timeout) {
+    public static ProcessGroup join(World world, CollectiveBackend backend, Device.Kind kind, Duration timeout) {
         Device device = device(world, backend, kind);
-        return join(Meeting.atMaster(world, timeout), backend, device);
+        return join(Rendezvous.atMaster(world, timeout), backend, device);
     }
 
     /**
@@ -90,12 +90,12 @@ public final class ProcessGroup implements AutoCloseable {
      *
      * @param file does not exist yet, and is deleted at the end
      */
-    public static ProcessGroup join(World world, Backend backend, Duration timeout, Path file) {
-        Device device = device(world, backend, backend == Backend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU);
-        return join(Meeting.inFile(world, timeout, file), backend, device);
+    public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout, Path file) {
+        Device device = device(world, backend, backend == CollectiveBackend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU);
+        return join(Rendezvous.inFile(world, timeout, file), backend, device);
     }
 
-    private static ProcessGroup join(Meeting meeting, Backend backend, Device device) {
+    private static ProcessGroup join(Rendezvous meeting, CollectiveBackend backend, Device device) {
         try {
             return new ProcessGroup(meeting, backend, device);
         } catch (RuntimeException e) {
@@ -104,14 +104,15 @@ public final class ProcessGroup implements AutoCloseable {
         }
     }
 
-    private static Device device(World world, Backend backend, Device.Kind kind) {
+    private static Device device(World world, CollectiveBackend backend, Device.Kind kind) {
         if (kind == Device.Kind.CPU) {
-            if (backend == Backend.NCCL) throw new IllegalArgumentException("device of nccl must be cuda, not cpu");
+            if (backend == CollectiveBackend.NCCL)
+                throw new IllegalArgumentException("device of nccl must be cuda, not cpu");
             return Device.cpu();
         }
         int cards = Device.cudaCount();
         if (cards <= 1) return Device.cuda(0); // the only one, which Slurm may have set apart for this rank
-        if (backend == Backend.GLOO) return Device.cuda(world.localRank() % cards);
+        if (backend == CollectiveBackend.GLOO) return Device.cuda(world.localRank() % cards);
         if (world.localRank() >= cards) {
             throw new IllegalArgumentException("nccl needs a card for each rank: local rank " + world.localRank()
                     + " of " + world.localSize() + " has none, as this machine has " + cards);
@@ -135,7 +136,7 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /** What carries the collectives. */
-    public Backend backend() {
+    public CollectiveBackend backend() {
         return backend;
     }
 
@@ -159,7 +160,7 @@ public final class ProcessGroup implements AutoCloseable {
         CollectiveChecks.reducible("tensor", tensor, reduction);
         boolean before = dividesBefore(reduction, tensor);
         return start(
-                Call.of(name("all-reduce", reduction), tensor),
+                CollectiveCall.of(name("all-reduce", reduction), tensor),
                 () -> {
                     if (before) divide(tensor);
                     return c10d.allReduce(tensor, reduction, async);
@@ -180,7 +181,10 @@ public final class ProcessGroup implements AutoCloseable {
     private Pending broadcast(Tensor tensor, int root, boolean async) {
         CollectiveChecks.tensor("tensor", tensor, backend, device);
         CollectiveChecks.rank("root", root, size());
-        return start(Call.of("broadcast (root " + root + ")", tensor), () -> c10d.broadcast(tensor, root, async), null);
+        return start(
+                CollectiveCall.of("broadcast (root " + root + ")", tensor),
+                () -> c10d.broadcast(tensor, root, async),
+                null);
     }
 
     /**
@@ -201,7 +205,7 @@ public final class ProcessGroup implements AutoCloseable {
         CollectiveChecks.tensor("out", out, backend, device);
         CollectiveChecks.tensor("in", in, backend, device);
         CollectiveChecks.partsOf("out", out, "in", in, size());
-        return start(Call.of("all-gather", in), () -> c10d.allGather(out, in, async), null);
+        return start(CollectiveCall.of("all-gather", in), () -> c10d.allGather(out, in, async), null);
     }
 
     /**
@@ -225,7 +229,7 @@ public final class ProcessGroup implements AutoCloseable {
         CollectiveChecks.reducible("in", in, reduction);
         boolean before = dividesBefore(reduction, in);
         return start(
-                Call.of(name("reduce-scatter", reduction), out),
+                CollectiveCall.of(name("reduce-scatter", reduction), out),
                 () -> c10d.reduceScatter(out, before ? divided(in) : in, reduction, async),
                 reduction.divides(backend) && !before ? out : null);
     }
@@ -257,7 +261,7 @@ public final class ProcessGroup implements AutoCloseable {
         try (var scope = MemoryScope.open()) {
             long mine = calls.fingerprint();
             Tensor extremes = onDevice(new long[] {mine, ~mine});
-            start(Call.of("barrier", extremes), () -> c10d.allReduce(extremes, Reduction.MAX, false), null)
+            start(CollectiveCall.of("barrier", extremes), () -> c10d.allReduce(extremes, Reduction.MAX, false), null)
                     .await();
             device.synchronize();
             long[] found = Tensors.toLongs(extremes); // the largest, and the complement of the smallest
@@ -296,7 +300,7 @@ public final class ProcessGroup implements AutoCloseable {
      */
     private <T extends Serializable> List<T> exchange(
             String name, T value, boolean here, BiFunction<Tensor, Tensor, Work> send) {
-        byte[] mine = Wire.bytes(value);
+        byte[] mine = Serialization.bytes(value);
         try (var scope = MemoryScope.open()) {
             int[] lengths = lengths(mine.length);
             int elements = (Arrays.stream(lengths).max().orElseThrow() + Long.BYTES - 1) / Long.BYTES;
@@ -306,7 +310,7 @@ public final class ProcessGroup implements AutoCloseable {
                     .get(padded);
             Tensor in = onDevice(padded);
             Tensor out = torch.zeros(new long[] {here ? (long) elements * size() : 0}, home().options(DType.INT64));
-            start(Call.of(name, in), () -> send.apply(out, in), null).await();
+            start(CollectiveCall.of(name, in), () -> send.apply(out, in), null).await();
             return here ? values(Tensors.toLongs(out), lengths, elements) : List.of();
         }
     }
@@ -316,7 +320,7 @@ public final class ProcessGroup implements AutoCloseable {
         long fingerprint = calls.fingerprint();
         Tensor head = onDevice(new long[] {mine, fingerprint});
         Tensor heads = torch.zeros(new long[] {2L * size()}, home().options(DType.INT64));
-        start(Call.of("all-gather of values", head), () -> c10d.allGather(heads, head, false), null)
+        start(CollectiveCall.of("all-gather of values", head), () -> c10d.allGather(heads, head, false), null)
                 .await();
         long[] found = Tensors.toLongs(heads);
         int[] lengths = new int[size()];
@@ -334,21 +338,21 @@ public final class ProcessGroup implements AutoCloseable {
         for (int other = 0; other < lengths.length; other++) {
             byte[] bytes = new byte[lengths[other]];
             all.get(other * elements * Long.BYTES, bytes);
-            values.add(Wire.value(bytes));
+            values.add(Serialization.value(bytes));
         }
         return values;
     }
 
     /** Where numbers of the group's own are: NCCL knows no others than those on cards. */
     private Device home() {
-        return backend == Backend.NCCL ? device : Device.cpu();
+        return backend == CollectiveBackend.NCCL ? device : Device.cpu();
     }
 
     private Tensor onDevice(long[] values) {
         return Tensors.of(values, values.length).to(home().toTorch(), DType.INT64.scalarType());
     }
 
-    private Pending start(Call call, Supplier<Work> work, Tensor toDivide) {
+    private Pending start(CollectiveCall call, Supplier<Work> work, Tensor toDivide) {
         synchronized (calls) { // what is noted first starts first
             if (closed) throw new IllegalStateException("the process group is closed");
             long number = 0;
@@ -364,7 +368,7 @@ public final class ProcessGroup implements AutoCloseable {
         }
     }
 
-    private CollectiveFailure failure(RuntimeException e, long number, Call call) {
+    private CollectiveFailure failure(RuntimeException e, long number, CollectiveCall call) {
         if (e instanceof CollectiveFailure known) return broken(known);
         return broken(new CollectiveFailure(
                 "collective %d, %s, failed on rank %d of %d: %s%s"
@@ -410,12 +414,12 @@ public final class ProcessGroup implements AutoCloseable {
     private final class Collective implements Pending {
         private final Work work;
         private final long number;
-        private final Call call;
+        private final CollectiveCall call;
         private final Tensor toDivide; // null where nothing is left to do
         private boolean ended;
         private CollectiveFailure failed;
 
-        Collective(Work work, long number, Call call, Tensor toDivide) {
+        Collective(Work work, long number, CollectiveCall call, Tensor toDivide) {
             this.work = work;
             this.number = number;
             this.call = call;
@@ -486,7 +490,7 @@ public final class ProcessGroup implements AutoCloseable {
             String theirs = meeting.read("leaving", other, meeting.timeout());
             if (theirs == null) {
                 throw broken(new CollectiveFailure("rank " + other + " did not come to its end within "
-                        + Meeting.text(meeting.timeout()) + " after rank " + rank() + calls.difference()));
+                        + Rendezvous.text(meeting.timeout()) + " after rank " + rank() + calls.difference()));
             }
             if (!theirs.equals(mine)) throw parted("at the end");
         }
@@ -502,7 +506,7 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private void requireOneCardEach(List<String> places) {
-        if (backend == Backend.GLOO) return;
+        if (backend == CollectiveBackend.GLOO) return;
         for (int other = 0; other < size(); other++) {
             if (other != rank() && places.get(other).equals(places.get(rank()))) {
                 throw new IllegalArgumentException("nccl needs a card for each rank: ranks " + Math.min(rank(), other)

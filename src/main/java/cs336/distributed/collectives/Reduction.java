@@ -19,12 +19,12 @@ public enum Reduction {
     }
 
     /** What the backend is asked to do. */
-    RedOpType on(Backend backend) {
+    RedOpType on(CollectiveBackend backend) {
         return divides(backend) ? RedOpType.SUM : type;
     }
 
     /** Whether the backend only adds, so that dividing by the number of ranks is left to do. */
-    boolean divides(Backend backend) {
-        return this == AVERAGE && backend == Backend.GLOO;
+    boolean divides(CollectiveBackend backend) {
+        return this == AVERAGE && backend == CollectiveBackend.GLOO;
     }
 }

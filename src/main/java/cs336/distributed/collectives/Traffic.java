@@ -31,7 +31,7 @@ public record Traffic(Map<String, Volume> byOperation) {
     public static final class Meter {
         private final Map<String, long[]> counts = new HashMap<>();
 
-        public void count(Call call, int ranks) {
+        public void count(CollectiveCall call, int ranks) {
             long bytes = call.dtype().bytes();
             for (long size : call.shape()) bytes *= size;
             long[] volume = counts.computeIfAbsent(call.operation(), operation -> new long[2]);

@@ -1,6 +1,6 @@
 package cs336.distributed.launch;
 
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import picocli.CommandLine.Option;
 
 /** The option by what ranks talk. */
@@ -13,7 +13,7 @@ final class BackendOption {
     private String name;
 
     /** @throws IllegalArgumentException if it is neither */
-    Backend value() {
-        return Backend.parse(name);
+    CollectiveBackend value() {
+        return CollectiveBackend.parse(name);
     }
 }

@@ -1,6 +1,6 @@
 package cs336.distributed.launch;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.World;
 import cs336.torch.Device;
 import java.io.PrintStream;
@@ -133,7 +133,7 @@ public final class LaunchCommand implements Callable<Integer> {
         List<String> names = Arrays.stream(Device.Kind.values())
                 .map(kind -> kind.name().toLowerCase(Locale.ROOT))
                 .toList();
-        return Device.Kind.values()[names.indexOf(Argument.oneOf("device", name, names))];
+        return Device.Kind.values()[names.indexOf(ArgumentCheck.oneOf("device", name, names))];
     }
 
     @SuppressWarnings("unchecked") // what it takes shows when it is run

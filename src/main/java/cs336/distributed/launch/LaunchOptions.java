@@ -1,7 +1,7 @@
 package cs336.distributed.launch;
 
-import cs336.bench.Argument;
-import cs336.distributed.collectives.Backend;
+import cs336.bench.ArgumentCheck;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.World;
 import cs336.torch.Device;
 import java.util.List;
@@ -31,10 +31,10 @@ public class LaunchOptions {
      * @throws IllegalArgumentException if an option is wrong
      */
     public void check(List<Integer> processes) {
-        processes.forEach(n -> Argument.atLeast("--processes", 1, n));
+        processes.forEach(n -> ArgumentCheck.atLeast("--processes", 1, n));
         timeouts.check();
         if (emulatedNodes == null) return;
-        Argument.atLeast("--emulate-nodes", 2, emulatedNodes);
+        ArgumentCheck.atLeast("--emulate-nodes", 2, emulatedNodes);
         if (join) throw new IllegalArgumentException("--emulate-nodes cannot go with --join: the nodes are real there");
         for (int n : processes) {
             if (n % emulatedNodes != 0) {
@@ -75,10 +75,10 @@ public class LaunchOptions {
      * @throws IllegalArgumentException if it is another, NCCL is to run on a machine without cards, or another backend over emulated
      *     nodes
      */
-    public Launcher launcher(int processes, Backend backend, String device) {
+    public Launcher launcher(int processes, CollectiveBackend backend, String device) {
         Launcher launcher = join ? Launcher.joining(World.fromEnvironment()) : Launcher.of(processes);
         if (emulatesNodes()) {
-            if (backend != Backend.NCCL) {
+            if (backend != CollectiveBackend.NCCL) {
                 throw new IllegalArgumentException("--emulate-nodes needs --backend nccl, not " + backend
                         + ", which takes the same way between processes of one machine as of several");
             }
@@ -95,8 +95,8 @@ public class LaunchOptions {
     }
 
     /** Says at once, not on each rank, that NCCL has no card to run on. */
-    static void requireCards(Backend backend) {
-        if (backend == Backend.NCCL) Device.cuda(0);
+    static void requireCards(CollectiveBackend backend) {
+        if (backend == CollectiveBackend.NCCL) Device.cuda(0);
     }
 
     /**

@@ -1,10 +1,10 @@
 package cs336.distributed.launch;
 
-import cs336.bench.Argument;
-import cs336.distributed.collectives.Backend;
+import cs336.bench.ArgumentCheck;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.ReservedPort;
-import cs336.distributed.collectives.Wire;
+import cs336.distributed.collectives.Serialization;
 import cs336.distributed.collectives.World;
 import cs336.torch.Device;
 import cs336.torch.Torch;
@@ -39,7 +39,7 @@ public final class Launcher {
 
     private final int processes;
     private final World world; // null where processes are started
-    private Backend backend = Backend.GLOO;
+    private CollectiveBackend backend = CollectiveBackend.GLOO;
     private Device.Kind device;
     private Duration timeout = Duration.ofSeconds(DEFAULT_TIMEOUT_S);
     private Duration loadingTimeout = Duration.ofSeconds(DEFAULT_LOADING_TIMEOUT_S);
@@ -59,7 +59,7 @@ public final class Launcher {
      * @param processes how many
      */
     public static Launcher of(int processes) {
-        return new Launcher(Argument.atLeast("processes", 1, processes), null);
+        return new Launcher(ArgumentCheck.atLeast("processes", 1, processes), null);
     }
 
     /** Takes part as one rank; the others do the same in processes of their own. */
@@ -68,7 +68,7 @@ public final class Launcher {
     }
 
     /** What carries the collectives; Gloo by default. */
-    public Launcher backend(Backend carrier) {
+    public Launcher backend(CollectiveBackend carrier) {
         backend = carrier;
         return this;
     }
@@ -110,7 +110,7 @@ public final class Launcher {
 
     /** How many threads one operation on the CPU may use on each rank; by default the processors are shared out. */
     public Launcher threads(int perRank) {
-        threads = Argument.atLeast("threads", 1, perRank);
+        threads = ArgumentCheck.atLeast("threads", 1, perRank);
         return this;
     }
 
@@ -142,7 +142,7 @@ public final class Launcher {
 
     private Device.Kind deviceKind() {
         if (device != null) return device;
-        return backend == Backend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU;
+        return backend == CollectiveBackend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU;
     }
 
     private static void requirePublic(Class<?> program) {
@@ -162,7 +162,7 @@ public final class Launcher {
     }
 
     private <R extends Serializable> List<R> start(RankWorker.Job job) throws InterruptedException {
-        String line = Wire.line(job);
+        String line = Serialization.line(job);
         try (var port = ReservedPort.any();
                 var ranks = new Ranks(processes, timeout, loadingTimeout, output)) {
             for (int rank = 0; rank < processes; rank++) ranks.start(variables(rank, port.number()));

@@ -1,6 +1,6 @@
 package cs336.distributed.launch;
 
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.World;
 import java.util.List;
 import picocli.CommandLine.Mixin;
@@ -24,7 +24,7 @@ public final class RankOptions extends LaunchOptions {
         check(List.of(processes));
     }
 
-    public Backend backend() {
+    public CollectiveBackend backend() {
         return backend.value();
     }
 

@@ -1,10 +1,10 @@
 package cs336.distributed.launch;
 
-import cs336.bench.FreshJvm;
-import cs336.distributed.collectives.Backend;
+import cs336.bench.ChildJvm;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
 import cs336.distributed.collectives.ProcessGroup;
-import cs336.distributed.collectives.Wire;
+import cs336.distributed.collectives.Serialization;
 import cs336.distributed.collectives.World;
 import cs336.torch.Device;
 import cs336.torch.NativeCrossing;
@@ -34,7 +34,12 @@ final class RankWorker {
 
     /** What a rank has to do; the world comes from the environment, as on a cluster. */
     record Job(
-            String program, Serializable argument, Backend backend, Device.Kind device, Duration timeout, int threads)
+            String program,
+            Serializable argument,
+            CollectiveBackend backend,
+            Device.Kind device,
+            Duration timeout,
+            int threads)
             implements Serializable {}
 
     /** What a rank says to its launcher. */
@@ -75,17 +80,17 @@ final class RankWorker {
     }
 
     public static void main(String[] args) {
-        var launcher = new FreshJvm.Child();
+        var launcher = new ChildJvm.Child();
         try {
             Torch.load();
             answer(launcher, new Loaded());
-            Job job = Wire.ofLine(launcher.next());
+            Job job = Serialization.ofLine(launcher.next());
             Torch.setThreads(job.threads);
             var joined = new AtomicReference<ProcessGroup>();
             answerQuestions(launcher, joined, Thread.currentThread());
             showSigns(launcher, joined);
             joined.set(ProcessGroup.join(World.fromEnvironment(), job.backend, job.device, job.timeout));
-            answer(launcher, new Value(run(job, joined.get(), (group, value) -> Wire.bytes(value))));
+            answer(launcher, new Value(run(job, joined.get(), (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
             answer(launcher, Failed.of(t));
             ProcessEnd.now(1);
@@ -121,11 +126,11 @@ final class RankWorker {
                 Class.forName(name).getDeclaredConstructor().newInstance();
     }
 
-    private static void answer(FreshJvm.Child launcher, Answer answer) {
-        launcher.answer(Wire.line(answer));
+    private static void answer(ChildJvm.Child launcher, Answer answer) {
+        launcher.answer(Serialization.line(answer));
     }
 
-    private static void answerQuestions(FreshJvm.Child launcher, AtomicReference<ProcessGroup> joined, Thread main) {
+    private static void answerQuestions(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined, Thread main) {
         daemon(() -> {
             while (true) {
                 if (launcher.next().equals(WHERE)) answer(launcher, new At(place(joined.get(), main)));
@@ -151,7 +156,7 @@ final class RankWorker {
         return type + "." + frame.getMethodName() + " (" + frame.getFileName() + ":" + frame.getLineNumber() + ")";
     }
 
-    private static void showSigns(FreshJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
+    private static void showSigns(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
         daemon(() -> {
             long said = 0;
             while (true) {

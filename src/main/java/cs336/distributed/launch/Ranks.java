@@ -1,8 +1,8 @@
 package cs336.distributed.launch;
 
-import cs336.bench.FreshJvm;
-import cs336.distributed.collectives.Meeting;
-import cs336.distributed.collectives.Wire;
+import cs336.bench.ChildJvm;
+import cs336.distributed.collectives.Rendezvous;
+import cs336.distributed.collectives.Serialization;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.Serializable;
@@ -46,18 +46,18 @@ final class Ranks implements AutoCloseable {
     }
 
     /** Something a rank said, or how its process ended. */
-    private record Event(int rank, RankWorker.Answer answer, FreshJvm.Ending ending) {}
+    private record Event(int rank, RankWorker.Answer answer, ChildJvm.Ending ending) {}
 
     /** What is known of one rank. */
     private static final class Rank {
         final int number;
         final long started = System.nanoTime();
-        FreshJvm jvm;
+        ChildJvm jvm;
         volatile long lastSign;
         boolean loaded;
         RankWorker.Value value;
         RankWorker.Failed failed;
-        FreshJvm.Ending ending;
+        ChildJvm.Ending ending;
         String place;
 
         Rank(int number) {
@@ -78,7 +78,7 @@ final class Ranks implements AutoCloseable {
     void start(Map<String, String> variables) throws IOException {
         var rank = new Rank(ranks.size());
         ranks.add(rank);
-        rank.jvm = FreshJvm.start(RankWorker.class, variables, line -> {
+        rank.jvm = ChildJvm.start(RankWorker.class, variables, line -> {
             rank.lastSign = System.nanoTime();
             if (isWorthShowing(line)) output.println("[" + rank.number + "] " + line);
         });
@@ -95,7 +95,7 @@ final class Ranks implements AutoCloseable {
         try {
             for (String line; (line = rank.jvm.answer(null)) != null; ) {
                 rank.lastSign = System.nanoTime();
-                events.add(new Event(rank.number, Wire.ofLine(line), null));
+                events.add(new Event(rank.number, Serialization.ofLine(line), null));
             }
             events.add(new Event(rank.number, null, rank.jvm.end()));
         } catch (InterruptedException e) {
@@ -119,7 +119,7 @@ final class Ranks implements AutoCloseable {
         while (!ranks.stream().allMatch(rank -> rank.value != null)) follow(timeout.plus(MARGIN));
         gatherUntil(() -> ranks.stream().allMatch(rank -> rank.ending != null)); // and what they print last
         var values = new ArrayList<R>();
-        for (Rank rank : ranks) values.add(Wire.value(rank.value.value()));
+        for (Rank rank : ranks) values.add(Serialization.value(rank.value.value()));
         return values;
     }
 
@@ -168,7 +168,7 @@ final class Ranks implements AutoCloseable {
     }
 
     /** PyTorch ends a process whose card waits for a collective too long; what it waits for is not its own fault. */
-    private static RankWorker.Failed timeout(FreshJvm.Ending ending) {
+    private static RankWorker.Failed timeout(ChildJvm.Ending ending) {
         return ending.said().stream()
                 .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
                 .findFirst()
@@ -181,7 +181,7 @@ final class Ranks implements AutoCloseable {
         return new RankFailure(
                 rank.number,
                 size,
-                "its native libraries are not loaded after " + Meeting.text(limit)
+                "its native libraries are not loaded after " + Rendezvous.text(limit)
                         + ". A longer loading timeout lets it go on");
     }
 
@@ -190,7 +190,7 @@ final class Ranks implements AutoCloseable {
         return new RankFailure(
                 rank.number,
                 size,
-                "no sign of life for " + Meeting.text(silence) + ": neither a collective nor a line printed; it "
+                "no sign of life for " + Rendezvous.text(silence) + ": neither a collective nor a line printed; it "
                         + whereabouts(rank) + ". A longer timeout lets it work on");
     }
 

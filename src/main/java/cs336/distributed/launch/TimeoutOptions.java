@@ -1,6 +1,6 @@
 package cs336.distributed.launch;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import java.time.Duration;
 import picocli.CommandLine.Option;
 
@@ -24,8 +24,8 @@ final class TimeoutOptions {
 
     /** @throws IllegalArgumentException if one is below 1 s */
     void check() {
-        Argument.atLeast("--timeout", 1, seconds);
-        Argument.atLeast("--loading-timeout", 1, loadingSeconds);
+        ArgumentCheck.atLeast("--timeout", 1, seconds);
+        ArgumentCheck.atLeast("--loading-timeout", 1, loadingSeconds);
     }
 
     /**

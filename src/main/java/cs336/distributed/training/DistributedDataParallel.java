@@ -1,8 +1,8 @@
 package cs336.distributed.training;
 
-import cs336.basics.Module;
-import cs336.bench.Argument;
-import cs336.distributed.collectives.Backend;
+import cs336.basics.NnModule;
+import cs336.bench.ArgumentCheck;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.Pending;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
@@ -10,7 +10,7 @@ import cs336.torch.DType;
 import cs336.torch.GradientHooks;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -68,7 +68,7 @@ import org.bytedeco.pytorch.global.torch;
  * all ranks have as many. Otherwise each rank multiplies its loss by {@link #weight}.
  */
 public final class DistributedDataParallel implements AutoCloseable {
-    private final Module module;
+    private final NnModule module;
     private final ProcessGroup group;
     private final List<String> names = new ArrayList<>();
     private final List<Tensor> parameters = new ArrayList<>(); // those that learn, each once
@@ -97,7 +97,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, types or in which of them learn, or
      *     one is not contiguous, in which case the message names the parameter; or none learns
      */
-    public DistributedDataParallel(Module module, ProcessGroup group, Strategy strategy) {
+    public DistributedDataParallel(NnModule module, ProcessGroup group, Strategy strategy) {
         this(module, group, parameters -> messages(strategy, parameters), strategy.overlaps());
     }
 
@@ -109,12 +109,15 @@ public final class DistributedDataParallel implements AutoCloseable {
      * @param optimizer with {@link Sharding#allGather}, and with all parameters that learn
      * @throws IllegalArgumentException also if it is another optimizer
      */
-    public DistributedDataParallel(Module module, ProcessGroup group, ShardedOptimizer<?> optimizer) {
+    public DistributedDataParallel(NnModule module, ProcessGroup group, ShardedOptimizer<?> optimizer) {
         this(module, group, optimizer::gradients, true);
     }
 
     private DistributedDataParallel(
-            Module module, ProcessGroup group, Function<List<Tensor>, List<GradientMessage>> layout, boolean overlaps) {
+            NnModule module,
+            ProcessGroup group,
+            Function<List<Tensor>, List<GradientMessage>> layout,
+            boolean overlaps) {
         this.module = module;
         this.group = group;
         SameParameters.require(group, module.namedParameters());
@@ -170,7 +173,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (!synchronising) {
             throw new IllegalStateException("finishGradientSynchronization() came inside noSync(); close that first");
         }
-        try (var range = Range.of("gradient synchronization");
+        try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open()) {
             if (hooks != null) {
                 hooks.flush();
@@ -234,7 +237,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      * @throws IllegalArgumentException if it is below 0, or no rank has any
      */
     public double weight(long examples) {
-        Argument.atLeast("examples", 0, examples);
+        ArgumentCheck.atLeast("examples", 0, examples);
         try (var scope = MemoryScope.open()) {
             Tensor total = torch.full(
                     new long[] {1},
@@ -325,7 +328,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     /** NCCL's collectives run one after the other, so that to wait for the last is enough; the others are let go beside the step. */
     private void await(Pending last) {
         List<Pending> others = List.copyOf(pending);
-        if (sending != null && group.backend() == Backend.NCCL) {
+        if (sending != null && group.backend() == CollectiveBackend.NCCL) {
             sending.send(() -> others.forEach(Pending::await));
         } else {
             others.forEach(Pending::await);

@@ -1,9 +1,9 @@
 package cs336.distributed.training;
 
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Operator;
-import cs336.torch.Operator.TensorList;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +16,7 @@ import org.bytedeco.pytorch.global.torch;
  * gradients are kept over several backward passes, they are added up in the buffer and not copied at all.
  */
 final class GradientBucket implements GradientMessage {
-    private static final Operator FOREACH_COPY = Operator.of("aten::_foreach_copy_", "");
+    private static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
 
     private final int[] members;
     private final List<Tensor> parameters;

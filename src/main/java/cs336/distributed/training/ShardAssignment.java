@@ -1,6 +1,6 @@
 package cs336.distributed.training;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -25,7 +25,7 @@ public final class ShardAssignment {
      * @throws IllegalArgumentException if there is none
      */
     public ShardAssignment(int ranks) {
-        bytes = new long[Argument.atLeast("ranks", 1, ranks)];
+        bytes = new long[ArgumentCheck.atLeast("ranks", 1, ranks)];
     }
 
     /** The same so far; what is added to one of the two is not in the other. */

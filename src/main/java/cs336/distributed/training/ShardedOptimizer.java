@@ -2,7 +2,7 @@ package cs336.distributed.training;
 
 import cs336.basics.Checkpoint;
 import cs336.basics.GradientClipping;
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.distributed.collectives.CollectiveFailure;
 import cs336.distributed.collectives.Pending;
@@ -12,7 +12,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.io.IOException;
 import java.io.Serializable;
@@ -53,7 +53,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private ShardAssignment assignment; // of whole parameters
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final List<Part> parts = new ArrayList<>();
-    private Module model; // whose forward pass waits for its parameters; null if step() waits
+    private NnModule model; // whose forward pass waits for its parameters; null if step() waits
     private boolean gradientsAreThere;
     private boolean closed;
 
@@ -190,9 +190,9 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * compute. Without this {@link #step} waits for all. Whoever reads parameters in another way between {@link #step} and the end of
      * that forward pass must call {@link #arrive} first. Nothing is gained with {@link Sharding#broadcast}.
      */
-    public void overlapWith(Module model) {
+    public void overlapWith(NnModule model) {
         this.model = model;
-        for (Module layer : model.layers()) {
+        for (NnModule layer : model.layers()) {
             List<Runnable> arrivals = new ArrayList<>();
             for (Tensor parameter : layer.ownParameters()) {
                 parts.stream()
@@ -258,7 +258,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     /** The first half of a step: each rank updates what it owns. */
     public void update() {
         requireOpen("step()");
-        try (var range = Range.of("optimizer")) {
+        try (var range = ProfilerRange.of("optimizer")) {
             arrive();
             bringGradients();
             parts.forEach(part -> part.optimizer.step());
@@ -268,7 +268,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
 
     /** The second half: what was updated comes to the other ranks, or begins to where a forward pass waits for it. */
     public void synchronise() {
-        try (var range = Range.of("parameters");
+        try (var range = ProfilerRange.of("parameters");
                 var noGrad = NoGrad.open()) {
             parts.forEach(part -> part.shards.send());
         }

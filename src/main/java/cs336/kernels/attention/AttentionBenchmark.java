@@ -1,7 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.BenchmarkResult;
 import cs336.bench.Metric;
 import cs336.bench.Samples;
@@ -96,31 +96,31 @@ public final class AttentionBenchmark {
 
     /** Sequences a pass, at least 1. */
     public AttentionBenchmark batch(int sequences) {
-        batch = Argument.atLeast("batch", 1, sequences);
+        batch = ArgumentCheck.atLeast("batch", 1, sequences);
         return this;
     }
 
     /** Tokens a sequence, at least 1. */
     public AttentionBenchmark context(int tokens) {
-        context = Argument.atLeast("context", 1, tokens);
+        context = ArgumentCheck.atLeast("context", 1, tokens);
         return this;
     }
 
     /** Features of queries, keys and values, at least 1. */
     public AttentionBenchmark d(int features) {
-        d = Argument.atLeast("d", 1, features);
+        d = ArgumentCheck.atLeast("d", 1, features);
         return this;
     }
 
     /** Passes before timing begins, at least 0. */
     public AttentionBenchmark warmup(int w) {
-        warmup = Argument.atLeast("warmup", 0, w);
+        warmup = ArgumentCheck.atLeast("warmup", 0, w);
         return this;
     }
 
     /** Timed passes of each kind, at least 1. */
     public AttentionBenchmark steps(int n) {
-        steps = Argument.atLeast("steps", 1, n);
+        steps = ArgumentCheck.atLeast("steps", 1, n);
         return this;
     }
 

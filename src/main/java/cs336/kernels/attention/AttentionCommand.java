@@ -1,7 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.SweepOptions;
 import java.io.IOException;
@@ -113,12 +113,12 @@ public final class AttentionCommand implements Callable<Integer> {
     /** Every combination, checked; small ones first. */
     private List<Case> cases() {
         attentions.forEach(Attention::named);
-        dtypes.forEach(dtype -> Argument.oneOf("dtype", dtype, DTYPES));
-        Argument.atLeast("--batch", 1, batch);
-        Argument.atLeast("--warmup", 0, warmup);
-        Argument.atLeast("--steps", 1, steps);
-        widths.forEach(d -> Argument.atLeast("--d", 1, d));
-        contexts.forEach(context -> Argument.atLeast("--context", 1, context));
+        dtypes.forEach(dtype -> ArgumentCheck.oneOf("dtype", dtype, DTYPES));
+        ArgumentCheck.atLeast("--batch", 1, batch);
+        ArgumentCheck.atLeast("--warmup", 0, warmup);
+        ArgumentCheck.atLeast("--steps", 1, steps);
+        widths.forEach(d -> ArgumentCheck.atLeast("--d", 1, d));
+        contexts.forEach(context -> ArgumentCheck.atLeast("--context", 1, context));
         var cases = new ArrayList<Case>();
         for (int context : contexts) {
             for (int d : widths) {

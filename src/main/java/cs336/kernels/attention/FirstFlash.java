@@ -1,8 +1,8 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.runtime.Block;
-import cs336.kernels.runtime.Card;
-import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -24,7 +24,7 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>Source: Dao, "FlashAttention-2", 2023, algorithms 1 and 2.
  */
-public record FirstFlash() implements FlashForm {
+public record FirstFlash() implements FlashVariant {
     public static final String FILE = "flash_first.cu";
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
@@ -33,7 +33,7 @@ public record FirstFlash() implements FlashForm {
     private static final int LANES = 32; // of a warp; a tile that comes by has a row for each
     private static final int WARPS = 4; // of a block
     private static final int WARP_ROWS = 8; // rows of the block's own tile that a warp has
-    public static final Block BLOCK = new Block(WARPS * LANES);
+    public static final BlockDim BLOCK = new BlockDim(WARPS * LANES);
 
     private record Key(Pass pass, DType type, int width, Device device) {}
 
@@ -86,7 +86,7 @@ public record FirstFlash() implements FlashForm {
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor o = torch.empty_like(queries);
-            Tensor l = Card.of(q).empty(Tensors.leadingShape(q));
+            Tensor l = Gpu.of(q).empty(Tensors.leadingShape(q));
             launch(
                     Pass.FORWARD,
                     q,
@@ -112,7 +112,7 @@ public record FirstFlash() implements FlashForm {
             Tensor keys = k.contiguous();
             Tensor values = v.contiguous();
             Tensor dOut = dO.contiguous();
-            Tensor delta = Card.of(q).empty(Tensors.leadingShape(q));
+            Tensor delta = Gpu.of(q).empty(Tensors.leadingShape(q));
             long rows = delta.numel();
             launch(Pass.DELTA, q, (rows + WARPS - 1) / WARPS, o.contiguous(), dOut, delta, rows);
             Tensor dQ = torch.empty_like(queries);
@@ -167,12 +167,12 @@ public record FirstFlash() implements FlashForm {
 
     private static void launch(Pass pass, Tensor q, long blocks, Object... arguments) {
         int width = (int) q.size(-1);
-        var key = new Key(pass, DType.of(q), width, Card.of(q).device());
+        var key = new Key(pass, DType.of(q), width, Gpu.of(q).device());
         Kernel kernel = KERNELS.computeIfAbsent(
                 key,
                 wanted -> KernelModule.load(SOURCE, pass.defines(wanted.type(), width), wanted.device())
                         .kernel(pass.kernel()));
-        kernel.launch(new Grid(Math.toIntExact(blocks)), BLOCK, pass.sharedBytes(width), arguments);
+        kernel.launch(new GridDim(Math.toIntExact(blocks)), BLOCK, pass.sharedBytes(width), arguments);
     }
 
     /** Tiles of x's rows that blocks own, of all heads. */

@@ -2,8 +2,8 @@ package cs336.kernels.attention;
 
 import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.Autocast;
+import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
-import cs336.torch.Function;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
@@ -18,21 +18,21 @@ import org.bytedeco.pytorch.Tensor;
  * dV = Pᵀ dO     dP = dO Vᵀ     dS = P ∘ (dP − D)     dQ = dS K / √d     dK = dSᵀ Q / √d
  * </pre>
  *
- * <p>What is computed exactly, masks and rows without keys included, is said in {@link FlashForm}.
+ * <p>What is computed exactly, masks and rows without keys included, is said in {@link FlashVariant}.
  *
  * <p>Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023.
  */
-public final class FlashAttention extends Function {
-    private final FlashForm form;
+public final class FlashAttention extends AutogradFunction {
+    private final FlashVariant form;
     private final boolean causal;
 
-    private FlashAttention(FlashForm form, boolean causal) {
+    private FlashAttention(FlashVariant form, boolean causal) {
         this.form = form;
         this.causal = causal;
     }
 
     /**
-     * Attends, in the form that {@link FlashForm#of} names for these tensors. Differentiable once. Under {@link Autocast} the
+     * Attends, in the form that {@link FlashVariant#of} names for these tensors. Differentiable once. Under {@link Autocast} the
      * inputs are cast to its type.
      *
      * @param q queries [B, T, d], or [B, H, T, d] with heads, of any strides; fp16, bf16, fp32 or fp64
@@ -43,17 +43,17 @@ public final class FlashAttention extends Function {
      * @throws IllegalArgumentException if shapes, types or devices do not fit
      */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
-        return apply(q, k, v, causal, FlashForm::of);
+        return apply(q, k, v, causal, FlashVariant::of);
     }
 
     /** As {@link #apply(Tensor, Tensor, Tensor, boolean)}, in a form of the caller's choice. */
-    public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashForm form) {
+    public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashVariant form) {
         return apply(q, k, v, causal, queries -> form);
     }
 
     /** @param choice the form for the queries as they are after a cast */
     static Tensor apply(
-            Tensor q, Tensor k, Tensor v, boolean causal, java.util.function.Function<Tensor, FlashForm> choice) {
+            Tensor q, Tensor k, Tensor v, boolean causal, java.util.function.Function<Tensor, FlashVariant> choice) {
         TensorChecks.type("q", q, TensorChecks.FLOATING);
         TensorChecks.type("k", k, TensorChecks.FLOATING);
         TensorChecks.type("v", v, TensorChecks.FLOATING);
@@ -62,14 +62,14 @@ public final class FlashAttention extends Function {
             Tensor keys = Autocast.operand(k);
             Tensor values = Autocast.operand(v);
             requireFit(queries, keys, values);
-            FlashForm form = choice.apply(queries);
+            FlashVariant form = choice.apply(queries);
             return scope.escape(new FlashAttention(form, causal).apply(queries, keys, values)[0]);
         }
     }
 
     @Override
     protected Tensor[] forward(Context ctx, Tensor... inputs) {
-        FlashForm.Attended attended = form.forward(inputs[0], inputs[1], inputs[2], causal);
+        FlashVariant.Attended attended = form.forward(inputs[0], inputs[1], inputs[2], causal);
         ctx.onceDifferentiable(); // a kernel is; and no form should do what another refuses
         ctx.save(inputs);
         ctx.save(attended.o(), attended.l());
@@ -78,7 +78,7 @@ public final class FlashAttention extends Function {
 
     @Override
     protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-        FlashForm.Gradients gradients = form.backward(
+        FlashVariant.Gradients gradients = form.backward(
                 ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), ctx.saved(4), gradOutputs[0], causal);
         return new Tensor[] {gradients.dQ(), gradients.dK(), gradients.dV()};
     }

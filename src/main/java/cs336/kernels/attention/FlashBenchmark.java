@@ -1,7 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.BenchmarkResult;
 import cs336.bench.DoBench;
 import cs336.bench.Metric;
@@ -97,37 +97,37 @@ public final class FlashBenchmark {
 
     /** Sequences, at least 1. */
     public FlashBenchmark batch(int sequences) {
-        batch = Argument.atLeast("batch", 1, sequences);
+        batch = ArgumentCheck.atLeast("batch", 1, sequences);
         return this;
     }
 
     /** Heads of a sequence, at least 1. */
     public FlashBenchmark heads(int n) {
-        heads = Argument.atLeast("heads", 1, n);
+        heads = ArgumentCheck.atLeast("heads", 1, n);
         return this;
     }
 
     /** Tokens a sequence, at least 1. */
     public FlashBenchmark context(int tokens) {
-        context = Argument.atLeast("context", 1, tokens);
+        context = ArgumentCheck.atLeast("context", 1, tokens);
         return this;
     }
 
     /** Features of queries, keys and values, at least 1. */
     public FlashBenchmark d(int features) {
-        d = Argument.atLeast("d", 1, features);
+        d = ArgumentCheck.atLeast("d", 1, features);
         return this;
     }
 
     /** Warm-up of each pass in ms, at least 0. */
     public FlashBenchmark warmup(int ms) {
-        warmup = Argument.atLeast("warmup", 0, ms);
+        warmup = ArgumentCheck.atLeast("warmup", 0, ms);
         return this;
     }
 
     /** Timed repetition of each pass in ms, at least 1. */
     public FlashBenchmark rep(int ms) {
-        rep = Argument.atLeast("rep", 1, ms);
+        rep = ArgumentCheck.atLeast("rep", 1, ms);
         return this;
     }
 

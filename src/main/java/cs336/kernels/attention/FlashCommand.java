@@ -1,7 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.SweepOptions;
 import java.io.IOException;
@@ -133,13 +133,13 @@ public final class FlashCommand implements Callable<Integer> {
         if (widths == null) widths = full ? FULL_WIDTHS : WIDTHS;
         if (contexts == null) contexts = full ? FULL_CONTEXTS : CONTEXTS;
         attentions.forEach(Attention::named);
-        dtypes.forEach(dtype -> Argument.oneOf("dtype", dtype, DTYPES));
-        Argument.atLeast("--batch", 1, batch);
-        Argument.atLeast("--heads", 1, heads);
-        Argument.atLeast("--warmup", 0, warmup);
-        Argument.atLeast("--rep", 1, rep);
-        widths.forEach(d -> Argument.atLeast("--d", 1, d));
-        contexts.forEach(context -> Argument.atLeast("--context", 1, context));
+        dtypes.forEach(dtype -> ArgumentCheck.oneOf("dtype", dtype, DTYPES));
+        ArgumentCheck.atLeast("--batch", 1, batch);
+        ArgumentCheck.atLeast("--heads", 1, heads);
+        ArgumentCheck.atLeast("--warmup", 0, warmup);
+        ArgumentCheck.atLeast("--rep", 1, rep);
+        widths.forEach(d -> ArgumentCheck.atLeast("--d", 1, d));
+        contexts.forEach(context -> ArgumentCheck.atLeast("--context", 1, context));
         var cases = new ArrayList<Case>();
         for (String dtype : dtypes) {
             for (String attention : attentions) {

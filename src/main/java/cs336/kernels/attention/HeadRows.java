@@ -1,6 +1,6 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.GridDim;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import org.bytedeco.pytorch.MemoryFormatOptional;
@@ -61,8 +61,8 @@ record HeadRows(Tensor tensor) {
     }
 
     /** [heads, batch, blocks of rows]: a block of a kernel then finds its head without a division. */
-    Grid grid(int blocks) {
-        return new Grid(Math.toIntExact(tensor.size(-3)), Math.toIntExact(batch()), blocks);
+    GridDim grid(int blocks) {
+        return new GridDim(Math.toIntExact(tensor.size(-3)), Math.toIntExact(batch()), blocks);
     }
 
     private long batch() {

@@ -1,6 +1,6 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.TensorChecks;
 import cs336.kernels.runtime.TensorMap;
 import cs336.torch.DType;
@@ -21,7 +21,7 @@ import org.bytedeco.pytorch.global.torch.MemoryFormat;
  *
  * @param deterministic whether dQ, too, has the same bits each time, which takes longer
  */
-public record HopperFlash(boolean deterministic) implements FlashForm {
+public record HopperFlash(boolean deterministic) implements FlashVariant {
     private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
     private static final int COLUMNS_OF_16_BYTES = 8; // the copy engine's unit
     private static final int GENERATION = 9;
@@ -69,7 +69,7 @@ public record HopperFlash(boolean deterministic) implements FlashForm {
     }
 
     private static boolean isHopper(Tensor q) {
-        return Card.of(q).architecture().major() == GENERATION;
+        return Gpu.of(q).architecture().major() == GENERATION;
     }
 
     /** The same values where the copy engine can reach them. */

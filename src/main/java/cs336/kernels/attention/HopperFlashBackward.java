@@ -1,8 +1,8 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.runtime.Block;
-import cs336.kernels.runtime.Card;
-import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -34,7 +34,7 @@ final class HopperFlashBackward {
     private final Kernel before;
     private final Kernel products;
     private final Kernel after;
-    private final Block rowBlock;
+    private final BlockDim rowBlock;
 
     private HopperFlashBackward(Key key) {
         tile = key.tile();
@@ -42,7 +42,7 @@ final class HopperFlashBackward {
         before = load(FlashRows.FILE, rows.defines(FlashRows.Pass.BEFORE), FlashRows.Pass.BEFORE.kernel(), key);
         products = load(HopperBackwardTile.FILE, tile.defines(key.type()), HopperBackwardTile.KERNEL, key);
         after = load(FlashRows.FILE, rows.defines(FlashRows.Pass.AFTER), FlashRows.Pass.AFTER.kernel(), key);
-        rowBlock = new Block(rows.threads());
+        rowBlock = new BlockDim(rows.threads());
     }
 
     private static Kernel load(String file, Map<String, Object> defines, String kernel, Key key) {
@@ -51,7 +51,7 @@ final class HopperFlashBackward {
     }
 
     /**
-     * The gradients, as {@link FlashForm#backward} says.
+     * The gradients, as {@link FlashVariant#backward} says.
      *
      * @param q queries [B, T, d] or [B, H, T, d], fp16 or bf16, on a Hopper card; d at most 128, a multiple of 8
      * @param k keys [B, S, d] or [B, H, S, d]
@@ -62,7 +62,7 @@ final class HopperFlashBackward {
      * @param deterministic whether dQ is the same, bit for bit, each time; dK and dV always are
      * @return in the caller's memory scope
      */
-    static FlashForm.Gradients run(
+    static FlashVariant.Gradients run(
             Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal, boolean deterministic) {
         int n = (int) q.dim();
         var tile = HopperBackwardTiles.tile(
@@ -71,12 +71,12 @@ final class HopperFlashBackward {
                 q.size(n - 2),
                 k.size(n - 2),
                 causal,
-                Card.of(q).multiprocessors());
+                Gpu.of(q).multiprocessors());
         return run(tile, q, k, v, o, l, dO, causal, deterministic);
     }
 
     /** The same with a tile of the caller's choice. */
-    static FlashForm.Gradients run(
+    static FlashVariant.Gradients run(
             HopperBackwardTile tile,
             Tensor q,
             Tensor k,
@@ -86,7 +86,7 @@ final class HopperFlashBackward {
             Tensor dO,
             boolean causal,
             boolean deterministic) {
-        Card card = Card.of(q);
+        Gpu card = Gpu.of(q);
         Tensor dQ = emptyFor(q);
         Tensor dK = emptyFor(k);
         Tensor dV = emptyFor(v);
@@ -108,12 +108,12 @@ final class HopperFlashBackward {
                     causal,
                     deterministic);
         }
-        return new FlashForm.Gradients(dQ, dK, dV);
+        return new FlashVariant.Gradients(dQ, dK, dV);
     }
 
     /** Of [batch, heads, rows, d] or [heads, rows, d] each, but for l. */
     private void launch(
-            Card card,
+            Gpu card,
             LaunchStream stream,
             Tensor q,
             Tensor k,
@@ -145,7 +145,7 @@ final class HopperFlashBackward {
 
         boolean isReachable = TensorMap.fits(dO); // the gradient of a sum, for one, is not
         Tensor reachableDO = isReachable ? dO : torch.empty_like(o);
-        var rowGrid = new Grid(Math.toIntExact(blocks));
+        var rowGrid = new GridDim(Math.toIntExact(blocks));
         double scale = 1 / Math.sqrt(d);
         before.launch(
                 stream,
@@ -174,8 +174,9 @@ final class HopperFlashBackward {
                 reachableDO.stride(-2));
         products.launch(
                 stream,
-                new Grid(Math.toIntExact((long) batchedHeads * ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
-                new Block(HopperBackwardTile.THREADS),
+                new GridDim(
+                        Math.toIntExact((long) batchedHeads * ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
+                new BlockDim(HopperBackwardTile.THREADS),
                 tile.sharedBytes(),
                 boxes(q, queriesOfBlock),
                 boxes(k, HopperBackwardTile.KEYS),

@@ -1,8 +1,8 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.runtime.Block;
-import cs336.kernels.runtime.Card;
-import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -27,15 +27,15 @@ final class HopperFlashForward {
     private HopperFlashForward() {}
 
     /**
-     * Attention's output and log-sum-exp, as {@link FlashForm} has them.
+     * Attention's output and log-sum-exp, as {@link FlashVariant} has them.
      *
      * @param q queries [B, T, d] or [B, H, T, d], bf16 or fp16, on a Hopper card; d a multiple of 8, at most 128
      * @param k keys, of the queries' type and shape but for their length
      * @param v values, of the keys' type and shape
      * @return in the caller's memory scope; the output lies as {@code empty_like} makes it
      */
-    static FlashForm.Attended run(Tensor q, Tensor k, Tensor v, boolean causal) {
-        Card card = Card.of(q);
+    static FlashVariant.Attended run(Tensor q, Tensor k, Tensor v, boolean causal) {
+        Gpu card = Gpu.of(q);
         boolean heads = q.dim() > 3;
         HopperForwardTile tile = HopperForwardTiles.of(
                 (int) q.size(-1),
@@ -48,27 +48,27 @@ final class HopperFlashForward {
     }
 
     /** The same with a tile of the caller's choice. */
-    static FlashForm.Attended run(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
-        Card card = Card.of(q);
+    static FlashVariant.Attended run(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
+        Gpu card = Gpu.of(q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = HopperFlash.reachable(q);
             Tensor o = torch.empty_like(queries);
             Tensor l = card.empty(Tensors.leadingShape(q));
             launch(card, tile, queries, HopperFlash.reachable(k), HopperFlash.reachable(v), o, l, causal);
-            return new FlashForm.Attended(scope.escape(o), scope.escape(l));
+            return new FlashVariant.Attended(scope.escape(o), scope.escape(l));
         }
     }
 
     /** Of [B, H, rows, d] or [H, rows, d] each, but for l. */
     private static void launch(
-            Card card, HopperForwardTile tile, Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, boolean causal) {
+            Gpu card, HopperForwardTile tile, Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, boolean causal) {
         int batch = q.dim() > 3 ? Math.toIntExact(q.size(0)) : 1, heads = Math.toIntExact(q.size(-3));
         int queries = Math.toIntExact(q.size(-2)), keys = Math.toIntExact(k.size(-2));
         int clusters = Math.min(tile.tiles(batch * heads, queries), tile.clusters(card.multiprocessors()));
         KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashForward::load)
                 .launch(
-                        new Grid(clusters * tile.cluster()),
-                        new Block(tile.blockThreads()),
+                        new GridDim(clusters * tile.cluster()),
+                        new BlockDim(tile.blockThreads()),
                         tile.sharedBytes(),
                         map(q, HopperForwardTile.BOX_ROWS),
                         map(k, tile.keys()),

@@ -1,9 +1,9 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
-import cs336.bench.Survey;
+import cs336.bench.MachineSurvey;
 import cs336.bench.SweepOptions;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -128,16 +128,16 @@ public final class LeaderboardCommand implements Callable<Integer> {
 
     private void check() {
         attentions.forEach(Attention::named);
-        widths.forEach(d -> Argument.atLeast("--d", 1, d));
-        if (heads != null) heads.forEach(n -> Argument.atLeast("--heads", 1, n));
-        if (contexts != null) contexts.forEach(context -> Argument.atLeast("--context", 1, context));
-        if (warmup != null) Argument.atLeast("--warmup", 0, warmup);
-        if (rep != null) Argument.atLeast("--rep", 1, rep);
-        Argument.atLeast("--round", 1, round);
+        widths.forEach(d -> ArgumentCheck.atLeast("--d", 1, d));
+        if (heads != null) heads.forEach(n -> ArgumentCheck.atLeast("--heads", 1, n));
+        if (contexts != null) contexts.forEach(context -> ArgumentCheck.atLeast("--context", 1, context));
+        if (warmup != null) ArgumentCheck.atLeast("--warmup", 0, warmup);
+        if (rep != null) ArgumentCheck.atLeast("--rep", 1, rep);
+        ArgumentCheck.atLeast("--round", 1, round);
     }
 
     /** Every combination; neighbours are those that share a process. */
-    private List<Case> cases(Survey survey) {
+    private List<Case> cases(MachineSurvey survey) {
         Size size = Size.on(survey.device());
         if (size == Size.WITHOUT_CARD && (heads == null || contexts == null)) {
             System.err.printf(

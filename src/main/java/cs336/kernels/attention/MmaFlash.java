@@ -1,9 +1,9 @@
 package cs336.kernels.attention;
 
 import cs336.kernels.attention.MmaTile.Pass;
-import cs336.kernels.runtime.Architecture;
-import cs336.kernels.runtime.Block;
-import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -31,7 +31,7 @@ import org.bytedeco.pytorch.global.torch;
  *
  * @param products how fp32 inputs are multiplied; those of 16 bits are taken as they are
  */
-public record MmaFlash(Products products) implements FlashForm {
+public record MmaFlash(Products products) implements FlashVariant {
     /** Tensor cores have no fp32. What stands in for it: */
     public enum Products {
         /** Operands rounded to TF32, 11 significant bits. */
@@ -62,8 +62,8 @@ public record MmaFlash(Products products) implements FlashForm {
     private record Work(Pass pass, DType type, Products products, int width, long rows, Device device) {
         MmaTile tile() {
             int count = type == DType.FLOAT32 ? products.count() : 1;
-            Card card = Card.of(device);
-            return MmaTiles.of(pass, type, count, width, rows, card.architecture(), card.multiprocessors());
+            Gpu card = Gpu.of(device);
+            return MmaTileTable.of(pass, type, count, width, rows, card.architecture(), card.multiprocessors());
         }
     }
 
@@ -90,7 +90,7 @@ public record MmaFlash(Products products) implements FlashForm {
         return q.is_cuda()
                 && TensorChecks.KERNEL_TYPES.contains(DType.of(q))
                 && q.size(LAST) <= HeadWidths.WIDEST
-                && Card.of(q).architecture().major() >= LEAST_GENERATION;
+                && Gpu.of(q).architecture().major() >= LEAST_GENERATION;
     }
 
     /** @throws IllegalArgumentException if q is on no card from sm_80 on, of a type that kernels do not have, or too wide */
@@ -104,9 +104,9 @@ public record MmaFlash(Products products) implements FlashForm {
             HeadRows values = HeadRows.of(v, width);
             Tensor o = torch.empty_like(q);
             HeadRows outputs = HeadRows.forResult(o, width);
-            Tensor l = Card.of(q).empty(Tensors.leadingShape(q));
+            Tensor l = Gpu.of(q).empty(Tensors.leadingShape(q));
             double inPowersOfTwo = scale(q) / Math.log(2);
-            try (var stream = LaunchStream.of(Card.of(q).device())) {
+            try (var stream = LaunchStream.of(Gpu.of(q).device())) {
                 launch(
                         stream,
                         Pass.FORWARD,
@@ -139,9 +139,9 @@ public record MmaFlash(Products products) implements FlashForm {
             HeadRows ofKeys = HeadRows.forResult(dK, width);
             HeadRows ofValues = HeadRows.forResult(dV, width);
             // L · log₂ e and D of each query: the first kernel writes them, the second one reads them.
-            Tensor statistics = Card.of(q).empty(2, l.numel());
+            Tensor statistics = Gpu.of(q).empty(2, l.numel());
             Object[] sizes = sizes(queries, keys, causal, scale(q));
-            try (var stream = LaunchStream.of(Card.of(q).device())) {
+            try (var stream = LaunchStream.of(Gpu.of(q).device())) {
                 launch(stream, Pass.QUERIES, sizes, queries, keys, values, outputs, dOut, l, statistics, ofQueries);
                 launch(stream, Pass.KEYS, sizes, queries, keys, values, dOut, statistics, ofKeys, ofValues);
             }
@@ -161,7 +161,7 @@ public record MmaFlash(Products products) implements FlashForm {
             throw new IllegalArgumentException(
                     "q must have d of at most " + HeadWidths.WIDEST + " for these kernels, not " + q.size(LAST));
         }
-        Architecture architecture = Card.of(q).architecture();
+        GpuArchitecture architecture = Gpu.of(q).architecture();
         if (architecture.major() < LEAST_GENERATION) {
             throw new IllegalArgumentException(
                     "q must be on a card from sm_80 on for these kernels, not " + architecture);
@@ -182,7 +182,7 @@ public record MmaFlash(Products products) implements FlashForm {
                 products,
                 owned.width(),
                 owned.rows() * owned.heads(),
-                Card.of(owned.tensor()).device());
+                Gpu.of(owned.tensor()).device());
         Ready ready = READY.computeIfAbsent(work, Ready::of);
         List<Object> arguments = new ArrayList<>();
         for (Object tensor : tensors) arguments.add(tensor instanceof HeadRows rows ? rows.tensor() : tensor);
@@ -193,7 +193,7 @@ public record MmaFlash(Products products) implements FlashForm {
         MmaTile tile = ready.tile;
         int blocks = Math.toIntExact((owned.rows() + tile.rows() - 1) / tile.rows());
         ready.kernel.launch(
-                stream, owned.grid(blocks), new Block(tile.threads()), tile.sharedBytes(), arguments.toArray());
+                stream, owned.grid(blocks), new BlockDim(tile.threads()), tile.sharedBytes(), arguments.toArray());
     }
 
     private static Object[] sizes(HeadRows queries, HeadRows keys, boolean causal, double scale) {

@@ -1,6 +1,6 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.runtime.Architecture;
+import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.Occupancy;
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
@@ -9,7 +9,7 @@ import java.util.Map;
 
 /**
  * How the work of a kernel of {@link MmaFlash} is laid out. The meaning of each number stands in {@code kernels/mma.cuh} and
- * {@code kernels/flash_mma_forward.cu}; which numbers are taken, in {@link MmaTiles}.
+ * {@code kernels/flash_mma_forward.cu}; which numbers are taken, in {@link MmaTileTable}.
  *
  * @param pass which kernel
  * @param type of the elements
@@ -77,7 +77,7 @@ public record MmaTile(
     }
 
     /** The same for a card with less shared memory: fewer blocks at a time and, where not even one fits, smaller ones. */
-    MmaTile fitting(Architecture architecture) {
+    MmaTile fitting(GpuArchitecture architecture) {
         int shared = Occupancy.sharedBytes(architecture);
         MmaTile tile = this;
         while (tile.sharedBytes() + Occupancy.SHARED_OF_SYSTEM > shared) tile = tile.smaller();

@@ -1,6 +1,6 @@
 package cs336.kernels.attention;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.kernels.runtime.KernelLog;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
@@ -22,7 +22,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * @param queryTile how many queries a tile has; the last one may have fewer
  * @param keyTile how many keys a tile has; the last one may have fewer
  */
-public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
+public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
     /** Tiles whose scores, for one head in fp32, fill a quarter of a megabyte: large enough for fast products. */
     public static final TiledFlash DEFAULT = new TiledFlash(256, 256);
 
@@ -33,8 +33,8 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashForm {
 
     /** @throws IllegalArgumentException if a tile has no rows */
     public TiledFlash {
-        Argument.atLeast("queryTile", 1, queryTile);
-        Argument.atLeast("keyTile", 1, keyTile);
+        ArgumentCheck.atLeast("queryTile", 1, queryTile);
+        ArgumentCheck.atLeast("keyTile", 1, keyTile);
     }
 
     @Override

@@ -1,7 +1,7 @@
 package cs336.kernels.norms;
 
-import cs336.kernels.runtime.Block;
-import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -19,7 +19,7 @@ import org.bytedeco.pytorch.global.torch;
 final class ColumnSum {
     private static final KernelSource SOURCE = KernelSource.named("column_sum.cu");
     private static final int COLUMNS_OF_BLOCK = 32;
-    private static final Block BLOCK = new Block(1024);
+    private static final BlockDim BLOCK = new BlockDim(1024);
     private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
     private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
 
@@ -39,7 +39,7 @@ final class ColumnSum {
         Tensor sum = torch.empty(new long[] {columns}, device.options(type), DENSE);
         kernel(type, device)
                 .launch(
-                        new Grid((columns + COLUMNS_OF_BLOCK - 1) / COLUMNS_OF_BLOCK),
+                        new GridDim((columns + COLUMNS_OF_BLOCK - 1) / COLUMNS_OF_BLOCK),
                         BLOCK,
                         0,
                         partial,

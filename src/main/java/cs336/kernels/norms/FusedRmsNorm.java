@@ -3,8 +3,8 @@ package cs336.kernels.norms;
 import cs336.kernels.runtime.KernelLog;
 import cs336.kernels.runtime.Route;
 import cs336.kernels.runtime.TensorChecks;
+import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
-import cs336.torch.Function;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
@@ -20,7 +20,7 @@ import org.bytedeco.pytorch.Tensor;
  *
  * {@link KernelLog} shows which of them ran.
  */
-public final class FusedRmsNorm extends Function {
+public final class FusedRmsNorm extends AutogradFunction {
     private final double eps;
 
     private FusedRmsNorm(double eps) {

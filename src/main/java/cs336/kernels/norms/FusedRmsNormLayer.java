@@ -1,6 +1,6 @@
 package cs336.kernels.norms;
 
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.basics.Normalization;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -12,7 +12,7 @@ import org.bytedeco.pytorch.global.torch;
  * {@link FusedRmsNorm} as a layer, in place of {@link cs336.basics.RmsNorm}: same formula, same parameter {@code weight}
  * [width], at first 1.
  */
-public final class FusedRmsNormLayer extends Module {
+public final class FusedRmsNormLayer extends NnModule {
     private final Tensor weight;
 
     /** A layer for inputs of this width. */
@@ -40,7 +40,7 @@ public final class FusedRmsNormLayer extends Module {
         }
 
         @Override
-        public Module create(int width, Device device, DType dtype) {
+        public NnModule create(int width, Device device, DType dtype) {
             return new FusedRmsNormLayer(width, device, dtype);
         }
     }

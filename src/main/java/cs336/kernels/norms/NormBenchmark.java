@@ -1,6 +1,6 @@
 package cs336.kernels.norms;
 
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.torch.Backward;
@@ -95,7 +95,7 @@ final class NormBenchmark {
      * @param copyBandwidth what a copy of the same rows reaches, in GB/s
      */
     List<Samples> run(NormImplementation implementation, double copyBandwidth) {
-        try (Module norm = implementation.create(width, device, dtype)) {
+        try (NnModule norm = implementation.create(width, device, dtype)) {
             List<Samples> samples = new ArrayList<>();
             Samples forward;
             try (var noGrad = NoGrad.open()) {

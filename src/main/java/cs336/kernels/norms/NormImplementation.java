@@ -1,10 +1,10 @@
 package cs336.kernels.norms;
 
 import cs336.basics.LayerNorm;
-import cs336.basics.Module;
+import cs336.basics.NnModule;
 import cs336.basics.Normalization;
 import cs336.basics.RmsNorm;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -19,14 +19,14 @@ public enum NormImplementation {
     /** {@link RmsNorm}: plain tensor operations, differentiated by PyTorch. */
     PLAIN("plain") {
         @Override
-        Module create(int width, Device device, DType dtype) {
+        NnModule create(int width, Device device, DType dtype) {
             return new RmsNorm(width, device, dtype);
         }
     },
     /** {@link RmsNormFunction}: tensor operations, differentiated by hand. */
     MANUAL("manual") {
         @Override
-        Module create(int width, Device device, DType dtype) {
+        NnModule create(int width, Device device, DType dtype) {
             return new Gain(width, device, dtype) {
                 @Override
                 protected Tensor compute(Tensor x) {
@@ -38,21 +38,21 @@ public enum NormImplementation {
     /** {@link FusedRmsNorm}: kernels of our own. */
     FUSED("fused") {
         @Override
-        Module create(int width, Device device, DType dtype) {
+        NnModule create(int width, Device device, DType dtype) {
             return new FusedRmsNormLayer(width, device, dtype);
         }
     },
     /** PyTorch's {@code layer_norm}, which takes a mean and adds a bias as well. */
     LAYER_NORM("layernorm") {
         @Override
-        Module create(int width, Device device, DType dtype) {
+        NnModule create(int width, Device device, DType dtype) {
             return new LayerNorm(width, device, dtype);
         }
     },
     /** PyTorch's {@code rms_norm}. */
     TORCH_RMS_NORM("torch-rms_norm") {
         @Override
-        Module create(int width, Device device, DType dtype) {
+        NnModule create(int width, Device device, DType dtype) {
             long[] shape = {width};
             return new Gain(width, device, dtype) {
                 @Override
@@ -70,7 +70,7 @@ public enum NormImplementation {
     }
 
     /** A layer for rows of this width. */
-    abstract Module create(int width, Device device, DType dtype);
+    abstract NnModule create(int width, Device device, DType dtype);
 
     /**
      * Reads a name as it stands in the column {@code implementation}.
@@ -78,7 +78,7 @@ public enum NormImplementation {
      * @throws IllegalArgumentException if there is none of it; the message lists those there are
      */
     public static NormImplementation parse(String label) {
-        return Argument.oneOf("implementation", label, List.of(values()));
+        return ArgumentCheck.oneOf("implementation", label, List.of(values()));
     }
 
     @Override
@@ -86,7 +86,7 @@ public enum NormImplementation {
         return label;
     }
 
-    private abstract static class Gain extends Module {
+    private abstract static class Gain extends NnModule {
         final Tensor weight;
 
         Gain(int width, Device device, DType dtype) {

@@ -1,6 +1,6 @@
 package cs336.kernels.norms;
 
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
@@ -117,9 +117,9 @@ public final class NormsCommand implements Callable<Integer> {
 
     private Plan plan() throws IOException {
         try {
-            Argument.atLeast("--rows", 1, rows);
-            Argument.atLeast("--passes", NormBenchmark.GROUPS, passes);
-            widths.forEach(width -> Argument.atLeast("--hidden", 1, width));
+            ArgumentCheck.atLeast("--rows", 1, rows);
+            ArgumentCheck.atLeast("--passes", NormBenchmark.GROUPS, passes);
+            widths.forEach(width -> ArgumentCheck.atLeast("--hidden", 1, width));
             storage.requireNames();
             List<DType> types = dtypes.stream().map(DType::parse).toList();
             for (DType type : types) {

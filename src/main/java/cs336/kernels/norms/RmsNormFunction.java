@@ -1,8 +1,8 @@
 package cs336.kernels.norms;
 
 import cs336.kernels.runtime.TensorChecks;
+import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
-import cs336.torch.Function;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -21,7 +21,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * <p>The second term of dx comes through r: ∂r/∂x = −r³ · x / H, so a change of x changes y by −(g · x̂ summed over the row)
  * · r · x̂ / H as well. bf16 and fp16 are computed in fp32.
  */
-public final class RmsNormFunction extends Function {
+public final class RmsNormFunction extends AutogradFunction {
     private static final long[] LAST = {-1};
 
     private final double eps;

@@ -1,10 +1,10 @@
 package cs336.kernels.norms;
 
 import cs336.kernels.norms.RmsNormTile.Pass;
-import cs336.kernels.runtime.Block;
-import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Driver;
-import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -28,7 +28,7 @@ final class RmsNormKernels {
     private final RowLayout layout;
     private final RmsNormTile tile;
     private final Kernel kernel;
-    private final Block block;
+    private final BlockDim block;
     private final int sharedBytes;
     private final int residentBlocks; // on the whole card
 
@@ -37,9 +37,9 @@ final class RmsNormKernels {
         this.tile = tile;
         kernel = KernelModule.load(SOURCE, tile.defines(layout), layout.device())
                 .kernel(tile.pass().kernel());
-        block = new Block(tile.blockThreads());
+        block = new BlockDim(tile.blockThreads());
         sharedBytes = tile.sharedBytes(layout);
-        residentBlocks = Card.of(layout.device()).multiprocessors() * kernel.residentBlocks(block, sharedBytes);
+        residentBlocks = Gpu.of(layout.device()).multiprocessors() * kernel.residentBlocks(block, sharedBytes);
     }
 
     /**
@@ -86,7 +86,7 @@ final class RmsNormKernels {
 
     Tensor[] launchBackward(Tensor x, Tensor weight, Tensor dy, Tensor dx, double eps) {
         long rows = x.numel() / layout.width();
-        Grid grid = grid(rows);
+        GridDim grid = grid(rows);
         long[] shape = {grid.x(), layout.width()};
         var options = layout.device().options(DType.FLOAT32);
         Tensor partial =
@@ -96,9 +96,9 @@ final class RmsNormKernels {
     }
 
     /** Persistent blocks are no more than run at once: each takes as many rows as it comes to. */
-    private Grid grid(long rows) {
+    private GridDim grid(long rows) {
         long blocks = (rows + tile.blockRows() - 1) / tile.blockRows();
-        return new Grid((int) Math.min(blocks, tile.persistent() ? residentBlocks : Integer.MAX_VALUE));
+        return new GridDim((int) Math.min(blocks, tile.persistent() ? residentBlocks : Integer.MAX_VALUE));
     }
 
     /** Whether a block of this tile fits into a multiprocessor at all. */

@@ -1,8 +1,8 @@
 package cs336.kernels.norms;
 
-import cs336.kernels.runtime.Block;
-import cs336.kernels.runtime.Card;
-import cs336.kernels.runtime.Grid;
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelLog;
 import cs336.kernels.runtime.KernelModule;
@@ -10,9 +10,9 @@ import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.Route;
 import cs336.kernels.runtime.RowLayout;
 import cs336.kernels.runtime.TensorChecks;
+import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Function;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.LinkedHashMap;
@@ -29,7 +29,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * dy · x[…, h]: the first kernel of the course, in {@code kernels/weighted_sum.cu}. Sums are fp32. Tensor operations stand in
  * as for {@link FusedRmsNorm}.
  */
-public final class WeightedSum extends Function {
+public final class WeightedSum extends AutogradFunction {
     private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");
     private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
     private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
@@ -95,8 +95,9 @@ public final class WeightedSum extends Function {
         RowLayout layout = RowLayout.of(weight, x);
         long rows = x.numel() / layout.width();
         Tensor y = torch.empty(Tensors.leadingShape(x), layout.device().options(layout.type()), DENSE);
-        int blocks = (int) Math.min(rows, (long) Card.of(layout.device()).multiprocessors() * SM_BLOCKS);
-        kernel("forward", layout).launch(new Grid(blocks), new Block(THREADS), 0, x, weight, y, rows, layout.width());
+        int blocks = (int) Math.min(rows, (long) Gpu.of(layout.device()).multiprocessors() * SM_BLOCKS);
+        kernel("forward", layout)
+                .launch(new GridDim(blocks), new BlockDim(THREADS), 0, x, weight, y, rows, layout.width());
         return y;
     }
 
@@ -105,12 +106,12 @@ public final class WeightedSum extends Function {
         RowLayout layout = RowLayout.of(weight, x, dx);
         long rows = x.numel() / layout.width();
         int across = (layout.accesses() + THREADS - 1) / THREADS;
-        long down = Math.max(1, (long) Card.of(layout.device()).multiprocessors() * SM_BLOCKS / across);
-        Grid grid = new Grid(across, (int) Math.min(rows, down));
+        long down = Math.max(1, (long) Gpu.of(layout.device()).multiprocessors() * SM_BLOCKS / across);
+        GridDim grid = new GridDim(across, (int) Math.min(rows, down));
         Tensor partial = torch.empty(
                 new long[] {grid.y(), layout.width()}, layout.device().options(DType.FLOAT32), DENSE);
         kernel("backward", layout)
-                .launch(grid, new Block(THREADS), 0, x, weight, dy, dx, partial, rows, layout.width());
+                .launch(grid, new BlockDim(THREADS), 0, x, weight, dy, dx, partial, rows, layout.width());
         return new Tensor[] {dx, ColumnSum.of(partial, layout.type(), layout.device())};
     }
 

@@ -69,7 +69,7 @@ public final class Kernel {
      *
      * @param sharedBytes of dynamic shared memory a block
      */
-    public synchronized int residentBlocks(Block block, int sharedBytes) {
+    public synchronized int residentBlocks(BlockDim block, int sharedBytes) {
         int[] blocks = new int[1];
         Driver.in(context, scratch, () -> {
             allowShared(sharedBytes);
@@ -90,14 +90,14 @@ public final class Kernel {
      * @throws IllegalArgumentException if an argument does not fit the kernel's parameter, or a tensor is not on this card
      * @throws IllegalStateException if the driver refuses; the message has CUDA's name of the error
      */
-    public void launch(Grid grid, Block block, int sharedBytes, Object... arguments) {
+    public void launch(GridDim grid, BlockDim block, int sharedBytes, Object... arguments) {
         try (var stream = LaunchStream.of(device)) {
             launch(stream, grid, block, sharedBytes, arguments);
         }
     }
 
     /** The same on the stream of several launches, which is one of this card. */
-    public void launch(LaunchStream on, Grid grid, Block block, int sharedBytes, Object... arguments) {
+    public void launch(LaunchStream on, GridDim grid, BlockDim block, int sharedBytes, Object... arguments) {
         if (arguments.length != parameterBytes.length) {
             throw new IllegalArgumentException(
                     name + " takes " + parameterBytes.length + " arguments, not " + arguments.length);
@@ -127,7 +127,7 @@ public final class Kernel {
         }
     }
 
-    private String shape(Grid grid, Block block, int sharedBytes) {
+    private String shape(GridDim grid, BlockDim block, int sharedBytes) {
         return name + "<<<" + grid + ", " + block + ", " + sharedBytes + ">>>";
     }
 

@@ -53,12 +53,12 @@ public final class KernelCompiler {
      * @throws KernelCompileException if the source has errors
      * @throws IllegalStateException if NVRTC is not there
      */
-    public Cubin compile(KernelSource source, Map<String, ?> defines, Architecture architecture) {
+    public Cubin compile(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         return find(source, defines, architecture).cubin();
     }
 
     /** The same, saying where the cubin came from. */
-    public Result find(KernelSource source, Map<String, ?> defines, Architecture architecture) {
+    public Result find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options = options(defines, architecture);
         String key = key(source, options);
         Origin[] origin = {Origin.MEMORY};
@@ -75,7 +75,7 @@ public final class KernelCompiler {
         return new Result(cubin, origin[0]);
     }
 
-    private static List<String> options(Map<String, ?> defines, Architecture architecture) {
+    private static List<String> options(Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options =
                 new ArrayList<>(List.of("--gpu-architecture=" + architecture, "--std=c++17", "--ptxas-options=-v"));
         if (Nvrtc.hasCache()) {

@@ -15,7 +15,7 @@ import org.bytedeco.javacpp.BytePointer;
  *
  * <pre>{@code
  * var module = KernelModule.load(KernelSource.named("column_sum.cu"), Map.of("ELEMENT", "float"), device);
- * module.kernel("column_sum").launch(new Grid(32), new Block(1024), 0, partial, sum, 264, 1024);
+ * module.kernel("column_sum").launch(new GridDim(32), new BlockDim(1024), 0, partial, sum, 264, 1024);
  * }</pre>
  */
 public final class KernelModule {
@@ -55,7 +55,7 @@ public final class KernelModule {
      * @throws KernelCompileException if the source has errors
      */
     public static KernelModule load(KernelSource source, Map<String, ?> defines, Device device) {
-        return load(KernelCompiler.shared().compile(source, defines, Architecture.of(device)), device);
+        return load(KernelCompiler.shared().compile(source, defines, GpuArchitecture.of(device)), device);
     }
 
     /** What was loaded, with the compiler's log. */

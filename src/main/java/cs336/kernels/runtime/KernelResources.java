@@ -13,7 +13,7 @@ package cs336.kernels.runtime;
 public record KernelResources(
         int registers, int sharedBytes, int barriers, int stackBytes, int spillStores, int spillLoads) {
     /** How many blocks of this kernel run on a multiprocessor at a time. */
-    public Occupancy occupancy(Architecture architecture, int blockThreads, int dynamicSharedBytes) {
+    public Occupancy occupancy(GpuArchitecture architecture, int blockThreads, int dynamicSharedBytes) {
         return Occupancy.of(architecture, this, blockThreads, dynamicSharedBytes);
     }
 }

@@ -30,7 +30,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
 
     /** Warps, blocks and KiB of shared memory of a multiprocessor. */
     private record Limits(int warps, int blocks, int sharedKib) {
-        static Limits of(Architecture a) {
+        static Limits of(GpuArchitecture a) {
             if (a.major() == 8) {
                 return a.minor() == 0 ? new Limits(64, 32, 164) : new Limits(48, a.minor() == 9 ? 24 : 16, 100);
             } else if (a.major() >= 9) {
@@ -41,7 +41,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
     }
 
     /** Shared memory of a multiprocessor, in bytes. */
-    public static int sharedBytes(Architecture architecture) {
+    public static int sharedBytes(GpuArchitecture architecture) {
         return Limits.of(architecture).sharedKib * 1024;
     }
 
@@ -55,7 +55,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
      *
      * @throws IllegalArgumentException if a block has no or more than 1024 threads
      */
-    static Occupancy of(Architecture architecture, KernelResources used, int blockThreads, int dynamicSharedBytes) {
+    static Occupancy of(GpuArchitecture architecture, KernelResources used, int blockThreads, int dynamicSharedBytes) {
         if (blockThreads < 1 || blockThreads > 1024) {
             throw new IllegalArgumentException("blockThreads must be 1 to 1024, not " + blockThreads);
         }

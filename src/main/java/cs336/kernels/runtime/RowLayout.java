@@ -32,7 +32,7 @@ public record RowLayout(int width, DType type, DType gainType, int vector, Devic
                 || !allAligned(rows, vector * type.bytes())) {
             vector /= 2;
         }
-        return new RowLayout(width, type, gainType, vector, Card.of(rows[0]).device());
+        return new RowLayout(width, type, gainType, vector, Gpu.of(rows[0]).device());
     }
 
     /** Bytes of an access to the rows. */

@@ -5,7 +5,7 @@ import cs336.torch.AllocatorReports;
 import cs336.torch.Device;
 import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -22,14 +22,14 @@ import org.bytedeco.pytorch.Tensor;
  * try (var memory = MemoryProfile.start(device)) {
  *     var model = new TransformerLM(config, device);
  *     memory.mark(MemoryCategory.PARAMETERS, model.namedParameters());
- *     try (var phase = Range.of("forward")) { … }
- *     try (var phase = Range.of("backward")) { … }
+ *     try (var phase = ProfilerRange.of("forward")) { … }
+ *     try (var phase = ProfilerRange.of("backward")) { … }
  *     MemoryRecord record = memory.stop();
  *     System.out.println(record.breakdown(record.peakEvent()));
  * }
  * }</pre>
  *
- * <p>What is recorded is what the thread that starts it does, with the backward passes that it runs. {@link Range}s tell blocks
+ * <p>What is recorded is what the thread that starts it does, with the backward passes that it runs. {@link ProfilerRange}s tell blocks
  * apart: the outermost is a phase, those inside are a place; the layers of a model open theirs by themselves. On CUDA the bytes are
  * those that PyTorch's allocator counts, so that the peak of the record is the peak of its statistics; what others have allocated
  * before is part of it; what another thread frees meanwhile, such as the garbage collector's, stays in the record. On the CPU they
@@ -74,7 +74,7 @@ public final class MemoryProfile implements AutoCloseable {
         if (device.isCuda()) {
             profile.history = AllocatorHistory.start();
         }
-        Range.listen(profile.places);
+        ProfilerRange.listen(profile.places);
         return profile;
     }
 
@@ -145,7 +145,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private void end() {
         recording = false;
-        Range.unlisten(places);
+        ProfilerRange.unlisten(places);
         AllocatorReports.unlisten();
         if (history != null) {
             history.close();
@@ -256,7 +256,7 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /** Follows the ranges of the recording thread. */
-    private final class Places implements Range.Listener {
+    private final class Places implements ProfilerRange.Listener {
         private final Deque<String> open = new ArrayDeque<>();
         private volatile String phase = "";
         private String place = "";

@@ -2,11 +2,11 @@ package cs336.profile.memory;
 
 import cs336.charts.AreaPanel;
 import cs336.charts.AxisRange;
+import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
 import cs336.charts.Frame;
 import cs336.charts.HorizontalScale;
 import cs336.charts.Legend;
-import cs336.charts.Look;
 import cs336.charts.Mark;
 import cs336.charts.Spacing;
 import java.util.ArrayList;
@@ -46,7 +46,7 @@ public final class MemoryTimelineChart {
         AxisRange range = AxisRange.of(new double[] {0, 1.03 * peak / unit}, false, true);
         var panels = new ArrayList<Chart<?, ?>>();
         byTitle.forEach((title, timeline) ->
-                panels.add(panel(title, timeline, unit, range, panels.isEmpty(), (width - 80.0) * Look.UNITS)));
+                panels.add(panel(title, timeline, unit, range, panels.isEmpty(), (width - 80.0) * ChartStyle.UNITS)));
         return new Figure(name, description, width, HEIGHT, panels);
     }
 
@@ -75,14 +75,15 @@ public final class MemoryTimelineChart {
                 frame,
                 scale,
                 phases,
-                List.of(new Mark.Level(peak, "peak " + String.format(Locale.ROOT, "%.3g", peak) + " " + symbol)));
+                List.of(new Mark.ReferenceLine(
+                        peak, "peak " + String.format(Locale.ROOT, "%.3g", peak) + " " + symbol)));
         AxesChartStyler styler = panel.getStyler();
-        Look.apply(styler);
+        ChartStyle.apply(styler);
         styler.setXAxisTicksVisible(false);
         styler.setYAxisMin(range.min());
         styler.setYAxisMax(range.max());
         styler.setYAxisTickLabelsFormattingFunction(range.labels());
-        styler.setYAxisTickMarkSpacingHint(44 * Look.UNITS);
+        styler.setYAxisTickMarkSpacingHint(44 * ChartStyle.UNITS);
         styler.setPlotContentSize(1);
         styler.setXAxisMin(x[0]);
         styler.setXAxisMax(x[x.length - 1]);

@@ -6,13 +6,13 @@ import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
-import cs336.bench.Argument;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -58,7 +58,7 @@ public final class PassMemory {
 
     /** Sequences, at least 1. */
     public PassMemory batch(int sequences) {
-        batch = Argument.atLeast("batch", 1, sequences);
+        batch = ArgumentCheck.atLeast("batch", 1, sequences);
         return this;
     }
 
@@ -91,7 +91,7 @@ public final class PassMemory {
 
     private void run(Pass pass, MemoryProfile memory, TransformerLM model, Optimizer optimizer, Batches.Batch data) {
         if (pass == Pass.FORWARD) {
-            try (var phase = Range.of(FORWARD);
+            try (var phase = ProfilerRange.of(FORWARD);
                     var scope = MemoryScope.open();
                     var noGrad = NoGrad.open();
                     var autocast = precision.autocast(device)) {
@@ -104,7 +104,7 @@ public final class PassMemory {
             if (pass == Pass.FORWARD_GRAPH) {
                 return;
             }
-            try (var phase = Range.of(BACKWARD)) {
+            try (var phase = ProfilerRange.of(BACKWARD)) {
                 loss.backward();
             }
         }
@@ -117,7 +117,7 @@ public final class PassMemory {
     }
 
     private Tensor loss(TransformerLM model, Batches.Batch data) {
-        try (var phase = Range.of(FORWARD);
+        try (var phase = ProfilerRange.of(FORWARD);
                 var autocast = precision.autocast(device)) {
             return Losses.crossEntropy(model.forward(data.inputs()), data.targets());
         }

@@ -27,13 +27,13 @@ public record Coverage(int sets, int exponents, int parameters) {
      * @param compute the budget in FLOP whose model size is predicted
      * @throws IllegalArgumentException if there are no sets to draw
      */
-    public static Map<Method, Coverage> of(SyntheticRuns synthetic, int sets, double compute, Bootstrap bootstrap) {
+    public static Map<FitMethod, Coverage> of(SyntheticRuns synthetic, int sets, double compute, Bootstrap bootstrap) {
         if (sets < 1) throw new IllegalArgumentException("sets must be at least 1, not " + sets);
         PowerLaw truth = synthetic.surface().law();
-        Map<Method, Coverage> counted = new EnumMap<>(Method.class);
+        Map<FitMethod, Coverage> counted = new EnumMap<>(FitMethod.class);
         for (int seed = 1; seed <= sets; seed++) {
             IsoFlops runs = synthetic.seeded(seed).draw();
-            for (Method method : Method.values()) {
+            for (FitMethod method : FitMethod.values()) {
                 ScalingFit fit = method.fit(runs, bootstrap);
                 int exponent = fit.exponent().contains(truth.exponent()) ? 1 : 0;
                 int size = fit.parameters(compute).contains(truth.at(compute).parameters()) ? 1 : 0;

@@ -165,7 +165,7 @@ public final class IsoFlopsCommand implements Callable<Integer> {
         PowerLaw truth = SyntheticRuns.SHIPPED.surface().law();
         var counted = Coverage.of(SyntheticRuns.SHIPPED, sets, farthest, bootstrap);
         out.printf("%d sets, intervals of %.0f %% that hold the truth:%n", sets, 100 * confidence);
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             Coverage coverage = counted.get(method);
             out.printf(
                     "%-16s  exponent %.1f %%  size at %s %.1f %%%n",
@@ -222,7 +222,7 @@ public final class IsoFlopsCommand implements Callable<Integer> {
         Measurements laws = Measurements.of(output, provenance.machine(), "isoflops_laws");
         Measurements optima = Measurements.of(output, provenance.machine(), "isoflops_optima");
         String fingerprint = fingerprint(runs);
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             Case law = Case.measuredHere(method.toString())
                     .with("runs", name)
                     .with("sha256", fingerprint)
@@ -241,7 +241,7 @@ public final class IsoFlopsCommand implements Callable<Integer> {
     }
 
     /** The law, and for a line how far its points lie from it, for a surface its five numbers. */
-    private static List<Measurement> laws(IsoFlopsStudy study, Method method) {
+    private static List<Measurement> laws(IsoFlopsStudy study, FitMethod method) {
         ScalingFit fit = study.fit(method);
         Interval exponent = fit.exponent();
         List<Measurement> rows = new ArrayList<>();
@@ -268,7 +268,7 @@ public final class IsoFlopsCommand implements Callable<Integer> {
      * What the law says of a budget. Where there were runs of it, also the minimum that they gave, and by the surface how many of
      * them noise does not let tell from the lowest.
      */
-    private static List<Measurement> optimum(IsoFlopsStudy study, Method method, double compute) {
+    private static List<Measurement> optimum(IsoFlopsStudy study, FitMethod method, double compute) {
         ScalingFit fit = study.fit(method);
         Optimum optimum = fit.law().at(compute);
         Interval parameters = fit.parameters(compute);
@@ -280,7 +280,7 @@ public final class IsoFlopsCommand implements Callable<Integer> {
         add(rows, "tokens", "tokens", optimum.tokens());
         add(rows, "tokens-low", "tokens", tokens.low());
         add(rows, "tokens-high", "tokens", tokens.high());
-        if (method == Method.LOSS_SURFACE) {
+        if (method == FitMethod.LOSS_SURFACE) {
             study.runs().profiles().stream()
                     .filter(profile -> profile.compute() == compute)
                     .forEach(profile -> add(

@@ -17,7 +17,7 @@ import tech.tablesaw.api.Table;
  * @param runs the runs
  * @param fits a fit for each method
  */
-public record IsoFlopsStudy(IsoFlops runs, Map<Method, ScalingFit> fits) {
+public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     private static final double BILLION = 1e9;
 
     public IsoFlopsStudy {
@@ -30,23 +30,23 @@ public record IsoFlopsStudy(IsoFlops runs, Map<Method, ScalingFit> fits) {
      * @throws IllegalArgumentException if the runs do not allow one of them
      */
     public static IsoFlopsStudy of(IsoFlops runs, Bootstrap bootstrap) {
-        Map<Method, ScalingFit> fits = new EnumMap<>(Method.class);
-        for (Method method : Method.values()) fits.put(method, method.fit(runs, bootstrap));
+        Map<FitMethod, ScalingFit> fits = new EnumMap<>(FitMethod.class);
+        for (FitMethod method : FitMethod.values()) fits.put(method, method.fit(runs, bootstrap));
         return new IsoFlopsStudy(runs, fits);
     }
 
     /** The fit by a method. */
-    public ScalingFit fit(Method method) {
+    public ScalingFit fit(FitMethod method) {
         return fits.get(method);
     }
 
     /** The loss surface. */
     public SurfaceFit surface() {
-        return (SurfaceFit) fit(Method.LOSS_SURFACE);
+        return (SurfaceFit) fit(FitMethod.LOSS_SURFACE);
     }
 
     /** The size that a method takes for the best at a budget of the runs: a minimum of its own, or what its law says. */
-    public double minimum(Method method, double compute) {
+    public double minimum(FitMethod method, double compute) {
         return fit(method) instanceof LineFit line
                 ? line.minima().stream()
                         .filter(m -> m.compute() == compute)
@@ -62,7 +62,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<Method, ScalingFit> fits) {
      */
     public Table minima() {
         Table table = Table.create("minima", StringColumn.create("compute"), IntColumn.create("runs"));
-        for (Method method : Method.values()) table.addColumns(DoubleColumn.create(method.toString()));
+        for (FitMethod method : FitMethod.values()) table.addColumns(DoubleColumn.create(method.toString()));
         table.addColumns(
                 BooleanColumn.create("between runs"),
                 IntColumn.create("as low"),
@@ -73,7 +73,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<Method, ScalingFit> fits) {
             Row row = table.appendRow();
             row.setString("compute", IsoFlops.flop(profile.compute()));
             row.setInt("runs", profile.runs().size());
-            for (Method method : Method.values()) {
+            for (FitMethod method : FitMethod.values()) {
                 row.setDouble(method.toString(), minimum(method, profile.compute()) / BILLION);
             }
             row.setBoolean("between runs", profile.brackets(profile.lowest().parameters()));
@@ -93,7 +93,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<Method, ScalingFit> fits) {
                 DoubleColumn.create("from"),
                 DoubleColumn.create("to"),
                 DoubleColumn.create("1 − a (data size)"));
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             double exponent = fit(method).law().exponent();
             Interval within = fit(method).exponent();
             Row row = table.appendRow();
@@ -118,7 +118,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<Method, ScalingFit> fits) {
             table.addColumns(DoubleColumn.create(name));
         }
         for (double compute : budgets) {
-            for (Method method : Method.values()) {
+            for (FitMethod method : FitMethod.values()) {
                 Optimum optimum = fit(method).law().at(compute);
                 Interval parameters = fit(method).parameters(compute);
                 Interval tokens = fit(method).tokens(compute);
@@ -144,7 +144,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<Method, ScalingFit> fits) {
             if (!profile.brackets(profile.lowest().parameters())) {
                 remarks.add(at
                         + "the lowest run is the smallest or the largest: the minimum may lie beyond the sizes tried.");
-            } else if (!profile.brackets(minimum(Method.QUADRATIC_MINIMA, profile.compute()))) {
+            } else if (!profile.brackets(minimum(FitMethod.QUADRATIC_MINIMA, profile.compute()))) {
                 remarks.add(at + "the parabola's vertex lies beyond the sizes tried.");
             }
         }

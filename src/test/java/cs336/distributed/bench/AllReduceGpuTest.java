@@ -3,7 +3,7 @@ package cs336.distributed.bench;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.Device;
 import java.util.List;
@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 class AllReduceGpuTest {
     private static final AllReducePlan PLAN = AllReducePlan.of(1_000_000L, 100_000_000L);
 
-    private static List<AllReduceTimes> run(int processes, Backend backend) throws InterruptedException {
+    private static List<AllReduceTimes> run(int processes, CollectiveBackend backend) throws InterruptedException {
         return Launcher.of(processes)
                 .backend(backend)
                 .device(Device.Kind.CUDA)
@@ -26,7 +26,7 @@ class AllReduceGpuTest {
     @Test
     void ncclIsTimedOneByOneAndQueued() throws InterruptedException {
         int cards = Math.min(2, Device.cudaCount());
-        for (AllReduceTimes times : run(cards, Backend.NCCL)) {
+        for (AllReduceTimes times : run(cards, CollectiveBackend.NCCL)) {
             assertEquals(cards, times.ranks());
             assertEquals(10, times.queued().size());
             assertTrue(times.summary().median() > 0);
@@ -35,7 +35,7 @@ class AllReduceGpuTest {
 
     @Test
     void glooTakesTensorsOfCardsThatRanksShare() throws InterruptedException {
-        List<AllReduceTimes> times = run(Device.cudaCount() + 1, Backend.GLOO);
+        List<AllReduceTimes> times = run(Device.cudaCount() + 1, CollectiveBackend.GLOO);
         assertTrue(times.get(1).summary().median() > times.get(0).summary().median(), "100 MB take longer than 1 MB");
     }
 }

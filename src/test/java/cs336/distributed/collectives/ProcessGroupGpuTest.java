@@ -22,13 +22,13 @@ import org.junit.jupiter.api.Timeout;
 class ProcessGroupGpuTest {
     @Test
     void ncclWithOneRankGivesEveryCollective() throws Exception {
-        ProcessGroupTest.requireEveryCollective(Launcher.of(1).backend(Backend.NCCL), 1);
+        ProcessGroupTest.requireEveryCollective(Launcher.of(1).backend(CollectiveBackend.NCCL), 1);
     }
 
     @Test
     void ncclWithTwoRanksGivesEveryCollective() throws Exception {
         requireCards(2);
-        ProcessGroupTest.requireEveryCollective(Launcher.of(2).backend(Backend.NCCL), 2);
+        ProcessGroupTest.requireEveryCollective(Launcher.of(2).backend(CollectiveBackend.NCCL), 2);
     }
 
     @Test
@@ -42,7 +42,9 @@ class ProcessGroupGpuTest {
         int cards = Device.cudaCount();
         var e = assertThrows(
                 RankFailure.class,
-                () -> Launcher.of(cards + 1).backend(Backend.NCCL).run(ProcessGroupTest.EveryCollective.class, 1L));
+                () -> Launcher.of(cards + 1)
+                        .backend(CollectiveBackend.NCCL)
+                        .run(ProcessGroupTest.EveryCollective.class, 1L));
         assertTrue(e.getMessage().contains("nccl needs a card for each rank"), e.getMessage());
     }
 
@@ -76,7 +78,7 @@ class ProcessGroupGpuTest {
         requireCards(2);
         for (String how : new String[] {"killed", "hangs", "throws"}) {
             long start = System.nanoTime();
-            var launcher = Launcher.of(2).backend(Backend.NCCL).timeout(Duration.ofSeconds(8));
+            var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(Duration.ofSeconds(8));
             var e = assertThrows(RankFailure.class, () -> launcher.run(Disturbed.class, how));
             double seconds = (System.nanoTime() - start) / 1e9;
             System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());

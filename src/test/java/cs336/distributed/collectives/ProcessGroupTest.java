@@ -219,7 +219,8 @@ class ProcessGroupTest {
     void aTensorThatDoesNotFitIsAnErrorBeforeAnythingIsSent(@TempDir Path folder) {
         var world = World.local(0, 1, 29_500);
         try (var scope = MemoryScope.open();
-                var group = ProcessGroup.join(world, Backend.GLOO, Duration.ofSeconds(5), folder.resolve("store"))) {
+                var group = ProcessGroup.join(
+                        world, CollectiveBackend.GLOO, Duration.ofSeconds(5), folder.resolve("store"))) {
             Tensor six = tensor(DType.FLOAT32, 1, 2, 3, 4, 5, 6), whole = tensor(DType.INT64, 1, 2);
             Map<String, Runnable> wrong = Map.of(
                     "tensor must be a tensor, not null", () -> group.allReduce(null, Reduction.SUM),

@@ -11,7 +11,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.basics.AdamW;
 import cs336.distributed.bench.ToyModel;
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
 import cs336.distributed.collectives.Pending;
 import cs336.distributed.collectives.ProcessGroup;
@@ -22,9 +22,9 @@ import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.ShardedOptimizer;
 import cs336.distributed.training.Sharding;
 import cs336.distributed.training.Strategy;
+import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Function;
 import cs336.torch.MemoryScope;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -96,7 +96,7 @@ public class FailingWellTest {
     }
 
     /** A function whose gradient is refused. */
-    public static final class Faulty extends Function {
+    public static final class Faulty extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             return new Tensor[] {inputs[0].clone()};
@@ -372,10 +372,10 @@ public class FailingWellTest {
 
         /** A group of the same ranks, which meet in a file or at a port that rank 0 has found free. */
         private static ProcessGroup next(ProcessGroup all, Path file) {
-            if (file != null) return ProcessGroup.join(all.world(), Backend.GLOO, TIMEOUT, file);
+            if (file != null) return ProcessGroup.join(all.world(), CollectiveBackend.GLOO, TIMEOUT, file);
             try (var port = ReservedPort.any()) {
                 int number = all.allGather(port.number()).get(0);
-                return ProcessGroup.join(World.local(all.rank(), all.size(), number), Backend.GLOO, TIMEOUT);
+                return ProcessGroup.join(World.local(all.rank(), all.size(), number), CollectiveBackend.GLOO, TIMEOUT);
             }
         }
 
@@ -520,7 +520,7 @@ public class FailingWellTest {
     @Test
     void ncclRanksWithoutCardsAreAnError() {
         assumeTrue(Device.cudaCount() == 0);
-        var launcher = Launcher.of(2).backend(Backend.NCCL).timeout(TIMEOUT);
+        var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(TIMEOUT);
         var e = assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0]));
         requireParts(e.getMessage(), "of 2: cuda:0 asked for");
     }
@@ -528,7 +528,7 @@ public class FailingWellTest {
     /** Joins and tells what came of it. */
     private static String joining(World world) {
         try {
-            ProcessGroup.join(world, Backend.GLOO, TIMEOUT).abandon();
+            ProcessGroup.join(world, CollectiveBackend.GLOO, TIMEOUT).abandon();
             return "joined";
         } catch (CollectiveFailure e) {
             return e.getMessage();

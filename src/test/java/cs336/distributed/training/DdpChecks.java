@@ -2,9 +2,9 @@ package cs336.distributed.training;
 
 import cs336.basics.AdamW;
 import cs336.basics.Batches;
-import cs336.basics.Form;
 import cs336.basics.Losses;
-import cs336.basics.Module;
+import cs336.basics.ModelEdition;
+import cs336.basics.NnModule;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.distributed.bench.ToyModel;
@@ -113,7 +113,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void transformer(Strategy strategy) {
-        var config = new TransformerConfig(Form.SPRING_2024, 17, 6, 8, 2, 2, 16, "rmsnorm", "plain"); // a tied head
+        var config =
+                new TransformerConfig(ModelEdition.SPRING_2024, 17, 6, 8, 2, 2, 16, "rmsnorm", "plain"); // a tied head
         Torch.seed(seed + group.rank());
         int each = 2;
         try (var model = new TransformerLM(config, device, FP64);
@@ -145,7 +146,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     /** x·a + x·b + x·c, or some of it. */
-    private static final class Branches extends Module {
+    private static final class Branches extends NnModule {
         final Tensor a;
         final Tensor b;
         final Tensor c;
@@ -263,7 +264,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     /** Parameters of sizes that nothing else has: ranks have to agree on each message. */
-    private static final class Row extends Module {
+    private static final class Row extends NnModule {
         Row(Device device, int smallest) {
             for (int i = 0; i < 8; i++) parameter("p" + i, Branches.random(device, smallest + i));
         }
@@ -477,7 +478,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     /** Parameters p0, p1 … of a number each. */
-    private final class Numbers extends Module {
+    private final class Numbers extends NnModule {
         Numbers(int count, DType dtype) {
             for (int i = 0; i < count; i++) parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
         }
@@ -505,7 +506,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 "parameter 0 is p0 fp64[1] on rank 0, but p0 fp32[1] on rank " + last);
     }
 
-    private void requireDifferent(Module mine, Strategy strategy, String message) {
+    private void requireDifferent(NnModule mine, Strategy strategy, String message) {
         try (mine) {
             requireRefused(() -> new DistributedDataParallel(mine, group, strategy).close(), message);
         }

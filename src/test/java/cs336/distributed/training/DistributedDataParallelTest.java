@@ -3,7 +3,7 @@ package cs336.distributed.training;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.Device;
 import java.util.ArrayList;
@@ -36,7 +36,7 @@ class DistributedDataParallelTest {
     @Tag("gpu")
     @TestFactory
     Stream<DynamicTest> onCardsOfTheirOwn() throws InterruptedException {
-        return on(Launcher.of(Math.min(2, Device.cudaCount())).backend(Backend.NCCL));
+        return on(Launcher.of(Math.min(2, Device.cudaCount())).backend(CollectiveBackend.NCCL));
     }
 
     private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {

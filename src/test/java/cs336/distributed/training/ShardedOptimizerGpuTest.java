@@ -3,7 +3,7 @@ package cs336.distributed.training;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.Device;
 import java.nio.file.Path;
@@ -22,7 +22,7 @@ class ShardedOptimizerGpuTest {
         assumeTrue(Device.cudaCount() > 0, "needs a card");
         var task = new ShardingChecks.Task(System.nanoTime() % 100_000, folder.toString());
         int ranks = Math.min(2, Device.cudaCount());
-        for (var results : Launcher.of(ranks).backend(Backend.NCCL).run(ShardingChecks.class, task)) {
+        for (var results : Launcher.of(ranks).backend(CollectiveBackend.NCCL).run(ShardingChecks.class, task)) {
             results.forEach((name, failure) -> assertEquals("", failure, name + ", seed " + task.seed()));
         }
     }

@@ -8,16 +8,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.AdamW;
 import cs336.basics.Checkpoint;
 import cs336.basics.CosineSchedule;
-import cs336.basics.Form;
 import cs336.basics.GradientClipping;
 import cs336.basics.Losses;
-import cs336.basics.Module;
+import cs336.basics.ModelEdition;
+import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.basics.Sgd;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.distributed.bench.ToyModel;
-import cs336.distributed.collectives.Backend;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Traffic;
 import cs336.distributed.launch.RankProgram;
@@ -128,8 +128,8 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     /** Gradients of a random batch, the same in both models and on all ranks. */
-    private static void backward(long seed, Module... models) {
-        for (Module model : models) {
+    private static void backward(long seed, NnModule... models) {
+        for (NnModule model : models) {
             Torch.seed(seed);
             Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(DType.FLOAT32));
             Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(DType.FLOAT32));
@@ -137,7 +137,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void assertSame(Module expected, Module found, double rtol, String what) {
+    private static void assertSame(NnModule expected, NnModule found, double rtol, String what) {
         Map<String, Tensor> others = found.namedParameters();
         expected.namedParameters().forEach((name, parameter) -> {
             double[] a = Tensors.toDoubles(parameter);
@@ -149,7 +149,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     /** The largest difference of two numbers. */
-    private static double distance(Module a, Module b) {
+    private static double distance(NnModule a, NnModule b) {
         Map<String, Tensor> others = b.namedParameters();
         double largest = 0;
         for (var parameter : a.namedParameters().entrySet()) {
@@ -356,7 +356,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static Map<String, Tensor> only(Module model, String... names) {
+    private static Map<String, Tensor> only(NnModule model, String... names) {
         var some = new LinkedHashMap<String, Tensor>();
         for (String name : names) some.put(name, model.namedParameters().get(name));
         return some;
@@ -482,7 +482,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     private static void overlap(ProcessGroup group, Task task) {
-        for (Form form : Form.values()) {
+        for (ModelEdition form : ModelEdition.values()) {
             var config = new TransformerConfig(form, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
             Torch.seed(task.seed);
             try (var plain = new TransformerLM(config, device)) {
@@ -497,7 +497,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                                 Sharding.allGather(0.01))) {
                     shards.overlapWith(sharded);
                     for (int step = 0; step < 4; step++) {
-                        for (Module model : List.of(plain, sharded)) {
+                        for (NnModule model : List.of(plain, sharded)) {
                             Torch.seed(task.seed + step);
                             Tensor ids = torch.randint(50, new long[] {2, 17}, device.options(DType.INT64));
                             Losses.crossEntropy(model.forward(ids.narrow(1, 0, 16)), ids.narrow(1, 1, 16))
@@ -545,7 +545,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 train(model, shards, task, 3, 5);
                 resume(task, file, model, group, SHARDINGS.get((s + 1) % SHARDINGS.size()));
                 Path ofFour = checkpoint(task, 4, s);
-                boolean afterFour = group.size() < 4 && group.backend() == Backend.GLOO;
+                boolean afterFour = group.size() < 4 && group.backend() == CollectiveBackend.GLOO;
                 if (afterFour) resume(task, ofFour, model, group, SHARDINGS.get(s));
                 var error = assertThrows(
                         IOException.class,
@@ -560,7 +560,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     /** Loads a checkpoint of three steps into a fresh model, makes two more, and compares with one that was never interrupted. */
-    private static void resume(Task task, Path file, Module expected, ProcessGroup group, Sharding sharding)
+    private static void resume(Task task, Path file, NnModule expected, ProcessGroup group, Sharding sharding)
             throws IOException {
         try (var resumed = toy(new Task(task.seed + 77, ""), true);
                 var optimizer =
@@ -586,7 +586,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void train(Module model, Optimizer optimizer, Task task, int from, int until) {
+    private static void train(NnModule model, Optimizer optimizer, Task task, int from, int until) {
         for (int step = from; step < until; step++) {
             backward(task.seed + step, model);
             optimizer.step();

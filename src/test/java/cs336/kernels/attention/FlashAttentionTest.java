@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.Attention;
-import cs336.basics.Form;
 import cs336.basics.Losses;
+import cs336.basics.ModelEdition;
 import cs336.basics.PlainAttention;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -131,7 +131,7 @@ class FlashAttentionTest {
     void theCoursesShapeIsFarMoreExactThanTheCourseAsks(boolean causal) {
         try (var scope = MemoryScope.open()) {
             Inputs inputs = Inputs.random(DType.FLOAT32, 4, 128, 128, 64);
-            assertClose(exact(inputs, causal), inputs.attend(new FlashKinds.Fastest(), causal), ulps(8));
+            assertClose(exact(inputs, causal), inputs.attend(new FlashAttentions.Fastest(), causal), ulps(8));
             assertClose(exact(inputs, causal), inputs.attend(flash(16, 32), causal), ulps(8));
         }
     }
@@ -187,8 +187,8 @@ class FlashAttentionTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Form.class)
-    void aModelLearnsTheSameAsFromPlainAttention(Form form) {
+    @EnumSource(ModelEdition.class)
+    void aModelLearnsTheSameAsFromPlainAttention(ModelEdition form) {
         List<double[]> plain = gradients(form, "plain");
         for (String name : List.of("flash", "sdpa")) {
             List<double[]> other = gradients(form, name);
@@ -201,7 +201,7 @@ class FlashAttentionTest {
     }
 
     /** Gradients of all parameters of a tiny model in fp64. */
-    private static List<double[]> gradients(Form form, String attention) {
+    private static List<double[]> gradients(ModelEdition form, String attention) {
         var config = new TransformerConfig(form, 50, 40, 32, 2, 4, 64, "rmsnorm", attention);
         Torch.seed(1);
         try (var scope = MemoryScope.open();

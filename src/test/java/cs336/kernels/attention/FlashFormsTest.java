@@ -13,12 +13,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** The forms that run on the CPU; and whether the reference is right. */
-class FlashFormsTest extends FlashFormContract {
-    private static final List<TestedForm> FORMS = List.of(new TestedForm(
+class FlashFormsTest extends FlashVariantContract {
+    private static final List<TestedVariant> FORMS = List.of(new TestedVariant(
             "flash-tiled",
             new TiledFlash(48, 32),
             EnumSet.of(DType.FLOAT32, DType.BFLOAT16),
-            TestedForm.Products.FP32,
+            TestedVariant.Products.FP32,
             true));
 
     FlashFormsTest() {

@@ -85,7 +85,7 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
      * its terms, and, where enough is averaged for cancellation not to count, all together within one rounding of the
      * result.
      */
-    void assertNear(TestedForm form, DType type, FlashResult actual, String what) {
+    void assertNear(TestedVariant form, DType type, FlashResult actual, String what) {
         assertElementsNear(form, type, actual, 0, what);
         if (fewest() < 63) return;
         for (int i = 0; i < FlashResult.NAMES.size(); i++) {
@@ -102,7 +102,7 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
      *
      * @param further relative error of probabilities beside it, for scores so large that their own roundings count
      */
-    void assertElementsNear(TestedForm form, DType type, FlashResult actual, double further, String what) {
+    void assertElementsNear(TestedVariant form, DType type, FlashResult actual, double further, String what) {
         double rounding = type == DType.FLOAT16 ? SUBNORMAL_ROUNDING_OF_FP16 : 1e-30;
         for (int i = 0; i < FlashResult.NAMES.size(); i++) {
             try (var scope = MemoryScope.open()) {
@@ -123,13 +123,14 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
         }
     }
 
-    private static String name(int i, TestedForm form, DType type, String what) {
+    private static String name(int i, TestedVariant form, DType type, String what) {
         return FlashResult.NAMES.get(i) + " of " + form + " in " + type + ", " + what;
     }
 
     /** One rounding of a result. L, the second one, stays in fp32. */
-    private double unit(TestedForm form, DType type, int i) {
-        double sums = TestedForm.ofSums(Math.max(exact.o().size(-2), exact.dK().size(-2)));
+    private double unit(TestedVariant form, DType type, int i) {
+        double sums =
+                TestedVariant.ofSums(Math.max(exact.o().size(-2), exact.dK().size(-2)));
         return sums + (i == 1 ? form.products().of(type) : form.rounding(type));
     }
 

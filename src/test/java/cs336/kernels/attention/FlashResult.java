@@ -13,9 +13,10 @@ record FlashResult(Tensor o, Tensor l, Tensor dQ, Tensor dK, Tensor dV) {
     }
 
     /** Computes both passes in one form. */
-    static FlashResult of(FlashForm form, FlashInputs x, boolean causal) {
-        FlashForm.Attended attended = form.forward(x.q(), x.k(), x.v(), causal);
-        FlashForm.Gradients gradients = form.backward(x.q(), x.k(), x.v(), attended.o(), attended.l(), x.dO(), causal);
+    static FlashResult of(FlashVariant form, FlashInputs x, boolean causal) {
+        FlashVariant.Attended attended = form.forward(x.q(), x.k(), x.v(), causal);
+        FlashVariant.Gradients gradients =
+                form.backward(x.q(), x.k(), x.v(), attended.o(), attended.l(), x.dO(), causal);
         return new FlashResult(attended.o(), attended.l(), gradients.dQ(), gradients.dK(), gradients.dV());
     }
 }

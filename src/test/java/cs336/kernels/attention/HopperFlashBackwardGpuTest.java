@@ -50,7 +50,7 @@ class HopperFlashBackwardGpuTest {
     /** Inputs of the backward pass, with o and l from the forward pass in fp64. */
     private record Inputs(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
         static Inputs of(Tensor q, Tensor k, Tensor v, Tensor dO, boolean causal) {
-            FlashForm.Attended attended = TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal);
+            FlashVariant.Attended attended = TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal);
             Tensor o = torch.empty_like(q).copy_(attended.o());
             return new Inputs(q, k, v, o, attended.l().to(DType.FLOAT32.scalarType()), dO, causal);
         }
@@ -59,11 +59,11 @@ class HopperFlashBackwardGpuTest {
             return x.to(DType.FLOAT64.scalarType());
         }
 
-        FlashForm.Gradients exact() {
+        FlashVariant.Gradients exact() {
             return TiledFlash.DEFAULT.backward(wide(q), wide(k), wide(v), wide(o), wide(l), wide(dO), causal);
         }
 
-        FlashForm.Gradients run(boolean deterministic) {
+        FlashVariant.Gradients run(boolean deterministic) {
             poison();
             return HopperFlashBackward.run(q, k, v, o, l, dO, causal, deterministic);
         }
@@ -96,7 +96,7 @@ class HopperFlashBackwardGpuTest {
         return type == DType.BFLOAT16 ? Math.pow(2, -8) : 1.2 * Math.pow(2, -11);
     }
 
-    private static void assertClose(FlashForm.Gradients expected, FlashForm.Gradients actual, double bound) {
+    private static void assertClose(FlashVariant.Gradients expected, FlashVariant.Gradients actual, double bound) {
         assertClose("dQ", expected.dQ(), actual.dQ(), bound);
         assertClose("dK", expected.dK(), actual.dK(), bound);
         assertClose("dV", expected.dV(), actual.dV(), bound);
@@ -146,7 +146,7 @@ class HopperFlashBackwardGpuTest {
         assertClose(inputs.exact(), run(tile, inputs), bound(DType.BFLOAT16));
     }
 
-    private FlashForm.Gradients run(HopperBackwardTile tile, Inputs inputs) {
+    private FlashVariant.Gradients run(HopperBackwardTile tile, Inputs inputs) {
         return HopperFlashBackward.run(
                 tile, inputs.q(), inputs.k(), inputs.v(), inputs.o(), inputs.l(), inputs.dO(), inputs.causal(), true);
     }
@@ -156,11 +156,11 @@ class HopperFlashBackwardGpuTest {
     void gradientsRepeatBitForBitThatOfQueriesInTurns(int d, int heads, int length) {
         for (boolean causal : new boolean[] {true, false}) {
             Inputs inputs = random(DType.BFLOAT16, heads, length, length, d, causal);
-            FlashForm.Gradients first = inputs.run(true);
+            FlashVariant.Gradients first = inputs.run(true);
             for (int i = 0; i < RACES; i++) {
                 try (var inner = MemoryScope.open()) {
                     boolean inTurns = i % 2 == 0;
-                    FlashForm.Gradients again = inputs.run(inTurns);
+                    FlashVariant.Gradients again = inputs.run(inTurns);
                     assertTrue(first.dK().equal(again.dK()), "dK, run " + i);
                     assertTrue(first.dV().equal(again.dV()), "dV, run " + i);
                     if (inTurns) assertTrue(first.dQ().equal(again.dQ()), "dQ, run " + i);
@@ -192,8 +192,8 @@ class HopperFlashBackwardGpuTest {
     @Test
     void threeDimensionsAreOneHeadEach() {
         Inputs inputs = random(DType.BFLOAT16, 3, 200, 200, 64, true);
-        FlashForm.Gradients with = inputs.run(true);
-        FlashForm.Gradients without = HopperFlashBackward.run(
+        FlashVariant.Gradients with = inputs.run(true);
+        FlashVariant.Gradients without = HopperFlashBackward.run(
                 inputs.q().squeeze(0),
                 inputs.k().squeeze(0),
                 inputs.v().squeeze(0),
@@ -212,9 +212,9 @@ class HopperFlashBackwardGpuTest {
         Inputs inputs = random(DType.BFLOAT16, 1, 300, 300, 64, false);
         inputs.l().narrow(2, 100, 50).fill_(new Scalar(Double.NEGATIVE_INFINITY));
         inputs.o().narrow(2, 100, 50).zero_();
-        FlashForm.Gradients gradients = inputs.run(true);
+        FlashVariant.Gradients gradients = inputs.run(true);
         inputs.dO().narrow(2, 100, 50).zero_();
-        FlashForm.Gradients expected = recomputed(inputs).run(true);
+        FlashVariant.Gradients expected = recomputed(inputs).run(true);
         assertTrue(expected.dK().equal(gradients.dK()));
         assertTrue(expected.dV().equal(gradients.dV()));
         assertEquals(
@@ -230,7 +230,7 @@ class HopperFlashBackwardGpuTest {
 
     @Test
     void keysThatNoQuerySeesGetZeros() {
-        FlashForm.Gradients gradients =
+        FlashVariant.Gradients gradients =
                 random(DType.BFLOAT16, 2, 70, 600, 64, true).run(false);
         for (Tensor gradient : List.of(gradients.dK(), gradients.dV())) {
             assertEquals(0, gradient.narrow(2, 70, 530).abs().max().item_double());

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.kernels.runtime.Card;
+import cs336.kernels.runtime.Gpu;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -82,8 +82,8 @@ class HopperFlashForwardGpuTest {
 
     private static void check(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
         poison(q);
-        FlashForm.Attended actual = HopperFlashForward.run(tile, q, k, v, causal);
-        FlashForm.Attended exact = TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal);
+        FlashVariant.Attended actual = HopperFlashForward.run(tile, q, k, v, causal);
+        FlashVariant.Attended exact = TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal);
         String what = tile + " on " + List.of(q.size(-2), k.size(-2), q.size(-1)) + (causal ? " causal" : "");
         double error = relative(actual.o(), exact.o());
         assertTrue(error <= rounding(DType.of(q)), what + ": O is off by " + error);
@@ -112,7 +112,7 @@ class HopperFlashForwardGpuTest {
     @ParameterizedTest
     @MethodSource("tiles")
     void manyRoundsOfTilesThatAreNotFull(HopperForwardTile tile, DType type) {
-        int heads = 5 * Card.of(random(type, 1, 1)).multiprocessors();
+        int heads = 5 * Gpu.of(random(type, 1, 1)).multiprocessors();
         for (int rows : new int[] {1, 64, 200}) {
             Tensor q = random(type, 1, 1, heads, rows, tile.dimension());
             Tensor k = random(type, 1, 1, heads, rows, tile.dimension());
@@ -162,10 +162,10 @@ class HopperFlashForwardGpuTest {
         Tensor q = random(type, 3, 1, 5, 1300, tile.dimension());
         Tensor k = random(type, 3, 1, 5, 1300, tile.dimension());
         Tensor v = random(type, 1, 1, 5, 1300, tile.dimension());
-        FlashForm.Attended first = HopperFlashForward.run(tile, q, k, v, true);
+        FlashVariant.Attended first = HopperFlashForward.run(tile, q, k, v, true);
         for (int run = 0; run < RACES; run++) {
             try (var inner = MemoryScope.open()) {
-                FlashForm.Attended again = HopperFlashForward.run(tile, q, k, v, true);
+                FlashVariant.Attended again = HopperFlashForward.run(tile, q, k, v, true);
                 assertTrue(again.o().equal(first.o()) && again.l().equal(first.l()), "run " + run);
             }
         }
@@ -174,10 +174,10 @@ class HopperFlashForwardGpuTest {
     @Test
     void theOutputLiesAsTheQueriesDo() {
         Tensor q = random(DType.BFLOAT16, 1, 2, 100, 3, 64).transpose(1, 2);
-        FlashForm.Attended attended = new HopperFlash(false).forward(q, q, q, true);
+        FlashVariant.Attended attended = new HopperFlash(false).forward(q, q, q, true);
         assertEquals(q.stride(1), attended.o().stride(1));
         assertArrayEquals(new long[] {2, 3, 100}, Tensors.shape(attended.l()));
-        FlashForm.Attended single =
+        FlashVariant.Attended single =
                 new HopperFlash(false).forward(q.select(1, 0), q.select(1, 0), q.select(1, 0), true);
         assertArrayEquals(new long[] {2, 100, 64}, Tensors.shape(single.o()));
         assertArrayEquals(new long[] {2, 100}, Tensors.shape(single.l()));
@@ -189,8 +189,8 @@ class HopperFlashForwardGpuTest {
         Tensor one = random(DType.BFLOAT16, 1, 1, 1, 64).expand(2, 90, 64); // a stride of 0
         Tensor shifted = random(DType.BFLOAT16, 1, 2, 90, 65).narrow(2, 1, 64); // rows at odd addresses
         Tensor dense = shifted.contiguous();
-        FlashForm.Attended expected = new HopperFlash(false).forward(dense, one.contiguous(), dense, true);
-        FlashForm.Attended actual = new HopperFlash(false).forward(shifted, one, shifted, true);
+        FlashVariant.Attended expected = new HopperFlash(false).forward(dense, one.contiguous(), dense, true);
+        FlashVariant.Attended actual = new HopperFlash(false).forward(shifted, one, shifted, true);
         assertTrue(actual.o().equal(expected.o()) && actual.l().equal(expected.l()));
     }
 

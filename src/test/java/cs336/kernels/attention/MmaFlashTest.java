@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.kernels.attention.MmaFlash.Products;
-import cs336.kernels.runtime.Architecture;
+import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelVariant;
 import cs336.kernels.runtime.Occupancy;
 import cs336.torch.DType;
@@ -34,9 +34,9 @@ class MmaFlashTest {
     @ParameterizedTest
     @ValueSource(strings = {"sm_80", "sm_86", "sm_90a", "sm_100a"})
     void everyTileFitsIntoTheSharedMemoryOfEveryCardAsOftenAsItSays(String name) {
-        Architecture architecture = Architecture.parse(name);
-        assertTrue(MmaTiles.all(architecture).count() >= 3 * 4 * 4); // passes, numbers, widths
-        MmaTiles.all(architecture).forEach(tile -> {
+        GpuArchitecture architecture = GpuArchitecture.parse(name);
+        assertTrue(MmaTileTable.all(architecture).count() >= 3 * 4 * 4); // passes, numbers, widths
+        MmaTileTable.all(architecture).forEach(tile -> {
             int shared = tile.smBlocks() * (tile.sharedBytes() + 1024);
             assertTrue(shared <= Occupancy.sharedBytes(architecture), tile::toString);
             assertTrue(tile.smBlocks() >= 1 && tile.columns() >= 16, tile::toString);
@@ -45,13 +45,13 @@ class MmaFlashTest {
 
     @Test
     void fewRowsAreSharedByWarpsAndManyAreNot() {
-        Architecture hopper = KernelVariant.HOPPER;
+        GpuArchitecture hopper = KernelVariant.HOPPER;
         for (MmaTile.Pass pass : MmaTile.Pass.values()) {
-            MmaTile few = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1024, hopper, 132);
-            MmaTile many = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1 << 18, hopper, 132);
+            MmaTile few = MmaTileTable.of(pass, DType.FLOAT32, 3, 64, 1024, hopper, 132);
+            MmaTile many = MmaTileTable.of(pass, DType.FLOAT32, 3, 64, 1 << 18, hopper, 132);
             assertTrue(few.columnWarps() > 1 && few.rows() <= 32, few::toString);
             assertTrue(many.columnWarps() == 1 && many.rows() >= 2 * few.rows(), many::toString);
-            MmaTile ofSmallerCard = MmaTiles.of(pass, DType.FLOAT32, 3, 64, 1 << 14, hopper, 8);
+            MmaTile ofSmallerCard = MmaTileTable.of(pass, DType.FLOAT32, 3, 64, 1 << 14, hopper, 8);
             assertEquals(many, ofSmallerCard);
         }
     }

@@ -1,8 +1,8 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
+import cs336.torch.AtenOperator;
 import cs336.torch.MemoryScope;
-import cs336.torch.Operator;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -10,7 +10,7 @@ import org.bytedeco.pytorch.Tensor;
  * Hopper it is cuDNN's where that is new enough.
  */
 final class PyTorchsFlash implements Attention {
-    private static final Operator OPERATOR = Operator.of("aten::_scaled_dot_product_flash_attention", "");
+    private static final AtenOperator OPERATOR = AtenOperator.of("aten::_scaled_dot_product_flash_attention", "");
 
     @Override
     public String name() {

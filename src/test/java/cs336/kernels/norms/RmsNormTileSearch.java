@@ -1,7 +1,7 @@
 package cs336.kernels.norms;
 
 import cs336.kernels.norms.RmsNormTile.Pass;
-import cs336.kernels.runtime.Architecture;
+import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelResources;
 import cs336.kernels.runtime.KernelSource;
@@ -26,7 +26,7 @@ import org.bytedeco.pytorch.global.torch;
 public final class RmsNormTileSearch {
     private static final int SHOWN = 5;
     private static final int GROUPS = 5;
-    private static final Architecture HOPPER = Architecture.parse("sm_90a");
+    private static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
 
     private RmsNormTileSearch() {}
 

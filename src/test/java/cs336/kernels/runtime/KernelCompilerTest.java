@@ -17,8 +17,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class KernelCompilerTest {
-    private static final Architecture AMPERE = Architecture.parse("sm_80");
-    private static final Architecture HOPPER = Architecture.parse("sm_90a");
+    private static final GpuArchitecture AMPERE = GpuArchitecture.parse("sm_80");
+    private static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
     private static final String SCALE = """
             // √ and · in a comment must not confuse anybody
             extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -104,7 +104,7 @@ class KernelCompilerTest {
         String message = assertThrows(
                         IllegalStateException.class,
                         () -> KernelCompiler.in(folder)
-                                .compile(scale(), Map.of("STEP", 1), new Architecture(1, 3, false)))
+                                .compile(scale(), Map.of("STEP", 1), new GpuArchitecture(1, 3, false)))
                 .getMessage();
         assertTrue(message.contains("sm_13"), message);
     }

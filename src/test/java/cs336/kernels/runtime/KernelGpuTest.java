@@ -63,7 +63,7 @@ class KernelGpuTest {
     @Test
     void argumentsOfEachTypeArrive() {
         Tensor x = torch.ones(new long[] {1000}, device.options(DType.FLOAT32));
-        module.kernel("affine").launch(new Grid(4), new Block(256), 0, x, 2.5f, 999, -(1L << 40));
+        module.kernel("affine").launch(new GridDim(4), new BlockDim(256), 0, x, 2.5f, 999, -(1L << 40));
         double[] values = Tensors.toDoubles(x);
         assertClose("x[0]", new double[] {2.5 - (1L << 40)}, new double[] {values[0]}, 1e-6, 0);
         assertEquals(1, values[999]);
@@ -73,7 +73,7 @@ class KernelGpuTest {
     void moreThan48KbOfSharedMemoryIsGivenWhenAskedFor() {
         int n = 40_000; // 160 kB
         Tensor x = torch.arange(new Scalar(n), device.options(DType.INT32));
-        module.kernel("reverse").launch(new Grid(1), new Block(1024), n * 4, x, n);
+        module.kernel("reverse").launch(new GridDim(1), new BlockDim(1024), n * 4, x, n);
         assertArrayEquals(IntStream.range(0, n).mapToDouble(i -> n - 1 - i).toArray(), Tensors.toDoubles(x));
     }
 
@@ -81,8 +81,8 @@ class KernelGpuTest {
     void argumentsThatDoNotFitAreNamedBeforeTheLaunch() {
         Kernel affine = module.kernel("affine");
         Tensor x = torch.ones(new long[] {10}, device.options(DType.FLOAT32));
-        Grid grid = new Grid(1);
-        Block block = new Block(32);
+        GridDim grid = new GridDim(1);
+        BlockDim block = new BlockDim(32);
         assertRefused("affine takes 4 arguments, not 3", () -> affine.launch(grid, block, 0, x, 1f, 10));
         assertRefused(
                 "argument 2 of affine has 8 bytes as Long, but the parameter has 4",
@@ -106,7 +106,7 @@ class KernelGpuTest {
         Tensor x = torch.ones(new long[] {10}, device.options(DType.INT32));
         String said = assertThrows(
                         IllegalStateException.class,
-                        () -> module.kernel("reverse").launch(new Grid(1), new Block(32), 1 << 20, x, 10))
+                        () -> module.kernel("reverse").launch(new GridDim(1), new BlockDim(32), 1 << 20, x, 10))
                 .getMessage();
         assertTrue(said.contains("CUDA_ERROR_INVALID_VALUE") && said.contains("1048576"), said);
         String wrong = assertThrows(
@@ -123,8 +123,8 @@ class KernelGpuTest {
         ExecutorService threads = Executors.newFixedThreadPool(4);
         try {
             List<Future<?>> launches = IntStream.range(0, 400)
-                    .<Future<?>>mapToObj(
-                            i -> threads.submit(() -> affine.launch(new Grid(4), new Block(256), 0, x, 1f, 1000, 1L)))
+                    .<Future<?>>mapToObj(i ->
+                            threads.submit(() -> affine.launch(new GridDim(4), new BlockDim(256), 0, x, 1f, 1000, 1L)))
                     .toList();
             for (Future<?> launch : launches) launch.get();
         } finally {
@@ -137,11 +137,11 @@ class KernelGpuTest {
     @Test
     void occupancyByTheTableIsTheDriversOwn() {
         Kernel reverse = module.kernel("reverse");
-        Architecture architecture = Architecture.of(device);
+        GpuArchitecture architecture = GpuArchitecture.of(device);
         for (int threads : new int[] {32, 96, 256, 640, 1024}) {
             for (int shared : new int[] {0, 1000, 40_000, 100_000}) {
                 assertEquals(
-                        reverse.residentBlocks(new Block(threads), shared),
+                        reverse.residentBlocks(new BlockDim(threads), shared),
                         reverse.resources()
                                 .occupancy(architecture, threads, shared)
                                 .blocks(),
@@ -153,7 +153,7 @@ class KernelGpuTest {
                     .kernel("rmsnorm_backward");
             int shared = tile.sharedBytes(layout());
             assertEquals(
-                    kernel.residentBlocks(new Block(tile.blockThreads()), shared),
+                    kernel.residentBlocks(new BlockDim(tile.blockThreads()), shared),
                     kernel.resources()
                             .occupancy(architecture, tile.blockThreads(), shared)
                             .blocks(),
@@ -169,8 +169,8 @@ class KernelGpuTest {
     void aLaunchTakesAFewMicroseconds() {
         Kernel nothing = module.kernel("nothing");
         Tensor x = torch.ones(new long[] {1}, device.options(DType.FLOAT32));
-        Grid grid = new Grid(1);
-        Block block = new Block(32);
+        GridDim grid = new GridDim(1);
+        BlockDim block = new BlockDim(32);
         double best = Double.POSITIVE_INFINITY;
         for (int round = 0; round < 20; round++) {
             device.synchronize();

@@ -20,9 +20,9 @@ public record KernelVariant(
         Map<String, Object> defines,
         int threads,
         int sharedBytes,
-        List<Architecture> architectures) {
-    public static final Architecture AMPERE = Architecture.parse("sm_80");
-    public static final Architecture HOPPER = Architecture.parse("sm_90a");
+        List<GpuArchitecture> architectures) {
+    public static final GpuArchitecture AMPERE = GpuArchitecture.parse("sm_80");
+    public static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
 
     /** A kernel for every card. */
     public KernelVariant(String file, String kernel, Map<String, Object> defines, int threads, int sharedBytes) {
@@ -38,7 +38,7 @@ public record KernelVariant(
     /** Compiles the kernel for each of its architectures: what is wrong with the outcome, nothing if all is well. */
     public List<String> faults() {
         List<String> faults = new ArrayList<>();
-        for (Architecture architecture : architectures) {
+        for (GpuArchitecture architecture : architectures) {
             Cubin cubin = KernelCompiler.shared().compile(KernelSource.named(file), defines, architecture);
             for (String fault : faults(cubin)) faults.add(architecture + ": " + fault);
             int blocks = cubin.resources(kernel)

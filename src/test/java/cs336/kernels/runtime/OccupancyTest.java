@@ -24,7 +24,7 @@ class OccupancyTest {
     void scarcestResourceDecides(
             String architecture, int registers, int threads, int shared, int blocks, int warps, Limit limit) {
         var used = new KernelResources(registers, 0, 1, 0, 0, 0);
-        Occupancy occupancy = used.occupancy(Architecture.parse(architecture), threads, shared);
+        Occupancy occupancy = used.occupancy(GpuArchitecture.parse(architecture), threads, shared);
         assertEquals(blocks, occupancy.blocks());
         assertEquals(warps, occupancy.warps());
         assertEquals(limit, occupancy.limit());
@@ -35,6 +35,6 @@ class OccupancyTest {
     @ValueSource(ints = {0, -1, 1025})
     void blocksThatNoCardTakesAreRefused(int threads) {
         var used = new KernelResources(32, 0, 1, 0, 0, 0);
-        assertThrows(IllegalArgumentException.class, () -> used.occupancy(Architecture.parse("sm_80"), threads, 0));
+        assertThrows(IllegalArgumentException.class, () -> used.occupancy(GpuArchitecture.parse("sm_80"), threads, 0));
     }
 }

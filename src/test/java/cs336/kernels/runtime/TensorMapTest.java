@@ -53,7 +53,7 @@ class TensorMapTest {
     @Tag("gpu")
     void aBoxOfAStridedTensorArrivesAndIsZeroBeyondItsEnd() {
         Device device = Device.cuda(0);
-        Assumptions.assumeTrue(Architecture.of(device).major() >= 9, "the copy engine came with Hopper");
+        Assumptions.assumeTrue(GpuArchitecture.of(device).major() >= 9, "the copy engine came with Hopper");
         try (var scope = MemoryScope.open()) {
             Tensor wide = torch.randn(new long[] {2, 21, 3, 40}, device.options(DType.BFLOAT16));
             Tensor x = wide.transpose(1, 2); // [B, H, T, d]
@@ -65,7 +65,15 @@ class TensorMapTest {
             // As in a backward pass, on a thread that has not met the card.
             CompletableFuture.runAsync(
                             () -> kernel.launch(
-                                    new Grid(1), new Block(128), 0, 0f, TensorMap.of(x, 1, 1, 16, 64), box, 8, 2, 1),
+                                    new GridDim(1),
+                                    new BlockDim(128),
+                                    0,
+                                    0f,
+                                    TensorMap.of(x, 1, 1, 16, 64),
+                                    box,
+                                    8,
+                                    2,
+                                    1),
                             task -> new Thread(task).start())
                     .join();
             device.synchronize();
@@ -77,7 +85,7 @@ class TensorMapTest {
             assertArrayEquals(expected, Tensors.toDoubles(box));
             box.fill_(new Scalar(Double.NaN));
             TensorMap ofOneSequence = TensorMap.of(x.select(0, 1), 1, 1, 16, 64); // [H, T, d]
-            kernel.launch(new Grid(1), new Block(128), 0, 0f, ofOneSequence, box, 8, 2, 0);
+            kernel.launch(new GridDim(1), new BlockDim(128), 0, 0f, ofOneSequence, box, 8, 2, 0);
             assertArrayEquals(expected, Tensors.toDoubles(box));
         }
     }

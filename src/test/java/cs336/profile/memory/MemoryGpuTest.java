@@ -3,7 +3,7 @@ package cs336.profile.memory;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
@@ -24,7 +24,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 @Tag("gpu")
 class MemoryGpuTest {
     private static final TransformerConfig CONFIG =
-            new TransformerConfig(Form.SPRING_2025, 10_000, 256, 1024, 6, 16, 4096, "rmsnorm", "plain");
+            new TransformerConfig(ModelEdition.SPRING_2025, 10_000, 256, 1024, 6, 16, 4096, "rmsnorm", "plain");
 
     @TempDir
     Path folder;

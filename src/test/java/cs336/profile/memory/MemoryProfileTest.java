@@ -9,7 +9,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
-import cs336.torch.Range;
+import cs336.torch.ProfilerRange;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
@@ -55,15 +55,15 @@ class MemoryProfileTest {
                 var scope = MemoryScope.open()) {
             Tensor outside = floats(10);
             Tensor kept;
-            try (var phase = Range.of("forward");
-                    var place = Range.of("layer")) {
-                try (var inner = Range.of("softmax")) {
+            try (var phase = ProfilerRange.of("forward");
+                    var place = ProfilerRange.of("layer")) {
+                try (var inner = ProfilerRange.of("softmax")) {
                     kept = floats(20);
                 }
                 floats(30).close();
                 floats(40); // to the end
             }
-            try (var phase = Range.of("backward")) {
+            try (var phase = ProfilerRange.of("backward")) {
                 floats(50).close();
                 kept.close();
             }
@@ -97,11 +97,11 @@ class MemoryProfileTest {
             Tensor x = torch.randn(new long[] {64, 64}).set_requires_grad(true);
             memory.mark(MemoryCategory.PARAMETERS, Map.of("x", x));
             Tensor y;
-            try (var phase = Range.of("forward");
+            try (var phase = ProfilerRange.of("forward");
                     var inner = MemoryScope.open()) {
                 y = inner.escape(torch.softmax(x.matmul(x), -1).sum());
             }
-            try (var phase = Range.of("backward")) {
+            try (var phase = ProfilerRange.of("backward")) {
                 y.backward();
             }
             memory.markGradients(Map.of("x", x));
@@ -143,7 +143,7 @@ class MemoryProfileTest {
             String second = assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU))
                     .getMessage();
             assertEquals("memory is being recorded already; stop that record first", second);
-            try (var phase = Range.of("forward")) {
+            try (var phase = ProfilerRange.of("forward")) {
                 String open =
                         assertThrows(IllegalStateException.class, memory::stop).getMessage();
                 assertEquals("the range forward is still open; close it before the record", open);
@@ -192,7 +192,7 @@ class MemoryProfileTest {
         try (var memory = MemoryProfile.start(CPU)) {
             var thread = new Thread(() -> {
                 try (var scope = MemoryScope.open();
-                        var range = Range.of("elsewhere")) {
+                        var range = ProfilerRange.of("elsewhere")) {
                     floats(1000);
                 }
             });
@@ -229,7 +229,7 @@ class MemoryProfileTest {
             }
             try (var memory = MemoryProfile.start(CPU);
                     var scope = MemoryScope.open();
-                    var phase = Range.of("forward")) {
+                    var phase = ProfilerRange.of("forward")) {
                 Tensor x = torch.randn(new long[] {32, 32}).set_requires_grad(true);
                 x.matmul(x).sum().backward();
                 phase.close();

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.Form;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
 import cs336.profile.PythonMemoryViz;
@@ -25,7 +25,7 @@ class MemorySnapshotTest {
     Path folder;
 
     private static MemoryRecord step() {
-        var config = new TransformerConfig(Form.SPRING_2025, 50, 16, 16, 2, 2, 32, "rmsnorm", "plain");
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 16, 2, 2, 32, "rmsnorm", "plain");
         return PassMemory.of(config, Device.cpu()).batch(2).record(Pass.STEP);
     }
 

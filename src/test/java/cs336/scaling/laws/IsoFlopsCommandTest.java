@@ -52,7 +52,7 @@ class IsoFlopsCommandTest extends CommandTest {
         Table laws = Measurements.read(folder.resolve("any/isoflops_laws.csv"));
         Table optima = Measurements.read(folder.resolve("any/isoflops_optima.csv"));
         IsoFlops runs = IsoFlops.read(Path.of(shipped));
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             ScalingFit fit = method.fit(runs, new Bootstrap(0.95, 100, 336));
             assertEquals(fit.law().exponent(), value(laws, method.toString(), "exponent"), 1e-8);
             assertEquals(fit.exponent().low(), value(laws, method.toString(), "exponent-low"), 1e-8);
@@ -80,7 +80,7 @@ class IsoFlopsCommandTest extends CommandTest {
         for (long seed = 1; seed <= 8; seed++) {
             IsoFlops runs = SyntheticRuns.SHIPPED.seeded(seed).draw();
             Interval interval =
-                    Method.LOWEST_RUN.fit(runs, new Bootstrap(0.5, 100, 336)).exponent();
+                    FitMethod.LOWEST_RUN.fit(runs, new Bootstrap(0.5, 100, 336)).exponent();
             if (interval.low() <= truth && truth <= interval.high()) hold++;
         }
         assertTrue(0 < hold && hold < 8, "a test that cannot fail: " + hold);

@@ -55,7 +55,7 @@ class ScalingFitTest {
     @Test
     void theLowestRunsGiveTheLawIfTheyAreTheOptima() {
         LossSurface surface = LossSurfaceTest.random(random);
-        assertRecovers(surface.law(), Method.LOWEST_RUN.fit(around(surface.law(), 1.3, losses(surface)), QUICK));
+        assertRecovers(surface.law(), FitMethod.LOWEST_RUN.fit(around(surface.law(), 1.3, losses(surface)), QUICK));
     }
 
     @Test
@@ -66,7 +66,7 @@ class ScalingFitTest {
             double x = Math.log(parameters / law.at(compute).parameters());
             return 3 - Math.log(compute / 1e18) / 10 + 0.07 * x * x;
         });
-        assertRecovers(law, Method.QUADRATIC_MINIMA.fit(runs, QUICK));
+        assertRecovers(law, FitMethod.QUADRATIC_MINIMA.fit(runs, QUICK));
         Parabola parabola = runs.profiles().get(0).parabola();
         assertEquals(0.14, parabola.curvature(), 1e-9);
         TrainingRun run = runs.runs().get(5);
@@ -78,7 +78,7 @@ class ScalingFitTest {
         LossSurface surface = LossSurfaceTest.random(random);
         var aside =
                 new PowerLaw(surface.law().coefficient() * 1.4, surface.law().exponent() + 0.01);
-        SurfaceFit fit = (SurfaceFit) Method.LOSS_SURFACE.fit(around(aside, 1.7, losses(surface)), QUICK);
+        SurfaceFit fit = (SurfaceFit) FitMethod.LOSS_SURFACE.fit(around(aside, 1.7, losses(surface)), QUICK);
         assertRecovers(surface.law(), fit);
         assertEquals(surface.irreducible(), fit.surface().irreducible(), 1e-6, "seed " + seed);
         assertEquals(1, fit.surface().a() / surface.a(), 1e-5, "seed " + seed);
@@ -91,7 +91,7 @@ class ScalingFitTest {
     @Test
     void noSurfaceNearbyHasALowerHuberLoss() {
         IsoFlops runs = SyntheticRuns.SHIPPED.seeded(seed).draw();
-        LossSurface fitted = ((SurfaceFit) Method.LOSS_SURFACE.fit(runs, QUICK)).surface();
+        LossSurface fitted = ((SurfaceFit) FitMethod.LOSS_SURFACE.fit(runs, QUICK)).surface();
         double[] found = {
             fitted.irreducible(), Math.log(fitted.a()), fitted.alpha(), Math.log(fitted.b()), fitted.beta()
         };
@@ -127,14 +127,14 @@ class ScalingFitTest {
         TrainingRun diverged = runs.remove(random.nextInt(runs.size()));
         runs.add(new TrainingRun(diverged.parameters(), diverged.compute(), 2 * diverged.loss()));
         double exponent =
-                Method.LOSS_SURFACE.fit(new IsoFlops(runs), QUICK).law().exponent();
+                FitMethod.LOSS_SURFACE.fit(new IsoFlops(runs), QUICK).law().exponent();
         assertEquals(surface.law().exponent(), exponent, 1e-3, "seed " + seed);
     }
 
     @Test
     void aLineThroughTheDataSizesSaysTheSameAsOneThroughTheModelSizes() {
         IsoFlops runs = SyntheticRuns.SHIPPED.seeded(seed).draw();
-        LineFit fit = (LineFit) Method.LOWEST_RUN.fit(runs, QUICK);
+        LineFit fit = (LineFit) FitMethod.LOWEST_RUN.fit(runs, QUICK);
         double[] x = new double[fit.minima().size()], y = x.clone();
         for (int i = 0; i < x.length; i++) {
             x[i] = Math.log10(fit.minima().get(i).compute());
@@ -156,7 +156,7 @@ class ScalingFitTest {
             double x = Math.log(parameters / (0.1 * Math.sqrt(compute)));
             return 3 - 0.05 * x * x;
         });
-        var refused = assertThrows(IllegalArgumentException.class, () -> Method.QUADRATIC_MINIMA.fit(hills, QUICK));
+        var refused = assertThrows(IllegalArgumentException.class, () -> FitMethod.QUADRATIC_MINIMA.fit(hills, QUICK));
         assertEquals(
                 "the losses of compute_budget 6e17 must have a minimum: their parabola opens downwards",
                 refused.getMessage());
@@ -181,7 +181,7 @@ class ScalingFitTest {
 
     @Test
     void theMoreParametersTheFewerTokensAtBothEndsOfTheInterval() {
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             ScalingFit fit = method.fit(SyntheticRuns.SHIPPED.draw(), QUICK);
             Interval parameters = fit.parameters(1e24), tokens = fit.tokens(1e24);
             assertEquals(1e24, 6 * parameters.low() * tokens.high(), 1e10);
@@ -218,7 +218,7 @@ class ScalingFitTest {
         int exponents = 0, sizes = 0, sets = 60;
         for (int set = 0; set < sets; set++) {
             ScalingFit fit =
-                    Method.LOSS_SURFACE.fit(SyntheticRuns.SHIPPED.seeded(set).draw(), bootstrap);
+                    FitMethod.LOSS_SURFACE.fit(SyntheticRuns.SHIPPED.seeded(set).draw(), bootstrap);
             if (fit.exponent().contains(law.exponent())) exponents++;
             if (fit.parameters(1e24).contains(law.at(1e24).parameters())) sizes++;
         }
@@ -229,7 +229,7 @@ class ScalingFitTest {
     @Test
     void theSameSeedGivesTheSameIntervals() {
         IsoFlops runs = SyntheticRuns.SHIPPED.draw();
-        for (Method method : Method.values()) {
+        for (FitMethod method : FitMethod.values()) {
             assertEquals(
                     method.fit(runs, QUICK).parameters(1e23),
                     method.fit(runs, QUICK).parameters(1e23));

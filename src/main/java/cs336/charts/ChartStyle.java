@@ -1,0 +1,171 @@
+package cs336.charts;
+
+import java.awt.BasicStroke;
+import java.awt.Color;
+import java.awt.Font;
+import java.awt.Graphics2D;
+import java.awt.Shape;
+import java.awt.font.FontRenderContext;
+import java.awt.font.TextLayout;
+import java.awt.geom.AffineTransform;
+import java.text.DecimalFormat;
+import java.text.DecimalFormatSymbols;
+import java.util.List;
+import java.util.Locale;
+import org.knowm.xchart.style.AxesChartStyler;
+import org.knowm.xchart.style.Styler.LegendPosition;
+import org.knowm.xchart.style.markers.Marker;
+import org.knowm.xchart.style.markers.SeriesMarkers;
+
+/**
+ * How every chart of the project looks: bundled type, colours told apart by colour-blind readers, thin grid, white
+ * ground.
+ *
+ * <p>Charts are laid out in drawing units of half a pixel. XChart rounds letter widths and positions to whole units;
+ * at half a pixel the eye does not notice.
+ */
+public final class ChartStyle {
+    /** Drawing units a pixel. */
+    public static final int UNITS = 2;
+
+    /** Size of a chart that nobody sized, in drawing units. */
+    public static final int WIDTH = 640 * UNITS;
+
+    public static final int HEIGHT = 380 * UNITS;
+
+    /**
+     * Qualitative palette of Okabe and Ito, "Color Universal Design" (2008), without its yellow, which is too faint for
+     * a line on white.
+     */
+    static final List<Color> PALETTE = List.of(
+            new Color(0x0072B2),
+            new Color(0xD55E00),
+            new Color(0x009E73),
+            new Color(0xCC79A7),
+            new Color(0xE69F00),
+            new Color(0x56B4E9),
+            new Color(0x000000));
+
+    public static final Color INK = new Color(0x222222);
+    public static final Color FAINT_INK = new Color(0x666666);
+    public static final Color GRID = new Color(0xE4E4E4);
+
+    private static final List<Marker> MARKERS = List.of(
+            SeriesMarkers.CIRCLE,
+            SeriesMarkers.SQUARE,
+            SeriesMarkers.TRIANGLE_UP,
+            SeriesMarkers.DIAMOND,
+            SeriesMarkers.TRIANGLE_DOWN,
+            SeriesMarkers.OVAL,
+            SeriesMarkers.RECTANGLE);
+
+    private static final FontRenderContext EXACT = new FontRenderContext(null, true, true);
+
+    private static final DecimalFormatSymbols SYMBOLS = DecimalFormatSymbols.getInstance(Locale.ROOT);
+
+    static {
+        SYMBOLS.setGroupingSeparator('\u202f');
+        SYMBOLS.setMinusSign('\u2212');
+    }
+
+    private ChartStyle() {}
+
+    public static Color color(int series) {
+        return PALETTE.get(series % PALETTE.size());
+    }
+
+    static Marker marker(int series) {
+        return MARKERS.get(series % MARKERS.size());
+    }
+
+    /** The colour made dark enough for small letters on white. */
+    static Color forText(Color color) {
+        return new Color(color.getRed() * 7 / 10, color.getGreen() * 7 / 10, color.getBlue() * 7 / 10);
+    }
+
+    static Font textFont() {
+        return Typeface.REGULAR.font(13f * UNITS);
+    }
+
+    public static Font smallFont() {
+        return Typeface.REGULAR.font(12f * UNITS);
+    }
+
+    public static Font titleFont() {
+        return Typeface.SEMIBOLD.font(14f * UNITS);
+    }
+
+    static BasicStroke stroke(double pixels) {
+        return new BasicStroke((float) (pixels * UNITS), BasicStroke.CAP_ROUND, BasicStroke.JOIN_ROUND);
+    }
+
+    /** A thin line with square ends, whose description in SVG is the shortest. */
+    public static BasicStroke hairline(double pixels) {
+        return new BasicStroke((float) (pixels * UNITS), BasicStroke.CAP_BUTT, BasicStroke.JOIN_MITER, 4);
+    }
+
+    /** Fonts, colours and spacing of a chart with axes. */
+    public static void apply(AxesChartStyler styler) {
+        styler.setLocale(Locale.ROOT);
+        styler.setBaseFont(textFont());
+        styler.setChartTitleFont(titleFont());
+        styler.setAxisTitleFont(textFont());
+        styler.setAxisTickLabelsFont(smallFont());
+        styler.setLegendFont(smallFont());
+        styler.setAnnotationTextFont(smallFont());
+        styler.setAnnotationTextPanelFont(smallFont());
+        styler.setToolTipFont(smallFont());
+
+        styler.setChartBackgroundColor(Color.WHITE);
+        styler.setPlotBackgroundColor(Color.WHITE);
+        styler.setPlotBorderVisible(false);
+        styler.setChartFontColor(INK);
+        styler.setChartTitleBoxVisible(false);
+        styler.setChartTitlePadding(3 * UNITS);
+        styler.setAxisTickLabelsColor(INK);
+        styler.setAxisTickMarksColor(FAINT_INK);
+        styler.setAxisTickMarksStroke(hairline(0.75));
+        styler.setAxisTickMarkLength(4 * UNITS);
+        styler.setAxisTickPadding(3 * UNITS);
+        styler.setAxisTitlePadding(6 * UNITS);
+        styler.setPlotGridLinesColor(GRID);
+        styler.setPlotGridLinesStroke(hairline(0.75));
+        styler.setPlotGridVerticalLinesVisible(false);
+        styler.setPlotMargin(0);
+        styler.setChartPadding(6 * UNITS);
+        styler.setYAxisLabelAlignment(AxesChartStyler.TextAlignment.Right);
+
+        styler.setSeriesColors(PALETTE.toArray(new Color[0]));
+        styler.setSeriesLines(new BasicStroke[] {stroke(1.75)});
+        styler.setSeriesMarkers(MARKERS.toArray(new Marker[0]));
+        styler.setMarkerSize(6 * UNITS);
+        styler.setLegendVisible(false);
+        styler.setLegendPosition(LegendPosition.OutsideS);
+        styler.setLegendBorderColor(Color.WHITE);
+        styler.setLegendPadding(4 * UNITS);
+    }
+
+    /** A number as a tick label: {@code 0.05}, {@code 20}, {@code 1000}, {@code 65 536}, {@code 1e9}. */
+    public static String number(double value) {
+        if (value != 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) {
+            return new DecimalFormat("0.##E0", SYMBOLS).format(value).replace('E', 'e');
+        }
+        return new DecimalFormat(Math.abs(value) < 1e4 ? "0.#####" : "#,##0.##", SYMBOLS).format(value);
+    }
+
+    public static double width(String text, Font font) {
+        return text.isEmpty() ? 0 : new TextLayout(text, font, EXACT).getAdvance();
+    }
+
+    /** Draws text as outlines, its baseline starting at (x, y), turned by an angle in degrees. */
+    public static void drawText(Graphics2D g, String text, Font font, Color color, double x, double y, double degrees) {
+        if (text.isEmpty()) {
+            return;
+        }
+        AffineTransform place = AffineTransform.getTranslateInstance(x, y);
+        place.rotate(Math.toRadians(degrees));
+        Shape outline = new TextLayout(text, font, EXACT).getOutline(place);
+        g.setColor(color);
+        g.fill(outline);
+    }
+}

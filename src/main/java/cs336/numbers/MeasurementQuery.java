@@ -1,0 +1,392 @@
+package cs336.numbers;
+
+import cs336.bench.Measurements;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.math.BigDecimal;
+import java.math.MathContext;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.NumericColumn;
+import tech.tablesaw.api.Table;
+import tech.tablesaw.columns.Column;
+import tech.tablesaw.selection.BitmapBackedSelection;
+
+/**
+ * The stored measurements of one machine, looked up by what was measured. A reference names a problem (the file), one
+ * value or several for some of its columns, and the column of the number:
+ *
+ * <pre>{@code
+ * var h200 = MeasurementQuery.of(Path.of("data/measurements/h200"));
+ * double ms = h200.value("benchmarking_script", Map.of("size", "xl", "context", "512", "metric", "forward"), "mean");
+ * String text = h200.text("benchmarking_script[size=xl, context=512, metric=forward].std : %.2f ms");
+ * String ratio = h200.text("ours[size=xl] / peer[size=xl] : %.2f");
+ * }</pre>
+ *
+ * <p>A reference has to pick out exactly one row, and that row has to hold a number: an absent, an ambiguous and an
+ * out-of-memory case each are an {@link IllegalArgumentException} that says so. Nothing is ever converted to another
+ * unit unless the format after the colon names one. Of cases that were measured in several rounds, {@code round=median}
+ * picks the one whose median is in the middle; of an even number, the slower or larger one of the two there.
+ */
+public final class MeasurementQuery {
+    private static final Pattern TABLE = Pattern.compile("(?ms)^```table\\n(.*?)^```$");
+
+    private final Path folder;
+    private final Map<Path, Table> tables = new TreeMap<>();
+    private final Map<Path, Set<Integer>> used = new TreeMap<>();
+    private final Map<String, Selection> selections = new LinkedHashMap<>();
+    private final Map<String, Quantity> quantities = new LinkedHashMap<>();
+
+    private MeasurementQuery(Path folder) {
+        this.folder = folder;
+    }
+
+    /**
+     * The measurements in a machine's folder, such as {@code data/measurements/h200}; other machines' folders stand
+     * beside it.
+     *
+     * @throws IllegalArgumentException where there is no such folder
+     */
+    public static MeasurementQuery of(Path folder) {
+        if (!Files.isDirectory(folder)) {
+            throw new IllegalArgumentException("no folder of measurements " + folder + machinesBeside(folder));
+        }
+        return new MeasurementQuery(folder);
+    }
+
+    /** See {@link #of(Path)}. */
+    public static MeasurementQuery of(String folder) {
+        return of(Path.of(folder));
+    }
+
+    private static String machinesBeside(Path folder) {
+        Path parent = folder.toAbsolutePath().getParent();
+        if (parent == null || !Files.isDirectory(parent)) {
+            return "";
+        }
+        try (var entries = Files.list(parent)) {
+            List<String> names = entries.filter(Files::isDirectory)
+                    .map(path -> path.getFileName().toString())
+                    .sorted()
+                    .toList();
+            return names.isEmpty() ? "" : "; there are: " + String.join(", ", names);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /**
+     * Gives a computed value a name that references can use.
+     *
+     * @param unit as written in measurements; empty for a pure number
+     */
+    public MeasurementQuery define(String name, double value, String unit) {
+        fresh(name);
+        quantities.put(name, Quantity.of(value, unit));
+        return this;
+    }
+
+    /**
+     * Gives an expression a name: a selection, which a reference can then refine with further filters, or a value.
+     *
+     * @throws IllegalArgumentException where the expression is wrong or the name is taken
+     */
+    public MeasurementQuery define(String name, String expression) {
+        fresh(name);
+        if (Expression.isSelection(expression) && defined(expression.strip()) == null) {
+            selections.put(name, Expression.selection(expression, this));
+        } else {
+            quantities.put(name, quantity(expression));
+        }
+        return this;
+    }
+
+    private void fresh(String name) {
+        if (!name.matches("[A-Za-z_][\\w-]*")) {
+            throw new IllegalArgumentException(
+                    "name \"" + name + "\" must begin with a letter and go on with letters, digits, _ or -");
+        }
+        if (quantities.containsKey(name) || selections.containsKey(name)) {
+            throw new IllegalArgumentException("name \"" + name + "\" is defined twice");
+        }
+    }
+
+    /** All measurements of a problem, for a chart. */
+    public Table table(String problem) {
+        return load(file(new Selection(problem, null, Map.of())));
+    }
+
+    /** The rows of a selection such as {@code benchmarking_script[size=small, xl, metric=forward]}, in file order. */
+    public Table select(String selection) {
+        return select(Expression.selection(selection, this));
+    }
+
+    /**
+     * One number, in the unit it was measured in.
+     *
+     * @param problem name of the file, without ending
+     * @param filters value by column
+     * @param column {@code mean}, {@code std}, {@code median} …
+     */
+    public double value(String problem, Map<String, ?> filters, String column) {
+        var values = new LinkedHashMap<String, List<String>>();
+        filters.forEach((name, value) -> values.put(name, List.of(String.valueOf(value))));
+        return quantity(new Selection(problem, null, values), column).value();
+    }
+
+    /** The value of an expression: a reference, or sums, products and quotients of references and numbers. */
+    public Quantity quantity(String expression) {
+        return Expression.evaluate(expression, this);
+    }
+
+    /** An expression, a colon and a format, such as {@code xl[metric=forward] : %.1f ms}, written out. */
+    public String text(String reference) {
+        int colon = reference.lastIndexOf(':');
+        if (colon < 0) {
+            throw new IllegalArgumentException("no format: write it after a colon, as in \"… : %.1f ms\"");
+        }
+        NumberFormat format = NumberFormat.parse(reference.substring(colon + 1));
+        return format.write(quantity(reference.substring(0, colon)));
+    }
+
+    /**
+     * Markdown with references and tables as in the writeup: <code>{{…}}</code> becomes a number, a block fenced as {@code
+     * table} a table. For notebooks, which show what is measured without copying it.
+     *
+     * @throws IllegalArgumentException if a reference or a table cannot be resolved; the message names it
+     */
+    public String prose(String markdown) {
+        String withNumbers = References.replace(markdown, (line, reference) -> {
+            try {
+                return text(reference == null ? "" : reference);
+            } catch (IllegalArgumentException e) {
+                throw new IllegalArgumentException("line " + line + ", {{" + reference + "}}: " + e.getMessage(), e);
+            }
+        });
+        return TABLE.matcher(withNumbers).replaceAll(block -> {
+            MeasuredTable table = MeasuredTable.read(block.group(1), this);
+            return Matcher.quoteReplacement(table.cells().markdown() + "\n" + table.caption() + "\n");
+        });
+    }
+
+    Quantity defined(String name) {
+        return quantities.get(name);
+    }
+
+    Selection selectionNamed(String name) {
+        return selections.get(name);
+    }
+
+    Table select(Selection selection) {
+        Path file = file(selection);
+        List<Integer> rows = rows(selection);
+        if (rows.isEmpty()) {
+            throw new IllegalArgumentException("no row" + missing(selection));
+        }
+        used.computeIfAbsent(file, f -> new TreeSet<>()).addAll(rows);
+        return load(file)
+                .where(new BitmapBackedSelection(rows.stream().mapToInt(i -> i).toArray()));
+    }
+
+    Quantity quantity(Selection selection, String column) {
+        List<Integer> rows = rows(selection);
+        Table table = load(file(selection));
+        if (rows.isEmpty()) {
+            throw new IllegalArgumentException("no row" + missing(selection));
+        }
+        if (rows.size() > 1) {
+            throw new IllegalArgumentException(
+                    "ambiguous: " + rows.size() + " rows match " + selection + differences(table, rows));
+        }
+        used.computeIfAbsent(file(selection), f -> new TreeSet<>()).addAll(rows);
+        String name = column != null ? column : table.containsColumn("mean") ? "mean" : "value";
+        return number(table, rows.get(0), name);
+    }
+
+    /** The number in one cell, with the row's unit where the column is measured in it. */
+    static Quantity number(Table table, int row, String column) {
+        require(table, column);
+        if (!hasNumbers(table, row)) {
+            throw new IllegalArgumentException(
+                    "the row has no numbers, for its status is " + cell(table, row, "status"));
+        }
+        if (!(table.column(column) instanceof NumericColumn<?> numbers)
+                || table.column(column).isMissing(row)) {
+            throw new IllegalArgumentException("column " + column + " of the row holds no number");
+        }
+        boolean measured =
+                Set.of("mean", "std", "median", "min", "max", "value").contains(column);
+        return Quantity.of(numbers.getDouble(row), measured ? cell(table, row, "unit") : "");
+    }
+
+    static boolean hasNumbers(Table table, int row) {
+        return List.of("", "ok").contains(cell(table, row, "status"));
+    }
+
+    /** What the file says there; whole numbers among decimal ones without decimals. */
+    static String cell(Table table, int row, String column) {
+        if (!table.containsColumn(column)) return "";
+        Column<?> cells = table.column(column);
+        boolean decimal = cells instanceof DoubleColumn && !cells.isMissing(row);
+        return decimal ? written(((DoubleColumn) cells).getDouble(row)) : cells.getUnformattedString(row);
+    }
+
+    /** As a person writes it: 25, 0.5, 1e23, where Java has 25.0 and 9.999999999999999E22. */
+    private static String written(double value) {
+        BigDecimal digits = new BigDecimal(value).round(new MathContext(15)).stripTrailingZeros();
+        return Math.abs(value) < 1e15
+                ? digits.toPlainString()
+                : digits.toString().replace("E+", "e");
+    }
+
+    /** The measurements looked up so far: the used rows of each file. */
+    Map<Path, Table> used() {
+        var result = new LinkedHashMap<Path, Table>();
+        used.forEach((file, rows) -> result.put(
+                file,
+                load(file)
+                        .where(new BitmapBackedSelection(
+                                rows.stream().mapToInt(i -> i).toArray()))));
+        return result;
+    }
+
+    private List<Integer> rows(Selection selection) {
+        Table table = load(file(selection));
+        var rows = new ArrayList<Integer>();
+        var filters = new LinkedHashMap<>(selection.filters());
+        filters.keySet().forEach(column -> require(table, column));
+        boolean middle = filters.remove("round", List.of("median"));
+        for (int row = 0; row < table.rowCount(); row++) {
+            if (passes(table, row, filters)) {
+                rows.add(row);
+            }
+        }
+        return middle ? middleRounds(table, rows) : rows;
+    }
+
+    /** Of each case the round with the middle median; those without numbers count as the largest. */
+    private static List<Integer> middleRounds(Table table, List<Integer> rows) {
+        require(table, "median");
+        DoubleColumn medians = table.doubleColumn("median");
+        List<String> parameters = table.columnNames().stream()
+                .takeWhile(column -> !column.equals("unit"))
+                .filter(column -> !column.equals("round"))
+                .toList();
+        Map<List<String>, List<Integer>> cases = rows.stream()
+                .collect(Collectors.groupingBy(row -> parameters.stream()
+                        .map(column -> cell(table, row, column))
+                        .toList()));
+        return cases.values().stream()
+                .map(rounds -> rounds.stream()
+                        .sorted(Comparator.comparingDouble(medians::getDouble))
+                        .toList()
+                        .get(rounds.size() / 2))
+                .sorted()
+                .toList();
+    }
+
+    private static boolean passes(Table table, int row, Map<String, List<String>> filters) {
+        for (var filter : filters.entrySet()) {
+            String cell = cell(table, row, filter.getKey());
+            if (filter.getValue().stream().noneMatch(value -> same(cell, value))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Numbers are compared as numbers, so that 1e-3 finds 0.001. */
+    static boolean same(String cell, String value) {
+        if (cell.equals(value)) {
+            return true;
+        }
+        try {
+            return Double.parseDouble(cell) == Double.parseDouble(value);
+        } catch (NumberFormatException e) {
+            return false;
+        }
+    }
+
+    private static void require(Table table, String column) {
+        if (!table.containsColumn(column)) {
+            throw new IllegalArgumentException("no column " + column + " in " + table.name() + "; it has "
+                    + String.join(", ", table.columnNames()));
+        }
+    }
+
+    /** Which filter leaves nothing over, and what there was to choose from. */
+    private String missing(Selection selection) {
+        Table table = load(file(selection));
+        var tried = new LinkedHashMap<String, List<String>>();
+        for (var filter : selection.filters().entrySet()) {
+            var before = new Selection(selection.problem(), selection.machine(), Map.copyOf(tried));
+            tried.put(filter.getKey(), filter.getValue());
+            if (rows(new Selection(selection.problem(), selection.machine(), tried))
+                    .isEmpty()) {
+                Set<String> there = new LinkedHashSet<>();
+                for (int row : rows(before)) {
+                    there.add(cell(table, row, filter.getKey()));
+                }
+                return " matches " + selection + ": " + filter.getKey() + " is "
+                        + (there.isEmpty() ? "never given" : String.join(", ", there)) + " there";
+            }
+        }
+        return " in " + selection.problem();
+    }
+
+    private static String differences(Table table, List<Integer> rows) {
+        var differing = new ArrayList<String>();
+        for (Column<?> column : table.columns()) {
+            if (Set.of("n", "mean", "std", "median", "min", "max", "value", "date")
+                    .contains(column.name())) {
+                continue;
+            }
+            Set<String> values = new LinkedHashSet<>();
+            for (int row : rows) {
+                values.add(column.getUnformattedString(row));
+            }
+            if (values.size() > 1) {
+                differing.add(column.name() + " (" + String.join(", ", values) + ")");
+            }
+        }
+        return differing.isEmpty() ? "" : "; they differ in " + String.join("; ", differing);
+    }
+
+    private Path file(Selection selection) {
+        Path machine = selection.machine() == null ? folder : folder.resolveSibling(selection.machine());
+        return machine.resolve(selection.problem() + ".csv");
+    }
+
+    private Table load(Path file) {
+        Table known = tables.get(file);
+        if (known == null) {
+            if (!Files.isRegularFile(file)) {
+                throw new IllegalArgumentException("no measurements " + file);
+            }
+            known = read(file);
+            tables.put(file, known);
+        }
+        return known;
+    }
+
+    private static Table read(Path file) {
+        try {
+            return Measurements.read(file);
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot read " + file + ": " + e.getMessage(), e);
+        }
+    }
+}

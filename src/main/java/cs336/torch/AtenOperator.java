@@ -1,0 +1,129 @@
+package cs336.torch;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.pytorch.Dispatcher;
+import org.bytedeco.pytorch.GenericList;
+import org.bytedeco.pytorch.IValue;
+import org.bytedeco.pytorch.IValueVector;
+import org.bytedeco.pytorch.OperatorHandle;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorType;
+import org.bytedeco.pytorch.Type;
+
+/**
+ * An operator of PyTorch's dispatcher, called by name. For operators that the presets do not bind, such as the multi-tensor
+ * ones: {@code AtenOperator.of("aten::_foreach_mul_", "Scalar").call(parameters, 0.5)}.
+ */
+public final class AtenOperator {
+    static {
+        Torch.load();
+    }
+
+    /** The static type of a list of tensors' elements; the dispatcher refuses a list without it. */
+    private static final Type.TypePtr TENSOR = tensorType();
+
+    private final OperatorHandle handle;
+    private final String name;
+
+    private AtenOperator(String name, String overload) {
+        this.name = overload.isEmpty() ? name : name + "." + overload;
+        this.handle = MemoryScope.keep(Dispatcher.singleton().findSchemaOrThrow(name, overload));
+    }
+
+    /**
+     * Looks an operator up.
+     *
+     * @param name with its namespace, as in {@code aten::_foreach_add_}
+     * @param overload the part after the dot in PyTorch's list of operators, or an empty text
+     * @throws RuntimeException if there is no such operator
+     */
+    public static AtenOperator of(String name, String overload) {
+        try (var scope = MemoryScope.open()) {
+            return new AtenOperator(name, overload);
+        }
+    }
+
+    /**
+     * Calls the operator with all arguments of its schema, in order, defaults included.
+     *
+     * @param arguments each a {@link Tensor}, a {@link TensorList}, a {@code Double}, {@code Long}, {@code Boolean}, or null
+     *     for None
+     * @return the tensors among the results and in their lists, in order, in the caller's memory scope
+     * @throws IllegalArgumentException if an argument has another type
+     */
+    public List<Tensor> call(Object... arguments) {
+        try (var scope = MemoryScope.open()) {
+            IValueVector stack = new IValueVector();
+            for (Object argument : arguments) {
+                stack.push_back(box(argument));
+            }
+            handle.callBoxed(stack);
+            List<Tensor> results = new ArrayList<>();
+            for (long i = 0; i < stack.size(); i++) {
+                IValue result = stack.get(i);
+                if (result.isTensor()) {
+                    results.add(scope.escape(new Tensor(result.toTensor())));
+                } else if (result.isTensorList()) {
+                    for (Tensor tensor : result.toTensorVector().get()) {
+                        results.add(scope.escape(new Tensor(tensor)));
+                    }
+                }
+            }
+            return results;
+        }
+    }
+
+    private IValue box(Object argument) {
+        if (argument == null) {
+            return new IValue();
+        } else if (argument instanceof Tensor tensor) {
+            return new IValue(tensor);
+        } else if (argument instanceof TensorList list) {
+            return list.boxed;
+        } else if (argument instanceof Double number) {
+            return new IValue(number.doubleValue());
+        } else if (argument instanceof Long number) {
+            return new IValue(number.longValue());
+        } else if (argument instanceof Boolean truth) {
+            return new IValue(truth.booleanValue());
+        }
+        throw new IllegalArgumentException(name + " cannot take an argument of " + argument.getClass());
+    }
+
+    /**
+     * Tensors as the dispatcher takes them. Building one costs about a microsecond a tensor: keep it where the
+     * tensors stay the same from call to call.
+     */
+    public static final class TensorList implements AutoCloseable {
+        private final IValue boxed;
+
+        private TensorList(IValue boxed) {
+            this.boxed = boxed;
+        }
+
+        /** Boxes these tensors; the list holds references to them, not copies. Lives until it is closed. */
+        public static TensorList of(Iterable<Tensor> tensors) {
+            try (var scope = MemoryScope.open()) {
+                GenericList list = new GenericList(TENSOR);
+                for (Tensor tensor : tensors) {
+                    try (IValue element = new IValue(tensor)) {
+                        list.push_back(element);
+                    }
+                }
+                return new TensorList(MemoryScope.keep(new IValue(list)));
+            }
+        }
+
+        @Override
+        public void close() {
+            boxed.close();
+        }
+    }
+
+    private static Type.TypePtr tensorType() {
+        try (var scope = MemoryScope.open()) {
+            return MemoryScope.keep(new Type.TypePtr(TensorType.get()));
+        }
+    }
+}

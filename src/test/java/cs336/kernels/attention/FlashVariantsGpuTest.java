@@ -1,0 +1,140 @@
+package cs336.kernels.attention;
+
+import static cs336.kernels.attention.FlashReference.relative;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.kernels.attention.TestedVariant.Products;
+import cs336.kernels.runtime.TensorChecks;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.pytorch.Tensor;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The forms that run on a card. */
+@Tag("gpu")
+class FlashVariantsGpuTest extends FlashVariantContract {
+    private static final TestedVariant FIRST =
+            new TestedVariant("flash-first", new FirstFlash(), TensorChecks.KERNEL_TYPES, Products.FP32, true);
+    private static final List<TestedVariant> FORMS = List.of(
+            new TestedVariant("flash-tiled", TiledFlash.DEFAULT, TensorChecks.KERNEL_TYPES, Products.FP32, true), //
+            FIRST,
+            new TestedVariant("flash", new HopperFlash(false), TestedVariant.HALVES, Products.FP32, false),
+            new TestedVariant("flash-deterministic", new HopperFlash(true), TestedVariant.HALVES, Products.FP32, true),
+            new TestedVariant(
+                    "flash-tf32", new MmaFlash(MmaFlash.Products.TF32), TensorChecks.KERNEL_TYPES, Products.TF32, true),
+            new TestedVariant(
+                    "flash-3xtf32",
+                    new MmaFlash(MmaFlash.Products.TF32_X3),
+                    TestedVariant.FP32,
+                    Products.TF32_THREE_TIMES,
+                    true));
+
+    FlashVariantsGpuTest() {
+        super(Device.cuda(0), FORMS);
+    }
+
+    @Override
+    List<Shape> shapes() {
+        int[][] lengths = {
+            {1, 1},
+            {1, 7},
+            {7, 1},
+            {1, 2048},
+            {2048, 1},
+            {63, 64},
+            {64, 63},
+            {64, 64},
+            {65, 65},
+            {127, 129},
+            {128, 128},
+            {129, 127},
+            {191, 193},
+            {192, 192},
+            {193, 191},
+            {300, 1000},
+            {1000, 300},
+            {1000, 1000},
+            {1024, 1024},
+            {1024, 2048},
+            {2048, 1024},
+            {2048, 2048}
+        };
+        List<Shape> shapes = new ArrayList<>();
+        for (int[] each : lengths) shapes.add(Shape.of(each[0], each[1]));
+        return shapes;
+    }
+
+    @Override
+    Shape busy() {
+        return new Shape(2, 8, 1000, 1030);
+    }
+
+    @Override
+    int[] widths() {
+        return new int[] {8, 16, 32, 64, 80, 128};
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {1, 3, 20, 100, 127})
+    void theFirstKernelTakesAnyWidth(int d) {
+        for (DType type : TensorChecks.KERNEL_TYPES) {
+            long[] keys = {2, 90, d};
+            FlashInputs x = FlashInputs.random(Device.cuda(0), type, new long[] {2, 70, d}, keys);
+            FlashReference.of(x, true)
+                    .assertElementsNear(FIRST, type, FlashResult.of(FIRST.form(), x, true), 0, "d " + d);
+        }
+    }
+
+    /** Against the same reference. Roundings fall by chance: errors of the same kind differ by a few percent. */
+    @ParameterizedTest
+    @MethodSource("formsAndTypes")
+    void errorsAreNoLargerThanThoseOfPyTorchsFlashAttention(TestedVariant form, DType type) {
+        if (!TestedVariant.HALVES.contains(type)) return; // PyTorch's takes no others
+        for (int d : new int[] {16, 32, 64, 128}) {
+            for (boolean causal : new boolean[] {false, true}) {
+                try (var each = MemoryScope.open()) {
+                    long[] shape = {2, 4, 1024, d};
+                    FlashInputs x = FlashInputs.random(Device.cuda(0), type, shape, shape);
+                    FlashInputs leaves = x.each(tensor -> tensor.detach().set_requires_grad(true));
+                    Tensor o = new PyTorchsFlash().apply(leaves.q(), leaves.k(), leaves.v(), causal);
+                    Backward.of(o).with(x.dO()).run();
+                    FlashResult exact = FlashReference.of(x, causal).exact();
+                    FlashResult ours = FlashResult.of(form.form(), x, causal);
+                    String what = form + " in " + type + ", d " + d + (causal ? ", causal: " : ": ");
+                    assertNoWorse(what + "O", exact.o(), o, ours.o());
+                    assertNoWorse(what + "dQ", exact.dQ(), leaves.q().grad(), ours.dQ());
+                    assertNoWorse(what + "dK", exact.dK(), leaves.k().grad(), ours.dK());
+                    assertNoWorse(what + "dV", exact.dV(), leaves.v().grad(), ours.dV());
+                }
+            }
+        }
+    }
+
+    private static void assertNoWorse(String what, Tensor exact, Tensor theirs, Tensor ours) {
+        double their = relative(exact, theirs);
+        double our = relative(exact, ours);
+        assertTrue(our <= 1.05 * their, what + " is off by " + our + ", PyTorch's by " + their);
+    }
+
+    @ParameterizedTest
+    @MethodSource("forms")
+    void keysOnAnotherDeviceAreRefused(TestedVariant form) {
+        DType type = form.types().iterator().next();
+        long[] shape = {1, 9, 16};
+        FlashInputs card = FlashInputs.random(Device.cuda(0), type, shape, shape);
+        FlashInputs cpu = FlashInputs.random(Device.cpu(), type, shape, shape);
+        String said = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> FlashAttention.apply(card.q(), cpu.k(), card.v(), false, form.form()))
+                .getMessage();
+        assertTrue(said.contains("q, k and v must be on one device"), said);
+    }
+}

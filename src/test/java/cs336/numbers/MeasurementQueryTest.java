@@ -1,0 +1,193 @@
+package cs336.numbers;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Table;
+
+class MeasurementQueryTest {
+    @TempDir
+    private Path folder;
+
+    private MeasurementQuery numbers;
+
+    @BeforeEach
+    void measure() throws IOException {
+        MadeUpMeasurements.project(folder, "");
+        numbers = MeasurementQuery.of(folder.resolve("data/measurements/pretend"));
+    }
+
+    private String failure(String reference) {
+        return assertThrows(IllegalArgumentException.class, () -> numbers.text(reference))
+                .getMessage();
+    }
+
+    @Test
+    void aReferenceIsOneCell() {
+        assertEquals(
+                64,
+                numbers.value(
+                        "timing",
+                        Map.of("size", "xl", "context", 128, "implementation", "plain", "metric", "forward"),
+                        "mean"));
+        assertEquals(
+                "0.64\u00a0ms",
+                numbers.text("timing[size=xl, context=128, implementation=plain, metric=forward].std : %.2f ms"));
+        assertEquals("10", numbers.text("timing[size=xl, context=128, implementation=plain, metric=forward].n : %d"));
+        assertEquals("3.0\u00a0GiB", numbers.text("timing[metric=peak-memory] : %.1f GiB"));
+    }
+
+    @Test
+    void namesAreRefinedAndValuesComputed() {
+        numbers.define("ours", "timing[implementation=plain, metric=forward, size=small]");
+        numbers.define("xl", "ours[size=xl]");
+        numbers.define("ratio", "xl[context=256] / ours[context=256]");
+        numbers.define("parameters", 1_998_235_200.0, "");
+        assertEquals("128", numbers.text("xl[context=256] : %.0f"));
+        assertEquals("2.0×", numbers.text("ratio : %.1f×"));
+        assertEquals("1,998,235,200", numbers.text("parameters : %,d"));
+        assertEquals("50%", numbers.text("(xl[context=256] - xl[context=128]) / xl[context=256] : %.0f%%"));
+        assertEquals("−4.0", numbers.text("1 - 2*(3 - .5e1/4*2 + 2) : %.1f"));
+        assertThrows(IllegalArgumentException.class, () -> numbers.define("xl", "timing"));
+        assertThrows(IllegalArgumentException.class, () -> numbers.define("a b", "timing"));
+    }
+
+    @Test
+    void numbersMayHaveUnits() {
+        numbers.define("peak", "989e12 FLOP / 1 s");
+        numbers.define("work", "4 * 1024 * 1024 * 64 FLOP");
+        assertEquals("989\u00a0TFLOP/s", numbers.text("peak : %.0f TFLOP/s"));
+        assertEquals("0.5\u00a0ms", numbers.text("peak * 0.5 ms / peak : %.1f ms"));
+        assertEquals("268.4\u00a0TFLOP/s", numbers.text("work / 1 us : %.1f TFLOP/s"));
+        assertEquals("27.1%", numbers.text("work / 0.001 ms / peak : %.1f%%"));
+        assertTrue(failure("work : %.0f ms").contains("cannot be given in ms"));
+    }
+
+    @Test
+    void aMissingRowIsToldWithWhatIsThere() {
+        assertEquals(
+                "no row matches timing[size=xl, context=64]: context is 128, 256, 512 there",
+                failure("timing[size=xl, context=64] : %.1f"));
+        assertTrue(failure("nothing[size=xl] : %.1f").startsWith("no measurements "));
+        assertTrue(failure("timing@other[size=xl] : %.1f").contains("other"));
+        assertTrue(failure("timing[sice=xl] : %.1f").startsWith("no column sice in timing.csv; it has size, context"));
+        assertTrue(failure("timing[metric=peak-memory].mode : %.1f").startsWith("no column mode"));
+    }
+
+    @Test
+    void anAmbiguousReferenceIsToldWithWhatDiffers() {
+        assertEquals(
+                "ambiguous: 2 rows match timing[size=xl, context=256]; they differ in implementation (plain, peer)",
+                failure("timing[size=xl, context=256] : %.1f"));
+    }
+
+    @Test
+    void decimalParametersAreWrittenAsPeopleWriteThem() {
+        double[] values = {1e23, 25, 0.5, -1.25e-5, 3e8, 0, 0.1};
+        Table table = Table.create(DoubleColumn.create("x", values).appendMissing());
+        List<String> written = IntStream.range(0, table.rowCount())
+                .mapToObj(row -> MeasurementQuery.cell(table, row, "x"))
+                .toList();
+        assertEquals(List.of("1e23", "25", "0.5", "-0.0000125", "300000000", "0", "0.1", ""), written);
+        for (int i = 0; i < values.length; i++) assertEquals(values[i], Double.parseDouble(written.get(i)));
+    }
+
+    @Test
+    void aRowWithoutNumbersIsToldWithItsStatus() {
+        assertEquals("the row has no numbers, for its status is oom", failure("timing[size=xl, context=512] : %.1f"));
+        assertEquals("column std of the row holds no number", failure("timing[metric=peak-memory].std : %.1f"));
+        assertEquals("column unit of the row holds no number", failure("timing[metric=peak-memory].unit : %.1f"));
+    }
+
+    @Test
+    void badSyntaxIsToldWithItsPlace() {
+        assertTrue(failure("timing[metric=peak-memory]").startsWith("no format"));
+        assertTrue(failure("timing[metric=peak-memory : %.1f").startsWith("']' is missing"));
+        assertTrue(failure("timing[metric] : %.1f").startsWith("\"metric\" is not of the form column=value"));
+        assertTrue(failure("timing[metric=] : %.1f").contains("not of the form"));
+        assertTrue(failure("timing[size=xl, size=small] : %.1f").startsWith("column size is filtered twice"));
+        assertTrue(failure("(timing[metric=peak-memory] : %.1f").startsWith("')' is missing"));
+        assertTrue(
+                failure("timing[metric=peak-memory] 3 : %.1f").startsWith("\"3\" is not understood at character 28"));
+        assertTrue(failure(" : %.1f").startsWith("a name or number is missing"));
+        assertTrue(failure("1.2.3 : %.1f").contains("\"1.2.3\" is not a number"));
+        assertTrue(failure("1 / 0 : %.1f").contains("division by zero"));
+    }
+
+    @Test
+    void severalValuesOfOneColumnSelectSeveralRows() {
+        var table = numbers.select("timing[context=128, 256, implementation=plain, metric=forward]");
+        assertEquals(4, table.rowCount());
+        assertThrows(IllegalArgumentException.class, () -> numbers.select("timing[size=medium]"));
+    }
+
+    @Test
+    void theMedianRoundIsTheOneWithTheMiddleMedianOfItsCase() throws IOException {
+        Files.writeString(folder.resolve("data/measurements/pretend/turns.csv"), """
+                context,round,implementation,metric,unit,n,mean,std,median,min,max,status
+                128,1,ours,forward,ms,9,1,,7,1,8,ok
+                128,2,ours,forward,ms,9,2,,30,2,40,ok
+                128,3,ours,forward,ms,9,3,,8,3,9,ok
+                128,1,peer,forward,ms,9,4,,10,4,11,ok
+                256,1,ours,forward,ms,9,5,,5,5,5,ok
+                256,2,ours,forward,ms,9,6,,6,6,6,ok
+                512,1,ours,forward,ms,,,,,,,oom
+                512,2,ours,forward,ms,,,,,,,oom
+                """);
+        numbers.define("turns", "turns[round=median]");
+        assertEquals("8.0", numbers.text("turns[context=128, implementation=ours].median : %.1f"));
+        assertEquals("9.0", numbers.text("turns[context=128, implementation=ours].max : %.1f"));
+        assertEquals("30.0", numbers.text("turns[context=128, implementation=ours, round=2].median : %.1f"));
+        assertEquals(
+                List.of(3, 1),
+                numbers.select("turns[context=128]").intColumn("round").asList());
+        assertEquals("6.0", numbers.text("turns[context=256].median : %.1f"));
+        assertEquals(1, numbers.select("turns[context=512]").rowCount(), "a table shows that it ran out of memory");
+        assertEquals("the row has no numbers, for its status is oom", failure("turns[context=512].median : %.1f"));
+    }
+
+    @Test
+    void aFolderThatIsNotThereIsToldWithThoseThatAre() {
+        var error = assertThrows(
+                IllegalArgumentException.class, () -> MeasurementQuery.of(folder.resolve("data/measurements/h200")));
+        assertTrue(error.getMessage().endsWith("there are: pretend"), error.getMessage());
+    }
+
+    @Test
+    void proseTakesReferencesAndTablesAsTheWriteupDoes() {
+        String prose = numbers.prose("""
+                It took {{timing[size=xl, context=128, implementation=plain, metric=forward] : %.0f ms}}, not `{{code}}`.
+
+                ```table
+                from: timing[implementation=plain, metric=forward]
+                rows: size
+                columns: context
+                cells: mean
+                format: %.0f ms
+                caption: Made up
+                ```
+                """);
+        assertTrue(prose.startsWith("It took 64\u00a0ms, not `{{code}}`."), prose);
+        assertTrue(prose.contains("| size"), prose);
+        assertTrue(prose.contains("Made up"), prose);
+        assertTrue(!prose.contains("```"), prose);
+    }
+
+    @Test
+    void proseThatRefersToNothingSaysWhere() {
+        var error =
+                assertThrows(IllegalArgumentException.class, () -> numbers.prose("one\n{{timing[size=xs] : %.0f}}"));
+        assertTrue(error.getMessage().startsWith("line 2, {{timing[size=xs] : %.0f}}: "), error.getMessage());
+    }
+}

@@ -1,0 +1,81 @@
+package cs336.torch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class ProfilerRangeTest {
+    /** Writes down what it hears on this thread; others may open ranges at the same time. */
+    private static final class Diary implements ProfilerRange.Listener {
+        private final Thread here = Thread.currentThread();
+        private final List<String> lines = new ArrayList<>();
+
+        @Override
+        public void entered(String name) {
+            if (Thread.currentThread() == here) lines.add("+" + name);
+        }
+
+        @Override
+        public void left(String name) {
+            if (Thread.currentThread() == here) lines.add("-" + name);
+        }
+    }
+
+    @Test
+    void rangesNestAndEndInReverseOrder() {
+        Diary diary = new Diary();
+        ProfilerRange.listen(diary);
+        try (var outer = ProfilerRange.of("outer")) {
+            try (var inner = ProfilerRange.of("inner")) {
+                inner.close(); // twice does not matter
+            }
+            ProfilerRange.of("next").close();
+        } finally {
+            ProfilerRange.unlisten(diary);
+        }
+        assertEquals(List.of("+outer", "+inner", "-inner", "+next", "-next", "-outer"), diary.lines);
+    }
+
+    @Test
+    void whoComesInTheMiddleHearsNoEndWithoutABeginning() {
+        Diary first = new Diary();
+        Diary second = new Diary();
+        ProfilerRange.listen(first);
+        try (var outer = ProfilerRange.of("outer")) {
+            ProfilerRange.listen(second);
+            try (var inner = ProfilerRange.of("inner")) {
+                ProfilerRange.unlisten(first);
+            }
+        } finally {
+            ProfilerRange.unlisten(first);
+            ProfilerRange.unlisten(second);
+        }
+        assertEquals(List.of("+outer", "+inner", "-inner", "-outer"), first.lines);
+        assertEquals(List.of("+inner", "-inner"), second.lines);
+    }
+
+    @Test
+    void whileNobodyListensThereIsOneRangeForAll() {
+        assertSame(ProfilerRange.of("a"), ProfilerRange.of("b"));
+    }
+
+    @Test
+    void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
+        try (var nvtx = Nvtx.open();
+                var range = ProfilerRange.of("shown")) {
+            assertEquals(Nvtx.isAvailable(), ProfilerRange.isHeard());
+        }
+        assertFalse(ProfilerRange.isHeard());
+    }
+
+    @Test
+    void aProcessThatNoToolStartedShowsThemToNobody() {
+        try (var nvtx = Nvtx.openIfTraced()) {
+            assertEquals(System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.isAvailable(), ProfilerRange.isHeard());
+        }
+    }
+}
