@@ -33,8 +33,8 @@ import picocli.CommandLine.Spec;
 import picocli.CommandLine.UnmatchedArgumentException;
 
 /**
- * The command line: {@code cs336 <command> --help}. A user's error is one line and exit code 2; a file that cannot be read or
- * written is one line and exit code 1.
+ * The command line: {@code cs336 <command> --help}. A user's error is one line and exit code 2; a file that cannot be
+ * read or written is one line and exit code 1.
  */
 @Command(
         name = "cs336",

@@ -19,8 +19,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * AdamW (Loshchilov and Hutter, <a href="https://arxiv.org/abs/1711.05101">arXiv:1711.05101</a>). With gradient g at step
- * t = 1, 2, …, learning rate α and weight decay λ:
+ * AdamW (Loshchilov and Hutter, <a href="https://arxiv.org/abs/1711.05101">arXiv:1711.05101</a>). With gradient g at
+ * step t = 1, 2, …, learning rate α and weight decay λ:
  *
  * <pre>
  * m ← β₁ m + (1 − β₁) g
@@ -36,8 +36,8 @@ public final class AdamW implements Optimizer {
     /** Which of update and decay comes first, and what ε is added to. */
     public enum Order {
         /**
-         * The course of 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ. Here ε
-         * stands beside the uncorrected √v.
+         * The course of 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ.
+         * Here ε stands beside the uncorrected √v.
          */
         DECAY_AFTER,
         /** The course of 2026: the same two, the decay first. */
@@ -368,8 +368,8 @@ public final class AdamW implements Optimizer {
     }
 
     /**
-     * Parameters that one kernel can update: of one device and dtype, and updated equally often before. They stay together
-     * as long as the same parameters have gradients, so their lists are built once.
+     * Parameters that one kernel can update: of one device and dtype, and updated equally often before. They stay
+     * together as long as the same parameters have gradients, so their lists are built once.
      */
     private static final class Cohort implements AutoCloseable {
         private record Kind(String device, DType dtype, long step) {}

@@ -4,8 +4,8 @@ import java.util.ServiceLoader;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Scaled dot-product attention softmax(QKᵀ/√d)·V, found by name, so that a model can be built with any implementation. Other
- * packages add theirs as services ({@link ServiceLoader}).
+ * Scaled dot-product attention softmax(QKᵀ/√d)·V, found by name, so that a model can be built with any implementation.
+ * Other packages add theirs as services ({@link ServiceLoader}).
  */
 public interface Attention {
     /** The name in configurations and on the command line. */

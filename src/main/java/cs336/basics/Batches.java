@@ -56,8 +56,8 @@ public final class Batches {
     }
 
     /**
-     * Sequences cut out of a text at random places, with the next token of each as target. All places where a sequence and
-     * its last target fit are equally likely.
+     * Sequences cut out of a text at random places, with the next token of each as target. All places where a sequence
+     * and its last target fit are equally likely.
      *
      * @param tokens the text; more than {@code contextLength} of them. Not copied.
      * @throws IllegalArgumentException if a size is below 1 or the text too short

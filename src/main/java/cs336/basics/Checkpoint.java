@@ -15,8 +15,8 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Parameters, and what an optimizer remembers of them, in one {@linkplain Safetensors safetensors} file. Parameters have
- * their own names there; the optimizer's tensors have {@code optimizer.} before theirs.
+ * Parameters, and what an optimizer remembers of them, in one {@linkplain Safetensors safetensors} file. Parameters
+ * have their own names there; the optimizer's tensors have {@code optimizer.} before theirs.
  */
 public final class Checkpoint {
     private static final String OPTIMIZER = "optimizer";
@@ -77,8 +77,8 @@ public final class Checkpoint {
      *
      * @return the metadata
      * @throws IOException if the file cannot be read or is no safetensors file
-     * @throws IllegalArgumentException if the file's names, shapes or dtypes are not those of the parameters; then nothing
-     *     changes
+     * @throws IllegalArgumentException if the file's names, shapes or dtypes are not those of the parameters; then
+     *     nothing changes
      */
     public static Map<String, String> load(Path file, Map<String, Tensor> parameters) throws IOException {
         return load(file, parameters, null);
@@ -89,8 +89,8 @@ public final class Checkpoint {
      *
      * @return the metadata
      * @throws IOException if the file cannot be read or is no safetensors file
-     * @throws IllegalArgumentException if the file's names, shapes or dtypes are not those of the parameters, or it has no
-     *     state of such an optimizer; then the parameters have not changed
+     * @throws IllegalArgumentException if the file's names, shapes or dtypes are not those of the parameters, or it has
+     *     no state of such an optimizer; then the parameters have not changed
      */
     public static Map<String, String> load(Path file, Map<String, Tensor> parameters, Optimizer optimizer)
             throws IOException {

@@ -1,9 +1,9 @@
 package cs336.basics;
 
 /**
- * A learning rate that rises linearly from 0 to its highest, then falls along half a cosine to its lowest, and stays there.
- * As in SGDR (Loshchilov and Hutter, <a href="https://arxiv.org/abs/1608.03983">arXiv:1608.03983</a>) without restarts, with
- * the warm-up of LLaMA.
+ * A learning rate that rises linearly from 0 to its highest, then falls along half a cosine to its lowest, and stays
+ * there. As in SGDR (Loshchilov and Hutter, <a href="https://arxiv.org/abs/1608.03983">arXiv:1608.03983</a>) without
+ * restarts, with the warm-up of LLaMA.
  *
  * @param maxLearningRate reached at step {@code warmupSteps}; at least {@code minLearningRate}
  * @param minLearningRate from step {@code endStep} on; at least 0

@@ -33,8 +33,8 @@ import org.bytedeco.pytorch.global.torch;
  * scaler.update();
  * }</pre>
  *
- * <p>All gradients are divided and checked in one operator a dtype, and {@link #step} waits for the device once, to learn
- * whether it may go on. Scale and count live on the device; {@link #update} waits for nothing.
+ * <p>All gradients are divided and checked in one operator a dtype, and {@link #step} waits for the device once, to
+ * learn whether it may go on. Scale and count live on the device; {@link #update} waits for nothing.
  *
  * <p>Source: Micikevicius et al., "Mixed Precision Training", 2018.
  */
@@ -105,7 +105,10 @@ public final class GradScaler implements AutoCloseable {
         growthTracker = null;
     }
 
-    /** A scaler that leaves losses and gradients as they are and always steps, so that one code path serves all precisions. */
+    /**
+     * A scaler that leaves losses and gradients as they are and always steps, so that one code path serves all
+     * precisions.
+     */
     public static GradScaler disabled() {
         return new GradScaler();
     }
@@ -128,8 +131,8 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Divides the optimizer's gradients by the scale, in place, and notes whether one of them is inf or NaN. {@link #step} does it
-     * where it was not done before; call it to see or clip the gradients themselves.
+     * Divides the optimizer's gradients by the scale, in place, and notes whether one of them is inf or NaN.
+     * {@link #step} does it where it was not done before; call it to see or clip the gradients themselves.
      *
      * @throws IllegalStateException if this was done since the last {@link #update}, or no parameter has a gradient
      * @throws IllegalArgumentException if a gradient is fp16: it has lost what the scale is to save
@@ -181,11 +184,12 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Unscales the optimizer's gradients if that has not happened, and steps if all of them are finite. Otherwise parameters
-     * and what the optimizer remembers stay as they are.
+     * Unscales the optimizer's gradients if that has not happened, and steps if all of them are finite. Otherwise
+     * parameters and what the optimizer remembers stay as they are.
      *
      * @return whether the optimizer stepped
-     * @throws IllegalStateException if it was asked to step since the last {@link #update}, or no parameter has a gradient
+     * @throws IllegalStateException if it was asked to step since the last {@link #update}, or no parameter has a
+     *     gradient
      */
     public boolean step(Optimizer optimizer) {
         if (!enabled()) {
@@ -232,9 +236,9 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * The scale and the steps since it last changed, as {@code scaler.scale} and {@code scaler.growth_tracker}; empty where
-     * disabled. These are the tensors in use: among the parameters of a {@link Checkpoint} they are saved, and loaded in
-     * place.
+     * The scale and the steps since it last changed, as {@code scaler.scale} and {@code scaler.growth_tracker}; empty
+     * where disabled. These are the tensors in use: among the parameters of a {@link Checkpoint} they are saved, and
+     * loaded in place.
      */
     public Map<String, Tensor> state() {
         Map<String, Tensor> tensors = new LinkedHashMap<>();

@@ -22,14 +22,14 @@ public final class GradientClipping {
     private GradientClipping() {}
 
     /**
-     * Multiplies all gradients by {@code maxNorm} / (norm + 10⁻⁶) where norm, the Euclidean length of all of them together,
-     * exceeds {@code maxNorm}; otherwise they stay as they are. In place, in a few kernels, and without waiting for the
-     * device.
+     * Multiplies all gradients by {@code maxNorm} / (norm + 10⁻⁶) where norm, the Euclidean length of all of them
+     * together, exceeds {@code maxNorm}; otherwise they stay as they are. In place, in a few kernels, and without
+     * waiting for the device.
      *
      * @param parameters on one device; those without a gradient are passed over
      * @param maxNorm above 0
-     * @return the norm before clipping, a tensor without dimensions in the caller's memory scope; reading it waits for the
-     *     device
+     * @return the norm before clipping, a tensor without dimensions in the caller's memory scope; reading it waits for
+     *     the device
      * @throws IllegalArgumentException if {@code maxNorm} is not above 0
      */
     public static Tensor clipByGlobalNorm(Iterable<Tensor> parameters, double maxNorm) {
@@ -45,8 +45,8 @@ public final class GradientClipping {
      * The Euclidean length of all gradients together.
      *
      * @param parameters on one device; those without a gradient are passed over
-     * @return a tensor without dimensions in the caller's memory scope, fp32 where gradients are of 16 bits; where there is no
-     *     gradient, a zero on the CPU
+     * @return a tensor without dimensions in the caller's memory scope, fp32 where gradients are of 16 bits; where
+     *     there is no gradient, a zero on the CPU
      */
     public static Tensor norm(Iterable<Tensor> parameters) {
         try (var scope = MemoryScope.open();
@@ -67,8 +67,8 @@ public final class GradientClipping {
     }
 
     /**
-     * Multiplies gradients by {@code maxNorm} / (norm + 10⁻⁶) where a norm, which may be that of more gradients than these,
-     * exceeds {@code maxNorm}. In place, in a few kernels, and without waiting for the device.
+     * Multiplies gradients by {@code maxNorm} / (norm + 10⁻⁶) where a norm, which may be that of more gradients than
+     * these, exceeds {@code maxNorm}. In place, in a few kernels, and without waiting for the device.
      *
      * @param parameters on one device; those without a gradient are passed over
      * @param norm without dimensions, on the same device

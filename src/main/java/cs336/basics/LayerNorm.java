@@ -7,8 +7,8 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * (x − mean) ÷ √(variance + 1e-5) · weight + bias over the last dimension, by PyTorch's own fused operation: […, width] → […,
- * width]. Parameters {@code weight} and {@code bias} [width], at first 1 and 0.
+ * (x − mean) ÷ √(variance + 1e-5) · weight + bias over the last dimension, by PyTorch's own fused operation: […, width]
+ * → […, width]. Parameters {@code weight} and {@code bias} [width], at first 1 and 0.
  */
 public final class LayerNorm extends NnModule {
     private final long[] shape;

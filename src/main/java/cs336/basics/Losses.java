@@ -18,8 +18,8 @@ public final class Losses {
      * the {@link ProfilerRange} {@code loss}.
      *
      * @param logits [..., vocabulary], any floating type
-     * @param targets [...], int64, each from 0 to below the vocabulary. On CUDA their values are not looked at, since that
-     *     would wait for the device; there PyTorch's own device assertion reports them.
+     * @param targets [...], int64, each from 0 to below the vocabulary. On CUDA their values are not looked at, since
+     *     that would wait for the device; there PyTorch's own device assertion reports them.
      * @return a tensor without dimensions
      * @throws IllegalArgumentException if shapes or types do not fit, there is no token, or a target is out of range
      */

@@ -5,7 +5,9 @@ import java.util.stream.Collectors;
 
 /** The two forms of the Transformer language model that the course has studied, named after their years. */
 public enum ModelEdition {
-    /** Learned positions, a feed-forward layer of two matrices around GELU, output head tied to the token embeddings. */
+    /**
+     * Learned positions, a feed-forward layer of two matrices around GELU, output head tied to the token embeddings.
+     */
     SPRING_2024(2024),
     /** Rotary positions, a feed-forward layer of three matrices (SwiGLU), an output head of its own. */
     SPRING_2025(2025);

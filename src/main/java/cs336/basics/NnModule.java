@@ -23,8 +23,8 @@ public abstract class NnModule implements AutoCloseable {
     private String name = getClass().getSimpleName(); // of a layer inside another one: what that one calls it
 
     /**
-     * Applies the layer, in a {@link ProfilerRange} of its name. What it makes on the way is freed when it returns, except for what the
-     * backward pass needs.
+     * Applies the layer, in a {@link ProfilerRange} of its name. What it makes on the way is freed when it returns,
+     * except for what the backward pass needs.
      *
      * @return the output, in the caller's memory scope
      */
@@ -37,8 +37,8 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Has something done at the beginning of each forward pass of this layer, in place of what was set before: to wait until its
-     * parameters have come from another device, say.
+     * Has something done at the beginning of each forward pass of this layer, in place of what was set before: to wait
+     * until its parameters have come from another device, say.
      */
     public final void beforeForward(Runnable action) {
         beforeForward = action;
@@ -72,7 +72,10 @@ public abstract class NnModule implements AutoCloseable {
         return parameter;
     }
 
-    /** Adds a tensor that belongs to the layer but does not learn, such as a running mean. It lives until {@link #close}. */
+    /**
+     * Adds a tensor that belongs to the layer but does not learn, such as a running mean. It lives until
+     * {@link #close}.
+     */
     protected final Tensor buffer(String name, Tensor value) {
         buffers.put(name, MemoryScope.keep(value));
         return value;
@@ -87,8 +90,8 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * All parameters by name, such as {@code layers.0.attn.q_proj.weight}, in the order in which they were added. One that
-     * stands in several places is listed once, under its first name.
+     * All parameters by name, such as {@code layers.0.attn.q_proj.weight}, in the order in which they were added. One
+     * that stands in several places is listed once, under its first name.
      */
     public final Map<String, Tensor> namedParameters() {
         Map<String, Tensor> named = new LinkedHashMap<>();

@@ -5,8 +5,8 @@ import cs336.torch.Device;
 import java.util.ServiceLoader;
 
 /**
- * A kind of normalisation over the last dimension, found by name, so that a model can be built with any. Other packages add
- * theirs as services ({@link ServiceLoader}).
+ * A kind of normalisation over the last dimension, found by name, so that a model can be built with any. Other packages
+ * add theirs as services ({@link ServiceLoader}).
  */
 public interface Normalization {
     /** Added to the mean square or variance before the root. */

@@ -32,8 +32,8 @@ public interface Optimizer extends AutoCloseable {
     void setLearningRate(double learningRate);
 
     /**
-     * What the optimizer remembers, by name: {@code <parameter>.<what>}. Empty before the first step. These are the tensors
-     * in use, not copies.
+     * What the optimizer remembers, by name: {@code <parameter>.<what>}. Empty before the first step. These are the
+     * tensors in use, not copies.
      */
     Map<String, Tensor> state();
 
@@ -52,7 +52,8 @@ public interface Optimizer extends AutoCloseable {
     /**
      * Takes over a state that {@link #state} gave, by copying; what it does not name is as before the first step.
      *
-     * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs; then nothing changes
+     * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs; then nothing
+     *     changes
      */
     void loadState(Map<String, Tensor> state);
 

@@ -8,8 +8,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * x ÷ √(mean(x²) + 1e-5) · weight over the last dimension: […, width] → […, width], from plain tensor operations. Narrow
- * types are computed in fp32 and the result is given back in x's type. Parameter {@code weight} [width], at first 1.
+ * x ÷ √(mean(x²) + 1e-5) · weight over the last dimension: […, width] → […, width], from plain tensor operations.
+ * Narrow types are computed in fp32 and the result is given back in x's type. Parameter {@code weight} [width], at
+ * first 1.
  *
  * <p>Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
  */

@@ -9,8 +9,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * Rotary position embedding: at position t the pair (x₂ᵢ, x₂ᵢ₊₁) of each head is turned by the angle t·θ^(−2i/d). A pair is
- * a complex number and a turn is a product with e^(i·angle), so all pairs turn in one multiplication.
+ * Rotary position embedding: at position t the pair (x₂ᵢ, x₂ᵢ₊₁) of each head is turned by the angle t·θ^(−2i/d). A
+ * pair is a complex number and a turn is a product with e^(i·angle), so all pairs turn in one multiplication.
  *
  * <p>Source: Su et al., "RoFormer", 2021; pairs interleaved as there.
  */

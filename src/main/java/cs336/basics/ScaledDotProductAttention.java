@@ -7,8 +7,8 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * PyTorch's own attention, which picks a fused kernel where one serves the tensors' type and device. Found under the name
- * {@code sdpa}.
+ * PyTorch's own attention, which picks a fused kernel where one serves the tensors' type and device. Found under the
+ * name {@code sdpa}.
  */
 public final class ScaledDotProductAttention implements Attention {
     @Override

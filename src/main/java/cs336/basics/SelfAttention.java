@@ -5,8 +5,8 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Causal multi-head self-attention without biases: [B, T, D] → [B, T, D]. Parameters {@code q_proj.weight}, {@code
- * k_proj.weight}, {@code v_proj.weight}, {@code output_proj.weight}, each [D, D].
+ * Causal multi-head self-attention without biases: [B, T, D] → [B, T, D]. Parameters {@code q_proj.weight},
+ * {@code k_proj.weight}, {@code v_proj.weight}, {@code output_proj.weight}, each [D, D].
  */
 public final class SelfAttention extends NnModule {
     private final int numHeads;

@@ -12,7 +12,9 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** Stochastic gradient descent with momentum μ: u ← μ u + g, then θ ← θ − α u; u begins at 0. Without momentum, u is g. */
+/**
+ * Stochastic gradient descent with momentum μ: u ← μ u + g, then θ ← θ − α u; u begins at 0. Without momentum, u is g.
+ */
 public final class Sgd implements Optimizer {
     private static final AtenOperator FOREACH_MUL = AtenOperator.of("aten::_foreach_mul_", "Scalar");
     private static final AtenOperator FOREACH_ADD = AtenOperator.of("aten::_foreach_add_", "List");
@@ -27,7 +29,8 @@ public final class Sgd implements Optimizer {
      *
      * @param learningRate α, at least 0
      * @param momentum μ, in [0, 1)
-     * @throws IllegalArgumentException if a setting is out of range, or a parameter is not a contiguous floating-point tensor
+     * @throws IllegalArgumentException if a setting is out of range, or a parameter is not a contiguous floating-point
+     *     tensor
      */
     public Sgd(Map<String, Tensor> parameters, double learningRate, double momentum) {
         if (!(momentum >= 0 && momentum < 1)) {

@@ -5,7 +5,8 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * x + attn(ln1(x)), then + ffn(ln2(·)): [B, T, D] → [B, T, D]. Layers {@code ln1}, {@code attn}, {@code ln2}, {@code ffn}.
+ * x + attn(ln1(x)), then + ffn(ln2(·)): [B, T, D] → [B, T, D]. Layers {@code ln1}, {@code attn}, {@code ln2},
+ * {@code ffn}.
  */
 public final class TransformerBlock extends NnModule {
     private final NnModule attentionNorm;

@@ -10,11 +10,11 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * A decoder-only Transformer language model: token ids int64 [B, T] → logits [B, T, V]. Parameters are named as in the
- * course: {@code token_embeddings.weight}, {@code layers.0.attn.q_proj.weight}, …, {@code ln_final.weight}, {@code
- * lm_head.weight}; the 2024 form adds {@code position_embeddings.weight} and has no head of its own.
+ * course: {@code token_embeddings.weight}, {@code layers.0.attn.q_proj.weight}, …, {@code ln_final.weight},
+ * {@code lm_head.weight}; the 2024 form adds {@code position_embeddings.weight} and has no head of its own.
  *
- * <p>Matrices begin as truncated normals with variance 2 ÷ (in + out). Embeddings begin with standard deviation 1 in the 2025
- * form; in the 2024 form, where the same table makes the logits, with 0.02.
+ * <p>Matrices begin as truncated normals with variance 2 ÷ (in + out). Embeddings begin with standard deviation 1 in
+ * the 2025 form; in the 2024 form, where the same table makes the logits, with 0.02.
  */
 public final class TransformerLM extends NnModule {
     private static final double TIED_EMBEDDING_STD = 0.02;

@@ -25,24 +25,24 @@ import org.bytedeco.pytorch.Tensor;
  * var result = Benchmark.of(model).batch(4).context(256).warmup(5).steps(10).run(Pass.FORWARD_BACKWARD);
  * }</pre>
  *
- * <p>Two rounds are run, since to time a phase by itself the device must be waited for after it, and that takes time from
- * the whole:
+ * <p>Two rounds are run, since to time a phase by itself the device must be waited for after it, and that takes time
+ * from the whole:
  *
  * <ol>
- *   <li>w warm-up steps, then n steps timed as a whole, with one wait at the end of each: metric {@code total}. With
- *       w = 0 the first of them is the first that this model ever does.
- *   <li>n more steps with a wait after each phase: metrics {@code forward}, {@code backward}, {@code optimizer}. They are
- *       warm whatever w is.
+ *   <li>w warm-up steps, then n steps timed as a whole, with one wait at the end of each: metric {@code total}. With w
+ *       = 0 the first of them is the first that this model ever does.
+ *   <li>n more steps with a wait after each phase: metrics {@code forward}, {@code backward}, {@code optimizer}. They
+ *       are warm whatever w is.
  * </ol>
  *
  * {@link Pass#FORWARD} has one phase, which is the whole, so the first round serves for both; its second round is timed
- * wrongly on purpose, without waiting for the device at the end of a step: metric {@code unsynchronised}, how long it takes
- * to queue the work.
+ * wrongly on purpose, without waiting for the device at the end of a step: metric {@code unsynchronised}, how long it
+ * takes to queue the work.
  *
  * <p>The phase {@code forward} ends with the loss, except in {@link Pass#FORWARD}, which has none. Gradients are
  * allocated by each backward pass and freed in the last phase of the step. With fp16 the loss is scaled, and the phase
- * {@code optimizer} includes the check of the gradients; a step that it skips is timed all the same. On CUDA each time has
- * a twin from the card's own clock, such as {@code total-events}.
+ * {@code optimizer} includes the check of the gradients; a step that it skips is timed all the same. On CUDA each time
+ * has a twin from the card's own clock, such as {@code total-events}.
  *
  * <p>{@code peak-memory} is the most that was in use during the first round, parameters included: on CUDA what
  * PyTorch's allocator had handed out, on the CPU the resident set of the process.
@@ -159,8 +159,8 @@ public final class Benchmark {
     }
 
     /**
-     * One pass over the batch, over and over. Its phases are {@link ProfilerRange}s: {@code forward}, which ends with the loss, {@code
-     * backward}, {@code optimizer}.
+     * One pass over the batch, over and over. Its phases are {@link ProfilerRange}s: {@code forward}, which ends with
+     * the loss, {@code backward}, {@code optimizer}.
      */
     public final class Step implements AutoCloseable {
         private final Pass pass;

@@ -28,7 +28,10 @@ public record BenchmarkResult(String title, List<Samples> samples) {
                 + samples.stream().map(s -> s.metric().name()).toList());
     }
 
-    /** A row a metric: {@code metric}, {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}. */
+    /**
+     * A row a metric: {@code metric}, {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min},
+     * {@code max}.
+     */
     public Table table() {
         var metric = StringColumn.create("metric");
         var unit = StringColumn.create("unit");

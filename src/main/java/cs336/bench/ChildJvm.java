@@ -29,18 +29,18 @@ import java.util.stream.Collectors;
  * A main class in a JVM of its own, on the class path and with the flags of this one. It is told lines and answers in
  * lines.
  *
- * <p>An answer starts with {@link #MARK}; whatever else the child or a native library prints is only kept for error messages.
- * Neither outlives the other: when this JVM ends, in whatever way, the child's input ends, and {@link Child} takes that as
- * the sign to stop.
+ * <p>An answer starts with {@link #MARK}; whatever else the child or a native library prints is only kept for error
+ * messages. Neither outlives the other: when this JVM ends, in whatever way, the child's input ends, and {@link Child}
+ * takes that as the sign to stop.
  */
 public final class ChildJvm implements AutoCloseable {
     /** What tells an answer from other output. */
     private static final String MARK = "\u0001cs336 ";
 
     /**
-     * The host's part in a step is to call native code, which the quick compiler does as well as the thorough one, and after
-     * five steps of warm-up the thorough one would still be at work. Nor shall methods be interpreted 200 times before: that is
-     * as often as a short kernel's benchmark runs them in all, and takes two to three times as long.
+     * The host's part in a step is to call native code, which the quick compiler does as well as the thorough one, and
+     * after five steps of warm-up the thorough one would still be at work. Nor shall methods be interpreted 200 times
+     * before: that is as often as a short kernel's benchmark runs them in all, and takes two to three times as long.
      */
     private static final List<String> COMPILED_SOON =
             List.of("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.1");

@@ -11,23 +11,24 @@ import org.bytedeco.pytorch.cuda.CUDAEvent;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Times code by the protocol of Triton's {@code triton.testing.do_bench}, so that numbers from Java and from Python compare:
+ * Times code by the protocol of Triton's {@code triton.testing.do_bench}, so that numbers from Java and from Python
+ * compare:
  *
  * <ol>
  *   <li>One run that nothing is known of yet, waited for.
  *   <li>{@value #ESTIMATED} runs together estimate how long one takes.
  *   <li>Warm-up and repetition, given in milliseconds, become counts by that estimate; each is at least 1.
  *   <li>The warm-up runs.
- *   <li>The timed runs, one after the other without waiting. Before each the card clears a buffer larger than its L2 cache,
- *       so that no run finds its inputs there, and while it does, the host queues what comes next. An event before and one
- *       after a run take its time. The card is waited for once, at the end.
+ *   <li>The timed runs, one after the other without waiting. Before each the card clears a buffer larger than its L2
+ *       cache, so that no run finds its inputs there, and while it does, the host queues what comes next. An event
+ *       before and one after a run take its time. The card is waited for once, at the end.
  * </ol>
  *
- * The buffer is cleared during the estimate too, and not in the warm-up. On the CPU the wall clock takes the events' place and
- * nothing is cleared.
+ * The buffer is cleared during the estimate too, and not in the warm-up. On the CPU the wall clock takes the events'
+ * place and nothing is cleared.
  *
- * <p>What a {@link Stopwatch} times begins with an idle card and includes the host's part. Here the host's part shows only
- * where it outlasts the card's.
+ * <p>What a {@link Stopwatch} times begins with an idle card and includes the host's part. Here the host's part shows
+ * only where it outlasts the card's.
  *
  * <pre>{@code
  * Samples ms = DoBench.on(device).warmup(25).rep(100).time("forward", () -> attention.apply(q, k, v, true));

@@ -11,8 +11,8 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * What a machine offers, found out in a process of its own before a sweep: the process that leads the sweep never opens
- * the card, so that the cases have all of its memory. The same process warms the cache into which JavaCPP unpacks native
- * libraries, which several processes must not do at once.
+ * the card, so that the cases have all of its memory. The same process warms the cache into which JavaCPP unpacks
+ * native libraries, which several processes must not do at once.
  *
  * @param provenance machine, device, versions, commit
  * @param device the device that {@code best} stands for, or the one asked for

@@ -21,8 +21,8 @@ import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
 /**
- * The stored measurements of one problem on one machine: a tidy CSV file, {@code
- * data/measurements/<machine>/<problem>.csv}, one row a case and metric. First come the columns of the case's
+ * The stored measurements of one problem on one machine: a tidy CSV file,
+ * {@code data/measurements/<machine>/<problem>.csv}, one row a case and metric. First come the columns of the case's
  * parameters ({@code size}, {@code context} …), then {@code implementation}, {@code metric}, {@code unit}, {@code n},
  * {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}, {@code status}, {@code device},
  * {@code versions}, {@code commit}, {@code date}. A number that does not exist (an out-of-memory case's mean, the

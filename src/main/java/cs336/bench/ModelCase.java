@@ -2,12 +2,16 @@ package cs336.bench;
 
 import java.util.Locale;
 
-/** What is measured of a language model: in what it computes, and how much of a training step. A case before it becomes text. */
+/**
+ * What is measured of a language model: in what it computes, and how much of a training step. A case before it becomes
+ * text.
+ */
 public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass) {
     private static final double GB = 1e9;
 
     /**
-     * Asserts that there is memory for what the pass is certain to need. Whether activations fit too, the run will show.
+     * Asserts that there is memory for what the pass is certain to need. Whether activations fit too, the run will
+     * show.
      *
      * @throws IllegalArgumentException if there is not
      */

@@ -50,8 +50,8 @@ public final class ModelCases {
     }
 
     /**
-     * Where a case leaves its files: in its setting {@code folder} a folder such as {@code xl-256-fp32-forward}, which names year
-     * and implementation too where they are not the usual ones.
+     * Where a case leaves its files: in its setting {@code folder} a folder such as {@code xl-256-fp32-forward}, which
+     * names year and implementation too where they are not the usual ones.
      */
     public static Path folder(Case c) {
         String name = String.join("-", c.text("size"), c.text("context"), c.text("dtype"), c.text("pass"));

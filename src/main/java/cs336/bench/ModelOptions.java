@@ -96,7 +96,8 @@ public final class ModelOptions {
     }
 
     /**
-     * Every combination of the lists, checked. From the one that varies slowest: sizes, contexts, normalisations, attentions.
+     * Every combination of the lists, checked. From the one that varies slowest: sizes, contexts, normalisations,
+     * attentions.
      *
      * @throws IllegalArgumentException if an option is wrong
      */

@@ -10,7 +10,9 @@ import java.util.List;
 public enum Precision {
     /** All in fp32, with TF32 off: matrix products carry all 24 bits. */
     FP32("fp32", "fp32"),
-    /** All in fp32, but on CUDA matrix products round their inputs to the 11 significant bits of TF32. On the CPU, fp32. */
+    /**
+     * All in fp32, but on CUDA matrix products round their inputs to the 11 significant bits of TF32. On the CPU, fp32.
+     */
     TF32("tf32", "fp32"),
     /** Autocast to bf16, what it leaves in fp32 with TF32 off. */
     BF16("bf16", "bf16"),
@@ -31,7 +33,9 @@ public enum Precision {
         return this == TF32;
     }
 
-    /** What scales the loss: PyTorch's defaults for fp16, whose range gradients would leave; disabled for all others. */
+    /**
+     * What scales the loss: PyTorch's defaults for fp16, whose range gradients would leave; disabled for all others.
+     */
     public GradScaler scaler(Device device) {
         return this == FP16 ? new GradScaler(device) : GradScaler.disabled();
     }

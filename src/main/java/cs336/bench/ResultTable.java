@@ -13,8 +13,8 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * Stored cases for the eye: a row a case, a column a metric with mean ± std, or how it ended. Which implementation it is
- * stands there where there are several.
+ * Stored cases for the eye: a row a case, a column a metric with mean ± std, or how it ended. Which implementation it
+ * is stands there where there are several.
  */
 public final class ResultTable {
     private static final double GIB = 1L << 30;

@@ -7,8 +7,9 @@ import java.util.List;
 import org.bytedeco.pytorch.cuda.CUDAEvent;
 
 /**
- * Split times of a step that is not held up: on CUDA, marks are events in the current stream, which the card reaches when all that was
- * queued there before is done. What runs beside it in other streams is not waited for. On the CPU, marks are the host's clock.
+ * Split times of a step that is not held up: on CUDA, marks are events in the current stream, which the card reaches
+ * when all that was queued there before is done. What runs beside it in other streams is not waited for. On the CPU,
+ * marks are the host's clock.
  *
  * <p>{@link Stopwatch} waits for the device after each phase instead, and so for everything that runs there.
  */

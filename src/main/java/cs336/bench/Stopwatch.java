@@ -12,8 +12,8 @@ import org.bytedeco.pytorch.cuda.CUDAEvent;
 /**
  * Times code that runs on a device: w warm-up steps, which are not counted, then n timed ones.
  *
- * <p>Work for a CUDA card is queued, and the call that queued it returns at once. So the stopwatch waits for the card before
- * each start and before each stop; without the latter it shows how long the queueing took. {@link #synchronised
+ * <p>Work for a CUDA card is queued, and the call that queued it returns at once. So the stopwatch waits for the card
+ * before each start and before each stop; without the latter it shows how long the queueing took. {@link #synchronised
  * synchronised(false)} is there to show just this wrong number.
  *
  * <pre>{@code
@@ -83,8 +83,8 @@ public final class Stopwatch {
     }
 
     /**
-     * Times the phases of each step by themselves. Waiting for the device between phases keeps host and card from working
-     * ahead, so the phases add up to more than the step takes as a whole.
+     * Times the phases of each step by themselves. Waiting for the device between phases keeps host and card from
+     * working ahead, so the phases add up to more than the step takes as a whole.
      *
      * @param step calls {@link Laps#end} after each of its phases
      * @return by phase, in the order of their first end

@@ -10,14 +10,14 @@ import java.util.function.Function;
 
 /**
  * Measures cases one after the other, each in a fresh JVM, so that none sees another's memory, caches or failures. A
- * finished case is on disk before the next one starts. Cases that are stored already are passed over, so a sweep that was
- * stopped goes on where it was.
+ * finished case is on disk before the next one starts. Cases that are stored already are passed over, so a sweep that
+ * was stopped goes on where it was.
  *
  * <p>Where starting a JVM would take longer than the cases, some may {@link #sharing share} one. After one that failed
  * or ran out of memory the next case starts in a fresh one all the same.
  *
- * <p>Running out of memory is a result. Any other failure is stored with status {@code error}, reported, and tried again
- * by the next run; the sweep goes on. Ending the sweep, even by {@code kill -9}, ends the process it has started.
+ * <p>Running out of memory is a result. Any other failure is stored with status {@code error}, reported, and tried
+ * again by the next run; the sweep goes on. Ending the sweep, even by {@code kill -9}, ends the process it has started.
  */
 public final class Sweep {
     private static final int KILLED = 128 + 9;
@@ -37,7 +37,10 @@ public final class Sweep {
         this.provenance = provenance;
     }
 
-    /** The longest a case may take, with the start of its process if it is the first there; null, the default, for no limit. */
+    /**
+     * The longest a case may take, with the start of its process if it is the first there; null, the default, for no
+     * limit.
+     */
     public Sweep timeLimit(Duration limit) {
         timeLimit = limit;
         return this;
@@ -55,7 +58,9 @@ public final class Sweep {
         return this;
     }
 
-    /** Lets neighbouring cases of one workload share a JVM where this gives equal values for them. By default, none do. */
+    /**
+     * Lets neighbouring cases of one workload share a JVM where this gives equal values for them. By default, none do.
+     */
     public Sweep sharing(Function<Case, ?> equalValues) {
         group = equalValues;
         return this;
@@ -104,7 +109,8 @@ public final class Sweep {
     /**
      * Runs the cases that are not stored yet.
      *
-     * @throws IllegalArgumentException before anything runs, if a case announces no metric or does not fit the stored columns
+     * @throws IllegalArgumentException before anything runs, if a case announces no metric or does not fit the stored
+     *     columns
      * @throws IOException if measurements cannot be read or written; before anything runs, if their folder cannot be
      */
     public Result run(List<Case> cases) throws IOException, InterruptedException {

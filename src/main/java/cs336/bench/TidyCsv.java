@@ -13,9 +13,9 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * A table in a file: a header, then one line a row, each ended by a line feed (no cell holds one). Rows are on disk when
- * {@link #append} returns. A process that dies while it writes leaves at most one unfinished last line, which is told by
- * its missing line feed, left out when reading, and cut off by the next append.
+ * A table in a file: a header, then one line a row, each ended by a line feed (no cell holds one). Rows are on disk
+ * when {@link #append} returns. A process that dies while it writes leaves at most one unfinished last line, which is
+ * told by its missing line feed, left out when reading, and cut off by the next append.
  */
 final class TidyCsv {
     private final Path path;
@@ -60,7 +60,9 @@ final class TidyCsv {
         }
     }
 
-    /** Puts header and rows in the place of all there is: a reader sees the old file or the new one, nothing between. */
+    /**
+     * Puts header and rows in the place of all there is: a reader sees the old file or the new one, nothing between.
+     */
     void replace(List<String> header, List<List<String>> rows) throws IOException {
         Path fresh = path.resolveSibling(path.getFileName() + ".new");
         try (var file = FileChannel.open(

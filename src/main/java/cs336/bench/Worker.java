@@ -5,8 +5,8 @@ import com.google.gson.GsonBuilder;
 import cs336.torch.Nvtx;
 
 /**
- * The process of one case, or of several that share it. Reads a case, answers with its samples as they come, and at the end
- * with how it ended; then it waits for the next.
+ * The process of one case, or of several that share it. Reads a case, answers with its samples as they come, and at the
+ * end with how it ended; then it waits for the next.
  *
  * <p>Not for people: {@link Sweep} starts it.
  */

@@ -3,8 +3,8 @@ package cs336.bench;
 import java.util.function.Consumer;
 
 /**
- * What a case runs, in a process of its own, or in one that several cases of the same workload share: one object then runs
- * them all, one after the other. Implementations have a public constructor without arguments.
+ * What a case runs, in a process of its own, or in one that several cases of the same workload share: one object then
+ * runs them all, one after the other. Implementations have a public constructor without arguments.
  */
 @FunctionalInterface
 public interface Workload {

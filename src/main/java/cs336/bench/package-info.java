@@ -1,4 +1,2 @@
-/**
- * The stopwatch: timing, sweeps of cases that run each in a process of its own, and measurements that are stored.
- */
+/** The stopwatch: timing, sweeps of cases that run each in a process of its own, and measurements that are stored. */
 package cs336.bench;

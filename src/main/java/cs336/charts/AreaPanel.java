@@ -80,7 +80,10 @@ public final class AreaPanel extends XYChart {
         g.translate(0, -top);
     }
 
-    /** A line where each begins and ends, and a name above it: in the middle, or at an end, where that keeps it off others. */
+    /**
+     * A line where each begins and ends, and a name above it: in the middle, or at an end, where that keeps it off
+     * others.
+     */
     private void paintStretches(Graphics2D g) {
         Rectangle2D area = plot.getBounds();
         g.setColor(ChartStyle.FAINT_INK);

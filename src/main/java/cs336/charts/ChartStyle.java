@@ -21,8 +21,8 @@ import org.knowm.xchart.style.markers.SeriesMarkers;
  * How every chart of the project looks: bundled type, colours told apart by colour-blind readers, thin grid, white
  * ground.
  *
- * <p>Charts are laid out in drawing units of half a pixel. XChart rounds letter widths and positions to whole units;
- * at half a pixel the eye does not notice.
+ * <p>Charts are laid out in drawing units of half a pixel. XChart rounds letter widths and positions to whole units; at
+ * half a pixel the eye does not notice.
  */
 public final class ChartStyle {
     /** Drawing units a pixel. */

@@ -21,8 +21,8 @@ public final class AttentionFigures {
     private AttentionFigures() {}
 
     /**
-     * What a training step of attention without heads holds over the context: plain attention at its peak and between the
-     * passes, and what is left between the passes where no scores are stored. Batch 8, d 64, fp32, no mask.
+     * What a training step of attention without heads holds over the context: plain attention at its peak and between
+     * the passes, and what is left between the passes where no scores are stored. Batch 8, d 64, fp32, no mask.
      */
     public static Figure memory() {
         int d = 64;

@@ -44,7 +44,10 @@ public final class CollectiveFigures {
                                 + " each number of processes");
     }
 
-    /** Bus bandwidth of NCCL over size beside the ring that fits it and the links' own bandwidth, a panel a number of cards. */
+    /**
+     * Bus bandwidth of NCCL over size beside the ring that fits it and the links' own bandwidth, a panel a number of
+     * cards.
+     */
     public static Figure throughput(MeasurementQuery numbers) {
         Table points = Table.create(
                 DoubleColumn.create("megabytes"),
@@ -91,7 +94,9 @@ public final class CollectiveFigures {
                                 + " nodes with half of them each, both of them namespaces on one machine");
     }
 
-    /** Time of NCCL's all-reduce on one node, over NVLink, and over two emulated ones, between which it takes sockets. */
+    /**
+     * Time of NCCL's all-reduce on one node, over NVLink, and over two emulated ones, between which it takes sockets.
+     */
     public static Figure emulatedNodes(MeasurementQuery numbers) {
         Table points = Table.create(
                 DoubleColumn.create("megabytes"),

@@ -23,8 +23,8 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on data parallelism, from what {@code cs336 ddp} and its peer stored. Selections begin with the name {@code
- * ddp}, to be defined as the measurements of one machine's first round.
+ * The figures of the chapter on data parallelism, from what {@code cs336 ddp} and its peer stored. Selections begin
+ * with the name {@code ddp}, to be defined as the measurements of one machine's first round.
  */
 public final class DataParallelFigures {
     private static final int CURVE = 24;
@@ -32,9 +32,9 @@ public final class DataParallelFigures {
     private DataParallelFigures() {}
 
     /**
-     * What the modes that send during the backward pass add to the median step without communication of the same call, for the xl model:
-     * a bar for each call that has PyTorch's own beside ours. A bar's error is the deviation of the difference between one step of
-     * each.
+     * What the modes that send during the backward pass add to the median step without communication of the same call,
+     * for the xl model: a bar for each call that has PyTorch's own beside ours. A bar's error is the deviation of the
+     * difference between one step of each.
      *
      * @param context tokens of a sequence
      */
@@ -114,7 +114,10 @@ public final class DataParallelFigures {
                                 + " a bar a mode");
     }
 
-    /** What is left to wait for after the backward pass over the number of messages, as measured and by the model fitted to it. */
+    /**
+     * What is left to wait for after the backward pass over the number of messages, as measured and by the model fitted
+     * to it.
+     */
     public static Figure buckets(MeasurementQuery numbers, String selection) {
         Table points =
                 Table.create(DoubleColumn.create("messages"), DoubleColumn.create("ms"), StringColumn.create("series"));
@@ -149,8 +152,8 @@ public final class DataParallelFigures {
     }
 
     /**
-     * The model of buckets that fits measurements: B is the backward pass that runs while nothing is sent; numbers of buckets are those
-     * that there were.
+     * The model of buckets that fits measurements: B is the backward pass that runs while nothing is sent; numbers of
+     * buckets are those that there were.
      *
      * @param selection a name that stands for the measurements of one model on one backend, all modes
      */

@@ -11,11 +11,13 @@ import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on FlashAttention, from what {@code cs336 flash} and its peer stored: one head, causal. */
+/**
+ * The figures of the chapter on FlashAttention, from what {@code cs336 flash} and its peer stored: one head, causal.
+ */
 public final class FlashFigures {
     /**
-     * What an H200's tensor cores do with dense bf16 or fp16 matrices by its data sheet (which counts a clock that they do not
-     * keep up under load), in FLOP/s.
+     * What an H200's tensor cores do with dense bf16 or fp16 matrices by its data sheet (which counts a clock that they
+     * do not keep up under load), in FLOP/s.
      */
     public static final double PEAK = 989e12;
 
@@ -30,8 +32,9 @@ public final class FlashFigures {
     private FlashFigures() {}
 
     /**
-     * Operations that the products of attention take: 2·d for a score and as many for its part of the output, and in the
-     * backward pass five such products instead of two. Scores that a causal mask hides are not counted; of T² about half.
+     * Operations that the products of attention take: 2·d for a score and as many for its part of the output, and in
+     * the backward pass five such products instead of two. Scores that a causal mask hides are not counted; of T² about
+     * half.
      *
      * @param pass {@code forward}, {@code backward} or {@code forward-backward}
      * @param sequences batch times heads
@@ -147,8 +150,8 @@ public final class FlashFigures {
     }
 
     /**
-     * One head, causal: what worked, in the order of the arguments, so that panels stand and colours go in it whatever was
-     * measured first.
+     * One head, causal: what worked, in the order of the arguments, so that panels stand and colours go in it whatever
+     * was measured first.
      */
     private static Table select(
             MeasurementQuery numbers,

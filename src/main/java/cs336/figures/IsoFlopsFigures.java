@@ -27,7 +27,9 @@ import java.util.stream.IntStream;
 import org.knowm.xchart.style.markers.SeriesMarkers;
 import tech.tablesaw.api.Row;
 
-/** The figures of the chapter on scaling laws, from training runs and from what {@code cs336 isoflops --store} stored. */
+/**
+ * The figures of the chapter on scaling laws, from training runs and from what {@code cs336 isoflops --store} stored.
+ */
 public final class IsoFlopsFigures {
     private static final List<Double> ASKED = List.of(1e23, 1e24);
     private static final int CURVE_POINTS = 40;

@@ -20,7 +20,9 @@ public final class MemoryFigures {
 
     private MemoryFigures() {}
 
-    /** Forward passes of the 2.7B model with nothing kept and with the graph kept, from the timelines that were stored. */
+    /**
+     * Forward passes of the 2.7B model with nothing kept and with the graph kept, from the timelines that were stored.
+     */
     public static Figure forward(Path timelines, int context) {
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
         byTitle.put("nothing kept", read(timelines.resolve("2.7B-" + context + "-fp32-forward")));

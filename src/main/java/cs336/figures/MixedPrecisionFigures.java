@@ -8,7 +8,9 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on mixed precision, from what {@code cs336 benchmark} and {@code cs336 precision} stored. */
+/**
+ * The figures of the chapter on mixed precision, from what {@code cs336 benchmark} and {@code cs336 precision} stored.
+ */
 public final class MixedPrecisionFigures {
     private static final String TIMES = "benchmarking_mixed_precision[year=2025, implementation=plain,"
             + " pass=forward-backward, metric=forward, backward, dtype=";

@@ -14,8 +14,8 @@ import tech.tablesaw.api.Table;
 
 /**
  * The figures of the chapter on sharding the optimizer, from what {@code cs336 shard} stored. Selections begin with the
- * names {@code shard}, to be defined as the measurements of one machine's first round on one node and two processes, and {@code
- * shardGloo}, those of our own two processes with Gloo.
+ * names {@code shard}, to be defined as the measurements of one machine's first round on one node and two processes,
+ * and {@code shardGloo}, those of our own two processes with Gloo.
  */
 public final class OptimizerShardingFigures {
     private static final double GB = 1e9;
@@ -97,8 +97,8 @@ public final class OptimizerShardingFigures {
     }
 
     /**
-     * Bytes that a rank sends in a step over those of the parameters, which are those of the gradients that are averaged without shards:
-     * the least by what was handed over, and as counted.
+     * Bytes that a rank sends in a step over those of the parameters, which are those of the gradients that are
+     * averaged without shards: the least by what was handed over, and as counted.
      */
     public static Figure traffic(MeasurementQuery numbers, String size) {
         Table sent =

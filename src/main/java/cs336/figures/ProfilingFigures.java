@@ -61,7 +61,10 @@ public final class ProfilingFigures {
         return shares;
     }
 
-    /** Share of the kernels' time by kind, in a forward pass and in a whole training step, in fp32 and bf16, a group a size; context 256. */
+    /**
+     * Share of the kernels' time by kind, in a forward pass and in a whole training step, in fp32 and bf16, a group a
+     * size; context 256.
+     */
     public static Figure kinds(MeasurementQuery numbers) {
         StringColumn size = StringColumn.create("size");
         StringColumn kind = StringColumn.create("kind");
@@ -87,7 +90,10 @@ public final class ProfilingFigures {
                                 + " step of each size, context 256, in fp32 and in bf16");
     }
 
-    /** Softmax over the products of attention in the forward pass, over the context: their times for each size, and their operations. */
+    /**
+     * Softmax over the products of attention in the forward pass, over the context: their times for each size, and
+     * their operations.
+     */
     public static Figure softmax(MeasurementQuery numbers) {
         IntColumn context = IntColumn.create("context");
         StringColumn size = StringColumn.create("size");

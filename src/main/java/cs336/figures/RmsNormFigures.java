@@ -10,7 +10,9 @@ public final class RmsNormFigures {
 
     private RmsNormFigures() {}
 
-    /** Bandwidth that each implementation's forward pass gets out of memory, over the width, with a copy as the roof. */
+    /**
+     * Bandwidth that each implementation's forward pass gets out of memory, over the width, with a copy as the roof.
+     */
     public static Figure roofline(MeasurementQuery numbers) {
         return Charts.line(numbers.select("rmsnorm_benchmarking[rows=50000, metric=forward-bandwidth, implementation="
                         + SHOWN + ", copy]"))

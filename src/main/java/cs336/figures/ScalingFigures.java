@@ -94,8 +94,8 @@ public final class ScalingFigures {
     }
 
     /**
-     * What sending adds to a step of the xl model on four cards, measured and predicted: each beyond the step of its kind that sends
-     * nothing, for of the whole step most is computing.
+     * What sending adds to a step of the xl model on four cards, measured and predicted: each beyond the step of its
+     * kind that sends nothing, for of the whole step most is computing.
      */
     public static Figure predicted(Table predictions) {
         Table four = predictions.where(predictions

@@ -13,8 +13,8 @@ import java.util.Map;
 import org.knowm.xchart.XYChart;
 
 /**
- * A matrix of scores, cut into tiles and coloured by what becomes of each, with the way of one thread block through it. It is
- * drawn on a bare XChart chart, so that it can stand in a {@link Figure}.
+ * A matrix of scores, cut into tiles and coloured by what becomes of each, with the way of one thread block through it.
+ * It is drawn on a bare XChart chart, so that it can stand in a {@link Figure}.
  */
 final class TilePanel extends XYChart {
     /** Which tiles one block visits. */

@@ -156,8 +156,8 @@ public final class KernelsCommand implements Callable<Integer> {
     }
 
     /**
-     * Attention in bf16, with d in the place of a row's width, in the tiles that {@value #HEADS} heads of {@value #TOKENS}
-     * tokens get.
+     * Attention in bf16, with d in the place of a row's width, in the tiles that {@value #HEADS} heads of
+     * {@value #TOKENS} tokens get.
      */
     private static List<Form> flash(GpuArchitecture target) {
         DType dtype = DType.BFLOAT16;

@@ -10,12 +10,12 @@ import java.util.regex.Pattern;
 import jdk.jshell.execution.DirectExecutionControl;
 
 /**
- * Runs compiled snippets on the calling thread, hands out their values as objects, forgets what the notebook can no longer
- * reach, and can be interrupted.
+ * Runs compiled snippets on the calling thread, hands out their values as objects, forgets what the notebook can no
+ * longer reach, and can be interrupted.
  *
- * <p>JShell keeps every variable in a static field of a class of its own. Such a class lives as long as the shell, so that
- * a result ({@code $3}) or the old value of a variable declared again would stay in memory for ever: here those fields are
- * cleared.
+ * <p>JShell keeps every variable in a static field of a class of its own. Such a class lives as long as the shell, so
+ * that a result ({@code $3}) or the old value of a variable declared again would stay in memory for ever: here those
+ * fields are cleared.
  */
 final class CellControl extends DirectExecutionControl {
     /** A snippet's own class, as opposed to one nested in it, which the user has written. */
@@ -145,8 +145,8 @@ final class CellControl extends DirectExecutionControl {
     }
 
     /**
-     * Ends the snippet that is running: first politely, then, if it does not listen, by force. Where none is running, the
-     * next one of this cell, which is being compiled, does not start.
+     * Ends the snippet that is running: first politely, then, if it does not listen, by force. Where none is running,
+     * the next one of this cell, which is being compiled, does not start.
      *
      * @throws IllegalStateException if the virtual machine cannot stop a thread
      */

@@ -24,8 +24,8 @@ import jdk.jshell.spi.ExecutionControlProvider;
 import jdk.jshell.spi.ExecutionEnv;
 
 /**
- * Evaluates the cells of one notebook in this virtual machine, on the class path it was started with, so that values are
- * the objects themselves and native libraries load once.
+ * Evaluates the cells of one notebook in this virtual machine, on the class path it was started with, so that values
+ * are the objects themselves and native libraries load once.
  *
  * <p>One cell at a time, on the thread that calls {@link #eval}; {@link #interrupt} is for another thread.
  */
@@ -189,7 +189,10 @@ public final class Evaluator implements AutoCloseable {
         };
     }
 
-    /** An operator put behind {@code x} continues it, behind {@code x;} it does not: comments and strings cannot mislead. */
+    /**
+     * An operator put behind {@code x} continues it, behind {@code x;} it does not: comments and strings cannot
+     * mislead.
+     */
     private boolean endsAsStatement(String source) {
         return analysis.analyzeCompletion(source + "\n+").completeness().isComplete();
     }

@@ -9,7 +9,9 @@ import java.util.stream.Stream;
 
 /** The names that a cell can use without importing them. */
 public enum Imports {
-    /** What a notebook finds on IJava too: IJava's own imports, and the startup script {@code jupyter/imports.jshell}. */
+    /**
+     * What a notebook finds on IJava too: IJava's own imports, and the startup script {@code jupyter/imports.jshell}.
+     */
     PORTABLE(
             "java.io.*",
             "java.math.*",

@@ -16,10 +16,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Executes notebooks without Jupyter: all in this virtual machine, one after the other, each with an evaluator of its own.
+ * Executes notebooks without Jupyter: all in this virtual machine, one after the other, each with an evaluator of its
+ * own.
  *
- * <p>Of every notebook, an executed copy and an HTML page are written; of one that fails, as far as it came. A cell tagged
- * {@code raises-exception} may fail.
+ * <p>Of every notebook, an executed copy and an HTML page are written; of one that fails, as far as it came. A cell
+ * tagged {@code raises-exception} may fail.
  */
 public final class NotebookRunner {
     private final Imports imports;

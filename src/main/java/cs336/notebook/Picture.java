@@ -21,8 +21,8 @@ import org.jfree.svg.SVGGraphics2D;
 import org.knowm.xchart.internal.chartpart.Chart;
 
 /**
- * A picture for a notebook, as SVG and as PNG: a notebook from elsewhere is not trusted with SVG, and PNG alone is blurred
- * in print.
+ * A picture for a notebook, as SVG and as PNG: a notebook from elsewhere is not trusted with SVG, and PNG alone is
+ * blurred in print.
  *
  * @param description what stands where pictures cannot
  * @param svg draws the SVG document

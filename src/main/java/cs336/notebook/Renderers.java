@@ -21,8 +21,8 @@ public final class Renderers {
     private Renderers() {}
 
     /**
-     * Teaches a kernel the looks of this project's values. Our kernel has learnt them; on IJava, a notebook's first cell
-     * calls {@code Renderers.registerIn(getKernelInstance().getRenderer())}. A second call changes nothing.
+     * Teaches a kernel the looks of this project's values. Our kernel has learnt them; on IJava, a notebook's first
+     * cell calls {@code Renderers.registerIn(getKernelInstance().getRenderer())}. A second call changes nothing.
      */
     public static void registerIn(Renderer renderer) {
         if (!DONE.add(renderer)) {

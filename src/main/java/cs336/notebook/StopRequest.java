@@ -1,6 +1,9 @@
 package cs336.notebook;
 
-/** Thrown into the thread of a running cell to end it; an error, so that a cell's {@code catch (Exception e)} lets it pass. */
+/**
+ * Thrown into the thread of a running cell to end it; an error, so that a cell's {@code catch (Exception e)} lets it
+ * pass.
+ */
 final class StopRequest extends Error {
     private static final long serialVersionUID = 1L;
 

@@ -11,7 +11,8 @@ import com.sun.jna.ptr.PointerByReference;
 import java.util.Map;
 
 /**
- * Raises an error inside another thread, wherever it is: JVMTI's {@code StopThread}, which a debugger uses for the same.
+ * Raises an error inside another thread, wherever it is: JVMTI's {@code StopThread}, which a debugger uses for the
+ * same.
  *
  * <p>{@code Thread.stop} would do on JDK 17, but later versions refuse it, and a busy loop never looks at its interrupt
  * flag. Offsets and numbers are those of {@code jni.h} and {@code jvmti.h}, which are part of Java's binary interface.

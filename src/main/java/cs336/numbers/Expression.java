@@ -15,9 +15,9 @@ import java.util.Map;
  * selection  = name [ "@" machine ] [ "[" column "=" value { "," value } { "," column "=" … } "]" ]
  * </pre>
  *
- * A number's unit stands behind a space and is a single word, as in {@code 989e12 FLOP}; a rate is a quotient. A name is a
- * problem, or what was defined under it; the column is {@code mean} where none is named ({@code value} in a file of single
- * steps). In names a hyphen counts as a letter, so a minus stands between spaces.
+ * A number's unit stands behind a space and is a single word, as in {@code 989e12 FLOP}; a rate is a quotient. A name
+ * is a problem, or what was defined under it; the column is {@code mean} where none is named ({@code value} in a file
+ * of single steps). In names a hyphen counts as a letter, so a minus stands between spaces.
  */
 public final class Expression {
     private final String text;

@@ -27,10 +27,9 @@ import tech.tablesaw.api.Table;
  *
  * <p>{@code rows} and {@code columns} name columns of the file; values stand in the order of the file, or in the order
  * in which the selection's filters list them. Without {@code columns}, each name in {@code cells} (separated by commas)
- * becomes a column. {@code over}, a selection that is laid over {@code from}, divides each cell by the same case there: the one
- * that differs from it at most in what {@code over} names.
- * A case that ran out of memory shows its status, one that was not measured a dash. A unit in {@code format} converts
- * every number and is named once, in the caption.
+ * becomes a column. {@code over}, a selection that is laid over {@code from}, divides each cell by the same case there:
+ * the one that differs from it at most in what {@code over} names. A case that ran out of memory shows its status, one
+ * that was not measured a dash. A unit in {@code format} converts every number and is named once, in the caption.
  *
  * @param name for links such as {@code [Table](#table-forward)}; may be empty
  */
@@ -186,8 +185,8 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         }
 
         /**
-         * Values of some columns, each combination once: in the selection's order where it lists them, numbers from small
-         * to large, otherwise as they were stored.
+         * Values of some columns, each combination once: in the selection's order where it lists them, numbers from
+         * small to large, otherwise as they were stored.
          */
         List<List<String>> values(Selection from, List<String> columns) {
             Set<List<String>> found = new LinkedHashSet<>();

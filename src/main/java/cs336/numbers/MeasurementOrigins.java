@@ -8,7 +8,9 @@ import java.util.Map;
 import java.util.TreeSet;
 import tech.tablesaw.api.Table;
 
-/** Where the numbers of a writeup come from: for each file of which rows were used, on what and when it was measured. */
+/**
+ * Where the numbers of a writeup come from: for each file of which rows were used, on what and when it was measured.
+ */
 public final class MeasurementOrigins {
     private MeasurementOrigins() {}
 

@@ -163,8 +163,8 @@ public final class MeasurementQuery {
     }
 
     /**
-     * Markdown with references and tables as in the writeup: <code>{{…}}</code> becomes a number, a block fenced as {@code
-     * table} a table. For notebooks, which show what is measured without copying it.
+     * Markdown with references and tables as in the writeup: <code>{{…}}</code> becomes a number, a block fenced as
+     * {@code table} a table. For notebooks, which show what is measured without copying it.
      *
      * @throws IllegalArgumentException if a reference or a table cannot be resolved; the message names it
      */

@@ -16,7 +16,8 @@ public final class References {
     /**
      * The text with values, line for line.
      *
-     * @param value of a reference, given its line (from 1) and the words between the braces; its exceptions pass through
+     * @param value of a reference, given its line (from 1) and the words between the braces; its exceptions pass
+     *     through
      */
     public static String replace(String markdown, BiFunction<Integer, String, String> value) {
         String[] lines = markdown.split("\n", -1);

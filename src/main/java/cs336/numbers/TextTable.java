@@ -69,7 +69,10 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
         return text.toString();
     }
 
-    /** An HTML table; numbers carry the class {@code number}, and a table with many columns or long words the class {@code wide}. */
+    /**
+     * An HTML table; numbers carry the class {@code number}, and a table with many columns or long words the class
+     * {@code wide}.
+     */
     public String html() {
         String open =
                 headers.size() > MOST_COLUMNS || leastLetters() > MOST_LETTERS ? "<table class=\"wide\">" : "<table>";

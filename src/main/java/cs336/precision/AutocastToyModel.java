@@ -38,8 +38,9 @@ public final class AutocastToyModel extends NnModule {
      * Runs a forward and a backward pass under autocast and looks at the types that come out.
      *
      * @param autocast the type that autocast narrows to
-     * @return by the names {@code parameters}, {@code fc1}, {@code relu}, {@code ln}, {@code logits}, {@code loss} (PyTorch's cross
-     *     entropy of the logits), {@code gradients} (of the parameters), {@code fc1-gradient} (of fc1's output)
+     * @return by the names {@code parameters}, {@code fc1}, {@code relu}, {@code ln}, {@code logits}, {@code loss}
+     *     (PyTorch's cross entropy of the logits), {@code gradients} (of the parameters), {@code fc1-gradient} (of
+     *     fc1's output)
      */
     public static Map<String, DType> dtypes(Device device, DType autocast) {
         int samples = 4;

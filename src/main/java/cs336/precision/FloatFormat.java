@@ -11,7 +11,8 @@ import java.util.stream.IntStream;
  * @param dtype the type
  * @param significantBits bits of the significand, with the leading 1 that is not stored
  * @param largest the largest finite number
- * @param smallest the smallest number above 0; below the normal ones, whose bits are all there, down to this one they run out
+ * @param smallest the smallest number above 0; below the normal ones, whose bits are all there, down to this one they
+ *     run out
  */
 public record FloatFormat(DType dtype, int significantBits, double largest, double smallest) {
     /**

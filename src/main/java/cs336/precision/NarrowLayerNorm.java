@@ -16,8 +16,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A layer normalisation taken apart, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, of which any part can be computed in a
- * narrow type and the rest in fp32. Shows which part suffers, by the error against fp64.
+ * A layer normalisation taken apart, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, of which any part can be computed
+ * in a narrow type and the rest in fp32. Shows which part suffers, by the error against fp64.
  */
 public final class NarrowLayerNorm {
     /** A step of the computation. */
@@ -146,8 +146,8 @@ public final class NarrowLayerNorm {
     }
 
     /**
-     * The length of the error over the length of the exact result, all rows taken as one vector. 1 means that nothing is right; an
-     * output that is not finite counts as that.
+     * The length of the error over the length of the exact result, all rows taken as one vector. 1 means that nothing
+     * is right; an output that is not finite counts as that.
      *
      * @param x fp64 [rows, width]
      */

@@ -14,8 +14,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * How many bits of its operands a matrix product sees. Whatever a program claims to compute in, this is what it does: of the
- * fp32 numbers 1 + 2⁻ᵏ, multiplied by 1, those come out that the product can tell from 1.
+ * How many bits of its operands a matrix product sees. Whatever a program claims to compute in, this is what it does:
+ * of the fp32 numbers 1 + 2⁻ᵏ, multiplied by 1, those come out that the product can tell from 1.
  */
 public final class ProductBits {
     private static final int SIZE = 256; // large enough for a card's usual kernels

@@ -11,21 +11,21 @@ import java.util.function.Predicate;
  *
  * <ul>
  *   <li>computation: the time in which at least one kernel ran, on any stream, other than those of communication;
- *   <li>communication: the time in which a kernel of NCCL ran ({@link KernelKind#COMMUNICATION}), or a thread of Gloo carried out a
- *       collective. A kernel of NCCL that waits for another rank communicates: it holds its place on the card, and a trace
- *       of one rank does not show for whom it waits;
- *   <li>copies: the time in which the card copied or set memory. Copies between cards that NCCL makes inside its kernels are
- *       communication; those that Gloo makes between card and host count here.
+ *   <li>communication: the time in which a kernel of NCCL ran ({@link KernelKind#COMMUNICATION}), or a thread of Gloo
+ *       carried out a collective. A kernel of NCCL that waits for another rank communicates: it holds its place on the
+ *       card, and a trace of one rank does not show for whom it waits;
+ *   <li>copies: the time in which the card copied or set memory. Copies between cards that NCCL makes inside its
+ *       kernels are communication; those that Gloo makes between card and host count here.
  * </ul>
  *
  * <p>Where no card worked, the same of the process's threads, as device {@code cpu}:
  *
  * <ul>
- *   <li>communication: the time in which a thread of Gloo carried out a collective ({@link HostEvent.Kind#COLLECTIVE}), not that
- *       in which it stood in a queue;
- *   <li>computation: the time in which a thread ran an operator of PyTorch. What only starts a collective ({@code c10d::…})
- *       and the engine's frame around each node of a backward pass, in which hooks run and may wait, do not count; the node
- *       itself does.
+ *   <li>communication: the time in which a thread of Gloo carried out a collective ({@link HostEvent.Kind#COLLECTIVE}),
+ *       not that in which it stood in a queue;
+ *   <li>computation: the time in which a thread ran an operator of PyTorch. What only starts a collective
+ *       ({@code c10d::…}) and the engine's frame around each node of a backward pass, in which hooks run and may wait,
+ *       do not count; the node itself does.
  * </ul>
  *
  * <p>Times are those of the trace, in nanoseconds: as exact as it is.
@@ -41,7 +41,10 @@ public record Activity(
         String device, long start, long end, Intervals computation, Intervals communication, Intervals copies) {
     private static final String CPU = "cpu";
 
-    /** What each card of a trace did, by its number, or what the process's threads did where there is none; empty for a trace without events. */
+    /**
+     * What each card of a trace did, by its number, or what the process's threads did where there is none; empty for a
+     * trace without events.
+     */
     public static List<Activity> of(Trace trace) {
         long start = Long.MAX_VALUE;
         long end = Long.MIN_VALUE;

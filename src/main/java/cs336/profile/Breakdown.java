@@ -4,14 +4,14 @@ package cs336.profile;
  * Where the time of a device went. Each moment counts once, for the first of these that goes on in it:
  *
  * <pre>{@code
- *   computation   = |computation|
- *   communication = |communication \ computation|
- *   copies        = |copies \ communication \ computation|
- *   idle          = the rest
+ * computation   = |computation|
+ * communication = |communication \ computation|
+ * copies        = |copies \ communication \ computation|
+ * idle          = the rest
  * }</pre>
  *
- * <p>So the four add up to the whole, to the nanosecond, and communication here is what is left of it when computation has
- * hidden the rest. See {@link Activity} for what counts.
+ * <p>So the four add up to the whole, to the nanosecond, and communication here is what is left of it when computation
+ * has hidden the rest. See {@link Activity} for what counts.
  *
  * @param computation nanoseconds
  * @param communication likewise, without computation

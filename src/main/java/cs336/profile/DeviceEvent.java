@@ -2,9 +2,7 @@ package cs336.profile;
 
 import java.util.List;
 
-/**
- * Something a card did on one of its streams.
- */
+/** Something a card did on one of its streams. */
 public final class DeviceEvent extends TraceEvent {
     /** What an event is. */
     public enum Kind {

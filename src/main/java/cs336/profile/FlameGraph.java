@@ -26,18 +26,19 @@ import org.jfree.svg.SVGGraphics2D;
 import org.jfree.svg.SVGHints;
 
 /**
- * A flame graph: where the time went, by the way there. A frame is as wide as its share of the whole and stands under the one
- * that called it; callers are on top, so that depth grows the way one reads. Neighbours are in the order in which they occurred
- * first, not in that of the alphabet: layers of a model stand side by side as they run.
+ * A flame graph: where the time went, by the way there. A frame is as wide as its share of the whole and stands under
+ * the one that called it; callers are on top, so that depth grows the way one reads. Neighbours are in the order in
+ * which they occurred first, not in that of the alphabet: layers of a model stand side by side as they run.
  *
  * <pre>{@code
  * FlameGraph.of(profile.stacks()).title("A training step").save(Path.of("flamegraph.svg"));
  * FlameGraph.of(FoldedStacks.read(file)).counting("samples", 1).save(picture);
  * }</pre>
  *
- * <p>The file is a still picture for whatever shows SVG, and in a browser one to explore: a click on a frame zooms to it, what is
- * sought lights up with its share of the whole (Ctrl-F or {@code /}), Escape resets. Colours tell names with {@code ::} (operators)
- * from others (places in the program) and both from what called nothing (kernels, where the time is a card's).
+ * <p>The file is a still picture for whatever shows SVG, and in a browser one to explore: a click on a frame zooms to
+ * it, what is sought lights up with its share of the whole (Ctrl-F or {@code /}), Escape resets. Colours tell names
+ * with {@code ::} (operators) from others (places in the program) and both from what called nothing (kernels, where the
+ * time is a card's).
  *
  * <p>After Gregg, "The Flame Graph", 2016.
  */
@@ -123,8 +124,8 @@ public final class FlameGraph {
     }
 
     /**
-     * The share of the whole, 0 to 1, of frames whose name contains a text, whatever the case of its letters. A frame inside
-     * another that counts does not count again.
+     * The share of the whole, 0 to 1, of frames whose name contains a text, whatever the case of its letters. A frame
+     * inside another that counts does not count again.
      */
     public double share(String text) {
         return (double) sought(root, text.toLowerCase(Locale.ROOT)) / root.value;
@@ -215,7 +216,9 @@ public final class FlameGraph {
         return JSON.toJson(data);
     }
 
-    /** The characters that a label may have: those of the names and those of ASCII, which the script's own words have. */
+    /**
+     * The characters that a label may have: those of the names and those of ASCII, which the script's own words have.
+     */
     private static TreeSet<Integer> characters(List<Frame> frames) {
         var characters = new TreeSet<Integer>();
         for (int c = '!'; c <= '~'; c++) characters.add(c);

@@ -28,7 +28,10 @@ final class FlamePanel extends XYChart {
     private static final int FEWEST_LETTERS = 3;
     private static final int SHADES = 3;
 
-    /** For places, operators, and what called nothing: blue, green and orange of the palette, light enough for words on them. */
+    /**
+     * For places, operators, and what called nothing: blue, green and orange of the palette, light enough for words on
+     * them.
+     */
     private static final List<Integer> HUES = List.of(5, 2, 4);
 
     private static final double[] TINTS = {0.52, 0.42, 0.32};

@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What was called from where, and how long it took: what flame graphs are drawn from. As text a line is a stack, {@code
- * a;b;c value}, from the outside in; the format of Brendan Gregg's FlameGraph, which many profilers write.
+ * What was called from where, and how long it took: what flame graphs are drawn from. As text a line is a stack,
+ * {@code a;b;c value}, from the outside in; the format of Brendan Gregg's FlameGraph, which many profilers write.
  */
 public final class FoldedStacks {
     private static final char SEPARATOR = ';';

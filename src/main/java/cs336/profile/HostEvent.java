@@ -4,9 +4,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 
-/**
- * Something the program did on one of its threads: a stretch of time with a name. Events of a thread nest.
- */
+/** Something the program did on one of its threads: a stretch of time with a name. Events of a thread nest. */
 public final class HostEvent extends TraceEvent {
     /** What an event is. Of two that take the very same time, the one that stands first here is around the other. */
     public enum Kind {
@@ -99,7 +97,9 @@ public final class HostEvent extends TraceEvent {
         return kind == Kind.RANGE && name().startsWith(STEP);
     }
 
-    /** Whether a name of the profiler's, as in {@code gloo:all_reduce}, is that of a collective that threads carry out. */
+    /**
+     * Whether a name of the profiler's, as in {@code gloo:all_reduce}, is that of a collective that threads carry out.
+     */
     static boolean isCollective(String name) {
         return name.startsWith(GLOO);
     }

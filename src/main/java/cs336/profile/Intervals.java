@@ -6,9 +6,10 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * A set of moments: stretches of time in whole nanoseconds, in order, none of which meet. Each holds its start and not its end,
- * so two events of which one begins as the other ends have no moment in common, and an event without duration has none at all.
- * All is arithmetic of integers; {@code a.and(b).total() + a.minus(b).total() == a.total()} holds to the nanosecond.
+ * A set of moments: stretches of time in whole nanoseconds, in order, none of which meet. Each holds its start and not
+ * its end, so two events of which one begins as the other ends have no moment in common, and an event without duration
+ * has none at all. All is arithmetic of integers; {@code a.and(b).total() + a.minus(b).total() == a.total()} holds to
+ * the nanosecond.
  */
 public final class Intervals {
     /** No moment. */

@@ -5,8 +5,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A kernel's C++ name made short enough for a table or a picture: without namespaces and parameters, and of its template
- * arguments only what it computes.
+ * A kernel's C++ name made short enough for a table or a picture: without namespaces and parameters, and of its
+ * template arguments only what it computes.
  *
  * <pre>{@code
  * void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_tn_align1>(…)         cutlass_80_simt_sgemm_128x64_8x5_tn_align1

@@ -155,8 +155,8 @@ public final class KernelTable {
     }
 
     /**
-     * A row a kernel: {@code kernel}, {@code kind}, {@code launches}, {@code total [ms]}, {@code mean [µs]}, {@code
-     * share [%]}.
+     * A row a kernel: {@code kernel}, {@code kind}, {@code launches}, {@code total [ms]}, {@code mean [µs]},
+     * {@code share [%]}.
      */
     public Table table() {
         var kernel = StringColumn.create("kernel");

@@ -9,8 +9,8 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Ties nodes of a backward pass to the operators of the forward pass that made them, PyTorch's engine threads to the threads
- * that wait for them, and what other threads do to the steps in which they do it.
+ * Ties nodes of a backward pass to the operators of the forward pass that made them, PyTorch's engine threads to the
+ * threads that wait for them, and what other threads do to the steps in which they do it.
  *
  * <p>An operator that may make a node carries the sequence number that the node would get, and so do operators before
  * it that made none: the last to begin is the one. Numbers count by thread. A node of the backward pass names its
@@ -122,7 +122,10 @@ final class Links {
         }
     }
 
-    /** A thread without steps of its own, as one of Gloo's or one that sends gradients, works for the step in which it begins something. */
+    /**
+     * A thread without steps of its own, as one of Gloo's or one that sends gradients, works for the step in which it
+     * begins something.
+     */
     private void tieOtherThreads() {
         List<HostEvent> steps = events.stream()
                 .filter(HostEvent::isStep)

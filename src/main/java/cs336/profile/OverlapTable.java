@@ -12,8 +12,8 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * {@link Overlap} and {@link Breakdown} of traces, step by step: one trace a rank, as each process of a data-parallel run
- * writes its own.
+ * {@link Overlap} and {@link Breakdown} of traces, step by step: one trace a rank, as each process of a data-parallel
+ * run writes its own.
  *
  * <pre>{@code
  * OverlapTable.of(Map.of("rank 0", Trace.read(Path.of("rank0.json.gz"))))
@@ -77,9 +77,9 @@ public final class OverlapTable {
     }
 
     /**
-     * The columns {@code trace}, {@code step}, {@code device}, {@code span [ms]}; of the overlap {@code communication [ms]}, {@code
-     * overlapped [ms]} and {@code overlap ratio}, which is missing where nothing was communicated; and of the breakdown {@code
-     * computation [%]}, {@code communication [%]}, {@code copies [%]}, {@code idle [%]}.
+     * The columns {@code trace}, {@code step}, {@code device}, {@code span [ms]}; of the overlap {@code communication
+     * [ms]}, {@code overlapped [ms]} and {@code overlap ratio}, which is missing where nothing was communicated; and of
+     * the breakdown {@code computation [%]}, {@code communication [%]}, {@code copies [%]}, {@code idle [%]}.
      */
     public Table table() {
         Table table = Table.create(

@@ -58,7 +58,10 @@ import tech.tablesaw.api.Table;
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
         })
 public final class ProfileCommand implements Callable<Integer> {
-    /** How many kernels of a phase, and how many besides matrix products, are stored with the measurements; the case's folder has all. */
+    /**
+     * How many kernels of a phase, and how many besides matrix products, are stored with the measurements; the case's
+     * folder has all.
+     */
     private static final int TOP = 3;
 
     /** Metrics and their headings in what is printed. */
@@ -133,8 +136,8 @@ public final class ProfileCommand implements Callable<Integer> {
     }
 
     /**
-     * The longest kernels of each phase, and the longest that are no matrix products, beside the other numbers in {@code
-     * <problem>_kernels.csv}.
+     * The longest kernels of each phase, and the longest that are no matrix products, beside the other numbers in
+     * {@code <problem>_kernels.csv}.
      */
     private static void storeKernels(Case c, Measurements rows, Provenance provenance) throws IOException {
         Path file = ModelCases.folder(c).resolve(ProfileWorkload.KERNELS);

@@ -29,9 +29,11 @@ import tech.tablesaw.io.csv.CsvReadOptions;
  *
  * <ul>
  *   <li>{@code trace.json.gz}, for Perfetto;
- *   <li>{@code stacks.folded}, for flame graphs: time of the card where one worked, otherwise of threads; kernels in brief;
+ *   <li>{@code stacks.folded}, for flame graphs: time of the card where one worked, otherwise of threads; kernels in
+ *       brief;
  *   <li>{@code operators.csv} and {@code operators.txt};
- *   <li>where a card worked {@code kernels.csv}, a row a phase and kernel (means of all counted steps), and {@code kernels.txt}.
+ *   <li>where a card worked {@code kernels.csv}, a row a phase and kernel (means of all counted steps), and
+ *       {@code kernels.txt}.
  * </ul>
  */
 public final class ProfileWorkload implements Workload {
@@ -90,9 +92,9 @@ public final class ProfileWorkload implements Workload {
     }
 
     /**
-     * A row a phase and kernel, the longest of a phase first: {@code phase}, {@code rank} from 1, {@code kind}, {@code launches} and
-     * {@code time [ms]} of a step, {@code share [%]} of the phase, {@code kernel} in brief, {@code name} in full. Where there is a
-     * backward pass, {@code forward-backward} stands for both together.
+     * A row a phase and kernel, the longest of a phase first: {@code phase}, {@code rank} from 1, {@code kind},
+     * {@code launches} and {@code time [ms]} of a step, {@code share [%]} of the phase, {@code kernel} in brief,
+     * {@code name} in full. Where there is a backward pass, {@code forward-backward} stands for both together.
      */
     static Table kernels(StepProfile steps) {
         Map<String, KernelTable> phases = new LinkedHashMap<>();

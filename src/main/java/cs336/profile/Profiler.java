@@ -33,8 +33,8 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * }
  * }</pre>
  *
- * <p>Each {@link ProfilerRange} that opens meanwhile, on any thread, becomes a named range of the trace; modules open theirs by
- * themselves. One profiler runs at a time, and it is stopped on the thread that started it.
+ * <p>Each {@link ProfilerRange} that opens meanwhile, on any thread, becomes a named range of the trace; modules open
+ * theirs by themselves. One profiler runs at a time, and it is stopped on the thread that started it.
  *
  * <p>Recording takes time, which the recorded program pays on its threads: 2 to 3 µs an event (an operator, a range, a
  * CUDA call). On an H200 a training step of the small model at context 128, which waits for its launches, took 46 ms

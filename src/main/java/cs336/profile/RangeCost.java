@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
- * What the named ranges of a step cost while nobody listens. The step with and without them would differ by less than it does
- * from one time to the next, so the ranges are timed alone, in a loop.
+ * What the named ranges of a step cost while nobody listens. The step with and without them would differ by less than
+ * it does from one time to the next, so the ranges are timed alone, in a loop.
  *
  * <pre>{@code
  * System.out.println(RangeCost.of(device, step::run));

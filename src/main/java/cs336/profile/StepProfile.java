@@ -26,20 +26,21 @@ import java.util.Map;
  * <p>Its numbers, one a step, times in milliseconds:
  *
  * <ul>
- *   <li>{@code stopwatch}: the step as a whole, waited for, without the profiler; {@code stopwatch-profiled}: with it. Their
- *       difference is what recording costs.
+ *   <li>{@code stopwatch}: the step as a whole, waited for, without the profiler; {@code stopwatch-profiled}: with it.
+ *       Their difference is what recording costs.
  *   <li>{@code profiled}: the step in the trace, from its begin to the end of its last event, on threads or cards.
  *   <li>{@code forward-host} …: a phase on the thread that runs it. On a card's side it may go on for longer.
  *   <li>{@code busy}: the time in which the card worked.
- *   <li>{@code total-kernels}, {@code total-launches}, {@code total-matmul} …: the time of all kernels, their number, the time
- *       of each {@link KernelKind}; and the same of each phase: {@code forward-kernels}, {@code backward-matmul} …
- *   <li>{@code forward-attention-scores}, {@code -softmax}, {@code -values}: kernels started in these places of the attention;
- *       {@code forward-attention-scores-matmul} …: the matrix products among them; {@code forward-attention-matmul}: those of
- *       all three. {@code forward-normalization}: kernels of all normalisation layers. For {@code backward}, the kernels of
- *       their gradients.
- *   <li>{@code forward-matmul-flop}, {@code attention-matmul-flop}, {@code attention-softmax-flop}: floating-point operations of a
- *       forward pass, counted from the model's shape. A score has {@value #SOFTMAX_FLOP} in its softmax: maximum, difference,
- *       exponential, sum, quotient. No product is left out for the causal mask.
+ *   <li>{@code total-kernels}, {@code total-launches}, {@code total-matmul} …: the time of all kernels, their number,
+ *       the time of each {@link KernelKind}; and the same of each phase: {@code forward-kernels},
+ *       {@code backward-matmul} …
+ *   <li>{@code forward-attention-scores}, {@code -softmax}, {@code -values}: kernels started in these places of the
+ *       attention; {@code forward-attention-scores-matmul} …: the matrix products among them;
+ *       {@code forward-attention-matmul}: those of all three. {@code forward-normalization}: kernels of all
+ *       normalisation layers. For {@code backward}, the kernels of their gradients.
+ *   <li>{@code forward-matmul-flop}, {@code attention-matmul-flop}, {@code attention-softmax-flop}: floating-point
+ *       operations of a forward pass, counted from the model's shape. A score has {@value #SOFTMAX_FLOP} in its
+ *       softmax: maximum, difference, exponential, sum, quotient. No product is left out for the causal mask.
  * </ul>
  *
  * Those of kernels are there only where a card worked.

@@ -13,9 +13,9 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A picture of who works when: on top the named ranges of each thread, below them each stream of each card with a row for what it
- * computes and, where it communicates, one for that. Threads have rows for both where Gloo communicates. A gap is time in which
- * nothing ran.
+ * A picture of who works when: on top the named ranges of each thread, below them each stream of each card with a row
+ * for what it computes and, where it communicates, one for that. Threads have rows for both where Gloo communicates. A
+ * gap is time in which nothing ran.
  *
  * <pre>{@code
  * Timeline.of(trace).lastStep().figure("timeline", "A training step");
@@ -101,9 +101,9 @@ public final class Timeline {
     }
 
     /**
-     * All that the traces of several processes have, one below the other, in the map's order under its names. They are laid over
-     * each other by the clock of the machine, which the processes of one host share; where their clocks have nothing in common,
-     * each begins at the left edge.
+     * All that the traces of several processes have, one below the other, in the map's order under its names. They are
+     * laid over each other by the clock of the machine, which the processes of one host share; where their clocks have
+     * nothing in common, each begins at the left edge.
      *
      * @throws IllegalArgumentException if there is none
      */
@@ -133,7 +133,10 @@ public final class Timeline {
         return this;
     }
 
-    /** The last step that was marked, or everything where none was: from its first event to its last, on threads and cards. */
+    /**
+     * The last step that was marked, or everything where none was: from its first event to its last, on threads and
+     * cards.
+     */
     public Timeline lastStep() {
         from = Long.MAX_VALUE;
         to = Long.MIN_VALUE;
@@ -186,7 +189,10 @@ public final class Timeline {
         return false;
     }
 
-    /** How many levels of ranges inside ranges are shown, from the outside in; at most {@value #DEEPEST}, which is the default. */
+    /**
+     * How many levels of ranges inside ranges are shown, from the outside in; at most {@value #DEEPEST}, which is the
+     * default.
+     */
     public Timeline levels(int count) {
         levels = Math.min(ArgumentCheck.atLeast("levels", 0, count), DEEPEST);
         return this;

@@ -169,7 +169,8 @@ public final class Trace {
     }
 
     /**
-     * What belongs to one step: its events on threads, and what they started on cards. Allocations are those of its time.
+     * What belongs to one step: its events on threads, and what they started on cards. Allocations are those of its
+     * time.
      *
      * @param number as {@link Profiler#step} marks them; the first is 0
      * @throws IllegalArgumentException if no event is of that step
@@ -191,8 +192,8 @@ public final class Trace {
     }
 
     /**
-     * The same without operators and allocations: steps, ranges, what ran on cards and the calls that started it. Small enough to be kept,
-     * and all that a picture and {@link Overlap} of cards need.
+     * The same without operators and allocations: steps, ranges, what ran on cards and the calls that started it. Small
+     * enough to be kept, and all that a picture and {@link Overlap} of cards need.
      */
     public Trace withoutOperators() {
         Set<HostEvent> launches = Collections.newSetFromMap(new IdentityHashMap<>());

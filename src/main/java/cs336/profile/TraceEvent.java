@@ -17,8 +17,8 @@ public abstract sealed class TraceEvent permits HostEvent, DeviceEvent {
     }
 
     /**
-     * As in {@code aten::mm}, {@code attention.softmax}, {@code cudaLaunchKernel}; a kernel's is its C++ name, a copy's as in {@code
-     * Memcpy HtoD (Pinned -> Device)}.
+     * As in {@code aten::mm}, {@code attention.softmax}, {@code cudaLaunchKernel}; a kernel's is its C++ name, a copy's
+     * as in {@code Memcpy HtoD (Pinned -> Device)}.
      */
     public String name() {
         return name;

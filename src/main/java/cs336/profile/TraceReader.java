@@ -63,7 +63,10 @@ final class TraceReader {
         return place.find() ? place.group() : "";
     }
 
-    /** Whether an object or array is not closed at the end of the file: gson tells so only where it is not in the middle of a word. */
+    /**
+     * Whether an object or array is not closed at the end of the file: gson tells so only where it is not in the middle
+     * of a word.
+     */
     private static boolean isCut(Path file) throws IOException {
         int first = ' ';
         int last = ' ';

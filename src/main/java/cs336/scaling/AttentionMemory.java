@@ -14,10 +14,10 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * How much memory {@link PlainAttention} needs in training, copy by copy: what is alive at the peak of the forward pass,
- * between the passes, and at the peak of the backward pass. Inputs are leaves that require gradients and have none yet; the
- * gradient of the output is there from the start, and the output lives to the end. What libraries keep for themselves, such
- * as the workspaces of cuBLAS, is not in it.
+ * How much memory {@link PlainAttention} needs in training, copy by copy: what is alive at the peak of the forward
+ * pass, between the passes, and at the peak of the backward pass. Inputs are leaves that require gradients and have
+ * none yet; the gradient of the output is there from the start, and the output lives to the end. What libraries keep
+ * for themselves, such as the workspaces of cuBLAS, is not in it.
  *
  * @param batch B, sequences (times heads, where there are heads)
  * @param context T, queries and as many keys
@@ -75,9 +75,9 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
     }
 
     /**
-     * The larger of the two times when much is alive: when the gradient goes back through the softmax, whose own input and
-     * output it is between (on CUDA it writes the product of the two before it sums rows), and when it goes back through the product of queries and keys. The gradient of the keys is
-     * computed transposed.
+     * The larger of the two times when much is alive: when the gradient goes back through the softmax, whose own input
+     * and output it is between (on CUDA it writes the product of the two before it sums rows), and when it goes back
+     * through the product of queries and keys. The gradient of the keys is computed transposed.
      */
     public Moment peakOfBackward() {
         Moment softmax = moment(
@@ -135,7 +135,8 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
     }
 
     /**
-     * A row a copy and a column a moment, in MiB; a last row with the sums. A cell is empty where the copy is not alive.
+     * A row a copy and a column a moment, in MiB; a last row with the sums. A cell is empty where the copy is not
+     * alive.
      */
     public Table table() {
         List<Moment> moments = List.of(peakOfForward(), beforeBackward(), peakOfBackward());

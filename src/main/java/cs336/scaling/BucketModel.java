@@ -10,18 +10,19 @@ import java.util.Map;
 /**
  * How long training waits for gradients after the backward pass when these are sent in equal buckets while it runs.
  *
- * <p>The backward pass takes B and completes a bucket each b = B ÷ n. Sending one takes c = s ÷ (n w) + o; buckets go one after the
- * other. Bucket k is ready at k b and leaves at E(k) = max(E(k − 1), k b) + c. The last one leaves at E(n) = max(n b + c, b + n c): if a
- * bucket is sent faster than the next is made, only the last is waited for; otherwise the link, once it has begun, never rests. What is
- * left after the backward pass is
+ * <p>The backward pass takes B and completes a bucket each b = B ÷ n. Sending one takes c = s ÷ (n w) + o; buckets go
+ * one after the other. Bucket k is ready at k b and leaves at E(k) = max(E(k − 1), k b) + c. The last one leaves at
+ * E(n) = max(n b + c, b + n c): if a bucket is sent faster than the next is made, only the last is waited for;
+ * otherwise the link, once it has begun, never rests. What is left after the backward pass is
  *
  * <pre>
  * E(n) − B = max( s ÷ (n w) + o,  s ÷ w + n o − (n − 1) B ÷ n )
  * </pre>
  *
- * <p>The first falls with n, the second is least at n = √(B ÷ o); they meet where c = b, at n = (B − s ÷ w) ÷ o. So the best number of
- * buckets is the larger of the two. Where computing a bucket's gradients takes as long as moving its bytes, B = s ÷ w, this is the
- * course's case: s ÷ (n w) + n o, least at n = √(s ÷ (w o)), which is a bucket of √(s w o) bytes.
+ * <p>The first falls with n, the second is least at n = √(B ÷ o); they meet where c = b, at n = (B − s ÷ w) ÷ o. So the
+ * best number of buckets is the larger of the two. Where computing a bucket's gradients takes as long as moving its
+ * bytes, B = s ÷ w, this is the course's case: s ÷ (n w) + n o, least at n = √(s ÷ (w o)), which is a bucket of √(s w
+ * o) bytes.
  *
  * @param bytes s, of all gradients
  * @param bandwidth w, bytes of a rank over the time of an all-reduce of them
@@ -73,14 +74,15 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
     }
 
     /**
-     * The bandwidth and the overhead of a call that fit measured times best: relative errors have the least sum of squares. The first
-     * formula counts up to some number of buckets, the second from there on; so each such number is tried.
+     * The bandwidth and the overhead of a call that fit measured times best: relative errors have the least sum of
+     * squares. The first formula counts up to some number of buckets, the second from there on; so each such number is
+     * tried.
      *
      * @param bytes s
      * @param backward B
      * @param measured what was left after the backward pass, above 0, by number of buckets
-     * @throws IllegalArgumentException if no w and o above 0 fit, as with one number of buckets alone, or where the fit errs more than no
-     *     overhead at all would
+     * @throws IllegalArgumentException if no w and o above 0 fit, as with one number of buckets alone, or where the fit
+     *     errs more than no overhead at all would
      */
     public static BucketModel fit(Bytes bytes, Seconds backward, Map<Double, Seconds> measured) {
         List<Double> limits = new ArrayList<>(measured.keySet());

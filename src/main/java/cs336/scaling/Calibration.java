@@ -18,14 +18,16 @@ import org.hipparchus.optim.nonlinear.scalar.ObjectiveFunction;
 import org.hipparchus.optim.nonlinear.scalar.noderiv.BOBYQAOptimizer;
 
 /**
- * A cluster and the overheads of a step, fitted to what was measured with few devices of one node, so that steps of more can be predicted.
+ * A cluster and the overheads of a step, fitted to what was measured with few devices of one node, so that steps of
+ * more can be predicted.
  *
  * <p>Each number is fitted to one kind of measurement, in this order:
  *
  * <ol>
  *   <li>bandwidth of the link in a node, and what a collective takes beside its messages: to all-reduces of many sizes;
- *   <li>all of {@link Overheads} together: to all steps that send gradients, by least squares of relative errors. Many tensors one after the
- *       other tell what each collective costs, one buffer what copying does, many and few buckets what is lost while computing goes on.
+ *   <li>all of {@link Overheads} together: to all steps that send gradients, by least squares of relative errors. Many
+ *       tensors one after the other tell what each collective costs, one buffer what copying does, many and few buckets
+ *       what is lost while computing goes on.
  * </ol>
  *
  * Nothing comes out negative.
@@ -88,7 +90,8 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @param nominal latencies and the links between nodes, which are kept
      * @param allReduces measured on devices of one node
      * @param steps measured on one node
-     * @throws IllegalArgumentException where a step that is needed was not measured, or times do not follow latency and bandwidth
+     * @throws IllegalArgumentException where a step that is needed was not measured, or times do not follow latency and
+     *     bandwidth
      */
     public static Calibration fit(Cluster nominal, List<RingAllReduce.Measured> allReduces, Steps steps) {
         Seconds phases = steps.forward.plus(steps.backward).plus(steps.optimizer);
@@ -100,7 +103,8 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     }
 
     /**
-     * The link in a node, and what a collective takes beside its messages, that fit measured all-reduces best. Latencies of hops stay.
+     * The link in a node, and what a collective takes beside its messages, that fit measured all-reduces best.
+     * Latencies of hops stay.
      *
      * @param nominal latencies and the links between nodes, which are kept
      * @param allReduces measured on devices of one node, of several sizes; any numbers of them

@@ -6,11 +6,12 @@ import cs336.units.Bytes;
 import cs336.units.Seconds;
 
 /**
- * Devices in nodes, joined by one class of links in a node and another one between nodes, and how long collectives take on them.
+ * Devices in nodes, joined by one class of links in a node and another one between nodes, and how long collectives take
+ * on them.
  *
- * <p>In a ring each device sends to the next one, and the devices of a node are neighbours. A node has an adapter a device and builds
- * as many rings as it has devices in the group, each leaving through another adapter, so that a group with g devices a node has g
- * adapters' bandwidth between nodes.
+ * <p>In a ring each device sends to the next one, and the devices of a node are neighbours. A node has an adapter a
+ * device and builds as many rings as it has devices in the group, each leaving through another adapter, so that a group
+ * with g devices a node has g adapters' bandwidth between nodes.
  *
  * @param perNode devices of a node
  * @param within link between devices of a node
@@ -19,9 +20,9 @@ import cs336.units.Seconds;
  */
 public record Cluster(int perNode, Link within, Link between, Seconds launch) {
     /**
-     * NVIDIA H200s, eight a node. Latencies of a hop are those of NCCL's own model (src/graph/tuning.cc, protocol LL128: 1.9 µs in a
-     * ring over NVLink, 8.5 µs in a tree over a network; in a ring over a network 4.0). Bandwidths are nominal: NVLink 450 GB/s, and
-     * 400 Gbit/s InfiniBand for each card.
+     * NVIDIA H200s, eight a node. Latencies of a hop are those of NCCL's own model (src/graph/tuning.cc, protocol
+     * LL128: 1.9 µs in a ring over NVLink, 8.5 µs in a tree over a network; in a ring over a network 4.0). Bandwidths
+     * are nominal: NVLink 450 GB/s, and 400 Gbit/s InfiniBand for each card.
      */
     public static final Cluster H200 = new Cluster(
             8,
@@ -38,7 +39,9 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
     public enum Algorithm {
         /** Round the ring in n−1 steps a pass: every link busy all the time, latency grows with n. */
         RING,
-        /** Up and down two trees, half of the data each: latency grows with the logarithm of the nodes. All-reduce only. */
+        /**
+         * Up and down two trees, half of the data each: latency grows with the logarithm of the nodes. All-reduce only.
+         */
         TREE,
         /** Whichever takes less. */
         BEST

@@ -4,11 +4,11 @@ import cs336.bench.ArgumentCheck;
 import cs336.units.Bytes;
 
 /**
- * What ranks do together, and how many bytes that takes at least. The payload S is the whole tensor: what is reduced, what all
- * have after a gather, what all had before a scatter.
+ * What ranks do together, and how many bytes that takes at least. The payload S is the whole tensor: what is reduced,
+ * what all have after a gather, what all had before a scatter.
  *
- * <p>Every rank must receive (n−1)/n·S that it does not have, for a gather; a reduce-scatter is a gather backwards; an all-reduce is
- * both in turn. A ring sends exactly that (Patarasuk and Yuan, 2009).
+ * <p>Every rank must receive (n−1)/n·S that it does not have, for a gather; a reduce-scatter is a gather backwards; an
+ * all-reduce is both in turn. A ring sends exactly that (Patarasuk and Yuan, 2009).
  */
 public enum Collective {
     ALL_REDUCE("all-reduce", 2),

@@ -6,8 +6,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The numbers that the problem {@code communication_accounting} asks for, for the model {@link ModelShape#XXL} and for batches that
- * the problem leaves open.
+ * The numbers that the problem {@code communication_accounting} asks for, for the model {@link ModelShape#XXL} and for
+ * batches that the problem leaves open.
  *
  * @param batches tokens whose activations are counted
  */

@@ -7,10 +7,10 @@ import cs336.units.Tokens;
 import java.util.Locale;
 
 /**
- * When a mesh of X × Y chips, FSDP along X and tensor parallelism along Y, computes for longer than it communicates: the forward
- * pass of a block of two matrices D → F → D over a batch of B tokens, everything sent in bf16, after the Scaling Book
- * (Austin et al. 2025, part 5). With C operations a second, and W bytes a second over each of M axes of the torus that a mesh axis
- * has:
+ * When a mesh of X × Y chips, FSDP along X and tensor parallelism along Y, computes for longer than it communicates:
+ * the forward pass of a block of two matrices D → F → D over a batch of B tokens, everything sent in bf16, after the
+ * Scaling Book (Austin et al. 2025, part 5). With C operations a second, and W bytes a second over each of M axes of
+ * the torus that a mesh axis has:
  *
  * <ul>
  *   <li>computing takes 4BDF / (XYC),
@@ -75,8 +75,8 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
     }
 
     /**
-     * The smallest batch that computes for at least as long as each of the two communications, which run side by side, for they
-     * use different axes: X·α / M_X.
+     * The smallest batch that computes for at least as long as each of the two communications, which run side by side,
+     * for they use different axes: X·α / M_X.
      *
      * @throws IllegalArgumentException if Y is wider than {@link #widestTensor}
      */

@@ -11,10 +11,10 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * What one device of a mesh holds in a training step, copy by copy: the device with the largest share. Nothing is recomputed; the
- * activations of tensor parallelism are split in every layer (sequence parallelism); the first stage of a pipeline keeps as many
- * micro-batches as there are stages (one forward, one backward). The allocator's losses, workspaces and what the last
- * layers keep are not in it.
+ * What one device of a mesh holds in a training step, copy by copy: the device with the largest share. Nothing is
+ * recomputed; the activations of tensor parallelism are split in every layer (sequence parallelism); the first stage of
+ * a pipeline keeps as many micro-batches as there are stages (one forward, one backward). The allocator's losses,
+ * workspaces and what the last layers keep are not in it.
  *
  * @param model the model
  * @param state the copies of its parameters
@@ -64,7 +64,9 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
         return held().stream().map(Held::bytes).reduce(Bytes.NONE, Bytes::plus);
     }
 
-    /** A row for each: {@code copy}, {@code dtype}, {@code split by}, {@code GB}, {@code GiB}; a last row with the sum. */
+    /**
+     * A row for each: {@code copy}, {@code dtype}, {@code split by}, {@code GB}, {@code GiB}; a last row with the sum.
+     */
     public Table table() {
         Table table = Table.create(
                 model.name() + " on " + mesh + ", a device",

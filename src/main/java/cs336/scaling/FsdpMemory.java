@@ -4,16 +4,17 @@ import cs336.units.Bytes;
 import cs336.units.Tokens;
 
 /**
- * The memory of a device when the state and a part of the activations are split among N devices and the rest of the activations is
- * whole on each, the setting of {@code communication_accounting} (b):
+ * The memory of a device when the state and a part of the activations are split among N devices and the rest of the
+ * activations is whole on each, the setting of {@code communication_accounting} (b):
  *
- * <p>memory(N) = (s·P + f·A) / N + (1 − f)·A, with s bytes of state a parameter, A the bytes kept for the backward pass and f the
- * part of them that is split.
+ * <p>memory(N) = (s·P + f·A) / N + (1 − f)·A, with s bytes of state a parameter, A the bytes kept for the backward pass
+ * and f the part of them that is split.
  *
  * @param model the model
  * @param state its copies
  * @param tokens whose activations are A: the batch of the group of N devices
- * @param splitActivations f, between 0 and 1: ½ for every second layer, 1 where each device keeps its own sequences only
+ * @param splitActivations f, between 0 and 1: ½ for every second layer, 1 where each device keeps its own sequences
+ *     only
  */
 public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, double splitActivations) {
     /** @throws IllegalArgumentException if f is not between 0 and 1 */

@@ -3,8 +3,8 @@ package cs336.scaling;
 import cs336.bench.ArgumentCheck;
 
 /**
- * Devices in a grid: how many along each axis. Sequences are split along {@code data} and {@code shards}, each block's matrices
- * along {@code tensor}, blocks along {@code pipeline}.
+ * Devices in a grid: how many along each axis. Sequences are split along {@code data} and {@code shards}, each block's
+ * matrices along {@code tensor}, blocks along {@code pipeline}.
  *
  * @param data replicas of the training state, kept equal by all-reduce
  * @param shards devices among which each replica is split, as {@code stage} says

@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * An all-reduce message by message, every device and every link of it. {@link Cluster#time} says in closed form what comes out; this
- * says whether that is right, for as many devices as one can wait for.
+ * An all-reduce message by message, every device and every link of it. {@link Cluster#time} says in closed form what
+ * comes out; this says whether that is right, for as many devices as one can wait for.
  *
  * @param cluster links and latencies; {@link Cluster#launch} does not count here
  * @param group the devices
@@ -25,8 +25,8 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
     }
 
     /**
-     * Every device sends one n-th of the payload to the next one, 2(n−1) times, and each time what it has just received: in the first
-     * half it adds its own part to it, in the second half it passes it on.
+     * Every device sends one n-th of the payload to the next one, 2(n−1) times, and each time what it has just
+     * received: in the first half it adds its own part to it, in the second half it passes it on.
      */
     public Schedule ring() {
         int n = group.ranks();
@@ -48,9 +48,10 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
     }
 
     /**
-     * Two trees, each with half of the payload in slices. In the first tree, of ranks from 0, a rank's parent has one bit less at the
-     * end; the second one is the first in a mirror, so that for an even number of ranks who passes on in one only sends in the other.
-     * A slice goes up when those of the children have come, and from the root down again.
+     * Two trees, each with half of the payload in slices. In the first tree, of ranks from 0, a rank's parent has one
+     * bit less at the end; the second one is the first in a mirror, so that for an even number of ranks who passes on
+     * in one only sends in the other. A slice goes up when those of the children have come, and from the root down
+     * again.
      *
      * @param slices of each half: more make waiting for the first one shorter, and cost nothing here
      */

@@ -16,30 +16,33 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * How much memory a {@link cs336.basics.TransformerLM} needs, copy by copy, in closed form: parameters, gradients, AdamW's
- * moments, what the graph keeps of each layer, and what else is alive at the moments when most is. For RMSNorm and attention in
- * plain operations.
+ * How much memory a {@link cs336.basics.TransformerLM} needs, copy by copy, in closed form: parameters, gradients,
+ * AdamW's moments, what the graph keeps of each layer, and what else is alive at the moments when most is. For RMSNorm
+ * and attention in plain operations.
  *
- * <p>Parameters, gradients and moments are fp32. Under autocast matrix products take and give the narrow type, everything else
- * stays as it is described in {@link #keptByBlock}. A tensor that Java still refers to counts as alive: a module holds what it has
- * made until it returns, the logits live to the end of the backward pass.
+ * <p>Parameters, gradients and moments are fp32. Under autocast matrix products take and give the narrow type,
+ * everything else stays as it is described in {@link #keptByBlock}. A tensor that Java still refers to counts as alive:
+ * a module holds what it has made until it returns, the logits live to the end of the backward pass.
  *
  * @param config the model; {@code config.contextLength()} is T, the length of the sequences
  * @param batch B, sequences
  * @param autocast type of matrix products: fp32, or bf16 or fp16 under autocast
- * @param on kind of device: on CUDA autocast takes the softmax in fp32, on the CPU in the narrow type; on CUDA the softmax makes
- *     one copy more on its way back; on CUDA libraries have workspaces
+ * @param on kind of device: on CUDA autocast takes the softmax in fp32, on the CPU in the narrow type; on CUDA the
+ *     softmax makes one copy more on its way back; on CUDA libraries have workspaces
  */
 public record ModelMemory(TransformerConfig config, int batch, DType autocast, Device.Kind on) {
     /**
-     * What cuBLAS takes from PyTorch's allocator, once for each thread that multiplies matrices: PyTorch's default on Hopper.
-     * Elsewhere it is 8 MiB.
+     * What cuBLAS takes from PyTorch's allocator, once for each thread that multiplies matrices: PyTorch's default on
+     * Hopper. Elsewhere it is 8 MiB.
      */
     public static final long CUBLAS_WORKSPACE = 32L << 20;
 
     private static final DType WIDE = DType.FLOAT32;
 
-    /** @throws IllegalArgumentException if the model has another normalisation or attention than said, or a size is below 1 */
+    /**
+     * @throws IllegalArgumentException if the model has another normalisation or attention than said, or a size is
+     *     below 1
+     */
     public ModelMemory {
         ArgumentCheck.atLeast("batch", 1, batch);
         if (!config.normalization().equals("rmsnorm") || !config.attention().equals("plain")) {
@@ -87,7 +90,10 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
             return sum(copies);
         }
 
-        /** A row a copy: {@code copy}, {@code shape}, {@code dtype}, {@code count}, {@code MiB}; a last row with the sum. */
+        /**
+         * A row a copy: {@code copy}, {@code shape}, {@code dtype}, {@code count}, {@code MiB}; a last row with the
+         * sum.
+         */
         public Table table() {
             var table = Table.create(
                     name,
@@ -166,7 +172,10 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         };
     }
 
-    /** What is alive between two passes, gradients and the optimizer's state aside: after a backward pass, two threads have called cuBLAS. */
+    /**
+     * What is alive between two passes, gradients and the optimizer's state aside: after a backward pass, two threads
+     * have called cuBLAS.
+     */
     public List<Copy> idle() {
         return always(2);
     }
@@ -176,7 +185,9 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return joined(keptByAttention(), keptByFeedForward());
     }
 
-    /** All that is alive between forward and backward pass on account of the forward pass: blocks, last layers, loss. */
+    /**
+     * All that is alive between forward and backward pass on account of the forward pass: blocks, last layers, loss.
+     */
     public List<Copy> kept() {
         var kept = new ArrayList<Copy>();
         keptByBlock().forEach(copy -> kept.add(copy.times(config.numLayers())));
@@ -269,7 +280,10 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
                 : List.of(rows("input of " + layers, WIDE));
     }
 
-    /** Autocast's casts of the weights, which stay until the scope ends, and in the graph until the layer's backward pass. */
+    /**
+     * Autocast's casts of the weights, which stay until the scope ends, and in the graph until the layer's backward
+     * pass.
+     */
     private List<Copy> weightCasts(int blocks) {
         return narrow()
                 ? List.of(new Copy(
@@ -295,7 +309,10 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
 
     // ---- alive for a short time in the forward pass ----
 
-    /** What the model holds of its embeddings until it returns; with rotary positions, they are the input of the first block. */
+    /**
+     * What the model holds of its embeddings until it returns; with rotary positions, they are the input of the first
+     * block.
+     */
     private List<Copy> embedded() {
         return is2024()
                 ? List.of(
@@ -344,7 +361,10 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return alive;
     }
 
-    /** Queries, keys and values as the attention module holds them: as projected, and, where positions are rotary, turned. */
+    /**
+     * Queries, keys and values as the attention module holds them: as projected, and, where positions are rotary,
+     * turned.
+     */
     private List<Copy> projected() {
         var alive = new ArrayList<Copy>();
         alive.add(new Copy("queries, keys, values, as projected", "N × D", autocast, 3, rows()));

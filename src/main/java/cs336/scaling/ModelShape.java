@@ -18,8 +18,8 @@ import cs336.units.Tokens;
  * @param blockMatrices numbers in the matrices of one block
  * @param headMatrix numbers in a matrix after the blocks that each token is multiplied with; 0 without a head
  * @param otherParameters learned numbers that no token is multiplied with: tables, gains
- * @param pairs pairs of matrices in a block, first split by columns, then by rows, under tensor parallelism: one a feed-forward
- *     layer, one more with attention
+ * @param pairs pairs of matrices in a block, first split by columns, then by rows, under tensor parallelism: one a
+ *     feed-forward layer, one more with attention
  * @param keptPerToken what one block keeps of each token for its backward pass, all activations, nothing recomputed
  */
 public record ModelShape(
@@ -32,8 +32,8 @@ public record ModelShape(
         int pairs,
         Bytes keptPerToken) {
     /**
-     * The model of the problem {@code communication_accounting}: 126 blocks of two linear layers, 16,384 → 53,248 → 16,384, with
-     * activations in bf16.
+     * The model of the problem {@code communication_accounting}: 126 blocks of two linear layers, 16,384 → 53,248 →
+     * 16,384, with activations in bf16.
      */
     public static final ModelShape XXL = feedForward("XXL", 126, 16_384, 53_248, DType.BFLOAT16);
 
@@ -48,8 +48,8 @@ public record ModelShape(
     }
 
     /**
-     * Blocks of two linear layers, D → F → D, without activation function, attention, embeddings and head. Each layer keeps its
-     * input for the gradient of its weight: D and F numbers a token.
+     * Blocks of two linear layers, D → F → D, without activation function, attention, embeddings and head. Each layer
+     * keeps its input for the gradient of its weight: D and F numbers a token.
      *
      * @param activations type of what is kept
      */
@@ -60,8 +60,8 @@ public record ModelShape(
     }
 
     /**
-     * One of our own models. What a block keeps is {@link ModelMemory}'s count for one sequence of the full context, attention in
-     * plain operations, a token's share of it rounded up.
+     * One of our own models. What a block keeps is {@link ModelMemory}'s count for one sequence of the full context,
+     * attention in plain operations, a token's share of it rounded up.
      *
      * @param autocast type of matrix products
      */
@@ -87,7 +87,10 @@ public record ModelShape(
         return blocks * blockMatrices + headMatrix + otherParameters;
     }
 
-    /** Operations of a forward pass in products with weights: two a token and weight. Attention's own products are not counted. */
+    /**
+     * Operations of a forward pass in products with weights: two a token and weight. Attention's own products are not
+     * counted.
+     */
     public Flop forward(Tokens tokens) {
         return new Flop(2.0 * tokens.count() * (blocks * blockMatrices + headMatrix));
     }

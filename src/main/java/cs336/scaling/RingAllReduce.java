@@ -9,15 +9,15 @@ import java.util.List;
 /**
  * What an all-reduce costs when n ranks pass pieces around a ring.
  *
- * <p>The S bytes of each rank are cut into n pieces. In n − 1 steps every rank hands one piece to its neighbour, which adds its
- * own: then each piece is complete on one rank (reduce-scatter). In n − 1 more the complete pieces go around (all-gather).
- * Each of the 2(n − 1) steps takes a latency and the time of S / n bytes on one link, all links at once:
+ * <p>The S bytes of each rank are cut into n pieces. In n − 1 steps every rank hands one piece to its neighbour, which
+ * adds its own: then each piece is complete on one rank (reduce-scatter). In n − 1 more the complete pieces go around
+ * (all-gather). Each of the 2(n − 1) steps takes a latency and the time of S / n bytes on one link, all links at once:
  *
  * <pre>t = 2(n − 1) (α + S / (n β))</pre>
  *
- * <p>Where ranks alone add, no algorithm sends fewer bytes from its busiest rank: 2(n − 1) / n · S (a switch that adds needs S of
- * each). That is why the <em>bus bandwidth</em>, these bytes by the time, can be held against a link's bandwidth whatever n is
- * (Patarasuk and Yuan, 2009; NVIDIA's nccl-tests, PERFORMANCE.md).
+ * <p>Where ranks alone add, no algorithm sends fewer bytes from its busiest rank: 2(n − 1) / n · S (a switch that adds
+ * needs S of each). That is why the <em>bus bandwidth</em>, these bytes by the time, can be held against a link's
+ * bandwidth whatever n is (Patarasuk and Yuan, 2009; NVIDIA's nccl-tests, PERFORMANCE.md).
  *
  * @param alpha latency of a step
  * @param beta bandwidth of a link in one direction
@@ -55,8 +55,8 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
     }
 
     /**
-     * Latency and bandwidth that fit measured times best, by least squares of the relative errors, so that small messages
-     * count as much as large ones.
+     * Latency and bandwidth that fit measured times best, by least squares of the relative errors, so that small
+     * messages count as much as large ones.
      *
      * @throws IllegalArgumentException where the times do not tell latency from bandwidth, or ask for a negative one
      */

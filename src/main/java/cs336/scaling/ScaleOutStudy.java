@@ -24,13 +24,16 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * Training steps on many devices, simulated. First those of four cards, foretold from two and held against what was measured; then those
- * of 8 to 16,384, from what one card computes and how two and four communicate.
+ * Training steps on many devices, simulated. First those of four cards, foretold from two and held against what was
+ * measured; then those of 8 to 16,384, from what one card computes and how two and four communicate.
  *
  * @param numbers measurements of a machine with four cards: all-reduces, and data-parallel steps on two and four
  */
 public record ScaleOutStudy(MeasurementQuery numbers) {
-    /** Sequences of each device where several were measured, and their length: long enough for a step to be the card's time. */
+    /**
+     * Sequences of each device where several were measured, and their length: long enough for a step to be the card's
+     * time.
+     */
     static final int BATCH = 2;
 
     static final int CONTEXT = 512;
@@ -96,7 +99,10 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured);
     }
 
-    /** Of a phase in the three ways in which nothing is sent meanwhile, so that all compute the same, the one in the middle. */
+    /**
+     * Of a phase in the three ways in which nothing is sent meanwhile, so that all compute the same, the one in the
+     * middle.
+     */
     private static Seconds undisturbed(Map<String, Map<String, Double>> steps, String phase) {
         double[] ms = Stream.of("none 0", "naive 0", "flat 0")
                 .filter(steps::containsKey)
@@ -119,9 +125,10 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     /**
-     * Measured and simulated steps of two and four cards, a row for steps that send nothing ({@code none}) and one for each way of summing
-     * gradients: {@code size}, {@code processes}, {@code mode}, {@code bucket_mb}, {@code measured} and {@code predicted} in ms, {@code off} in
-     * percent of what was measured, {@code fitted} whether the measurement was used for the fit.
+     * Measured and simulated steps of two and four cards, a row for steps that send nothing ({@code none}) and one for
+     * each way of summing gradients: {@code size}, {@code processes}, {@code mode}, {@code bucket_mb}, {@code measured}
+     * and {@code predicted} in ms, {@code off} in percent of what was measured, {@code fitted} whether the measurement
+     * was used for the fit.
      */
     public Table predictions() {
         Table table = Table.create(
@@ -175,8 +182,8 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     /**
-     * Measured all-reduces of two and four cards beside what the fit to those of two says: {@code processes}, {@code megabytes}, {@code
-     * measured} and {@code predicted} in ms, {@code off} in percent.
+     * Measured all-reduces of two and four cards beside what the fit to those of two says: {@code processes},
+     * {@code megabytes}, {@code measured} and {@code predicted} in ms, {@code off} in percent.
      */
     public Table allReduces() {
         Table table = Table.create(
@@ -207,9 +214,10 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     /**
-     * What was fitted, a row a fit: {@code from} what, {@code bandwidth} of the link in GB/s, {@code launch} of a collective in µs; and for
-     * each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} of all gradients into buffers in ms, {@code start} of a collective beside the
-     * backward pass in µs, {@code slowdown} in percent.
+     * What was fitted, a row a fit: {@code from} what, {@code bandwidth} of the link in GB/s, {@code launch} of a
+     * collective in µs; and for each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} of
+     * all gradients into buffers in ms, {@code start} of a collective beside the backward pass in µs, {@code slowdown}
+     * in percent.
      */
     public Table fits() {
         Table table = Table.create(
@@ -257,8 +265,8 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     /**
-     * Medians in ms by metric, of each mode and size of buckets. Rounds are averaged, those that have all modes that a fit needs: a host
-     * that was slower in another one would be so for some modes alone.
+     * Medians in ms by metric, of each mode and size of buckets. Rounds are averaged, those that have all modes that a
+     * fit needs: a host that was slower in another one would be so for some modes alone.
      */
     private Map<String, Map<String, Double>> steps(String size, int processes) {
         Map<String, Map<String, List<Double>>> all = new TreeMap<>();
@@ -321,11 +329,11 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     // ---- beyond measurements ----
 
     /**
-     * Steps of 8 to 16,384 cards whose work a card stays the same: {@code model}, {@code strategy}, {@code devices}, {@code step} in ms,
-     * {@code useful}, the percentage of it that forward and backward pass take by themselves. Two models: xl in fp32 as it was benchmarked on
-     * one card, with {@value #ALONE_BATCH} sequences of {@value #CONTEXT} tokens; and {@link ModelShape#XXL} in bf16 with {@value
-     * #LARGE_UTILIZATION} of the peak and 4,096 tokens a card, only where a card's memory holds its share. Buckets have 25, 100, 400 or
-     * 1,600 MB, whichever takes least.
+     * Steps of 8 to 16,384 cards whose work a card stays the same: {@code model}, {@code strategy}, {@code devices},
+     * {@code step} in ms, {@code useful}, the percentage of it that forward and backward pass take by themselves. Two
+     * models: xl in fp32 as it was benchmarked on one card, with {@value #ALONE_BATCH} sequences of {@value #CONTEXT}
+     * tokens; and {@link ModelShape#XXL} in bf16 with {@value #LARGE_UTILIZATION} of the peak and 4,096 tokens a card,
+     * only where a card's memory holds its share. Buckets have 25, 100, 400 or 1,600 MB, whichever takes least.
      */
     public Table curves() {
         Table table = Table.create(

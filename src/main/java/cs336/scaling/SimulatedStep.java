@@ -17,22 +17,24 @@ import java.util.Iterator;
 import java.util.List;
 
 /**
- * One training step on a mesh, simulated. All devices do the same at the same time, so one stands for all: it has a stream for
- * computing, one for the collectives of data parallelism and one for those of tensor parallelism. What the mesh says decides what is sent:
+ * One training step on a mesh, simulated. All devices do the same at the same time, so one stands for all: it has a
+ * stream for computing, one for the collectives of data parallelism and one for those of tensor parallelism. What the
+ * mesh says decides what is sent:
  *
  * <ul>
  *   <li>replicas (data): gradients are all-reduced as {@link Synchronization} says;
- *   <li>shards of the optimizer's state (ZeRO-1 and 2): gradients are reduce-scattered in the same buckets, each device updates its share, and
- *       the weights are gathered after it;
- *   <li>shards of everything (FSDP): the weights of a block are gathered before its forward and again before its backward pass, as far ahead as
- *       {@code prefetch} says, and its gradients are reduce-scattered after it;
+ *   <li>shards of the optimizer's state (ZeRO-1 and 2): gradients are reduce-scattered in the same buckets, each device
+ *       updates its share, and the weights are gathered after it;
+ *   <li>shards of everything (FSDP): the weights of a block are gathered before its forward and again before its
+ *       backward pass, as far ahead as {@code prefetch} says, and its gradients are reduce-scattered after it;
  *   <li>both: the reduced shares are all-reduced among the replicas;
- *   <li>tensor shares: each device does its share of every layer, and the activations are gathered and scattered around each pair of matrices,
- *       which nothing hides.
+ *   <li>tensor shares: each device does its share of every layer, and the activations are gathered and scattered around
+ *       each pair of matrices, which nothing hides.
  * </ul>
  *
- * <p>Not in it: devices that are slower than others, links that several jobs share, a host that queues kernels more slowly than they run
- * ({@link Overheads#start} is all of its time that counts), and that narrower matrices are multiplied less efficiently.
+ * <p>Not in it: devices that are slower than others, links that several jobs share, a host that queues kernels more
+ * slowly than they run ({@link Overheads#start} is all of its time that counts), and that narrower matrices are
+ * multiplied less efficiently.
  *
  * @param model work of a device
  * @param cluster where it runs; tensor shares are neighbours, then shards, then replicas

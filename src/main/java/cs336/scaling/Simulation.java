@@ -12,8 +12,9 @@ import java.util.Map;
 import java.util.PriorityQueue;
 
 /**
- * A simulation of discrete events: tasks that wait for other tasks, then for their turn on a resource, and hold it until their work
- * is done. Time jumps from event to event. A task can only wait for tasks that exist when it is made, so nothing waits for itself.
+ * A simulation of discrete events: tasks that wait for other tasks, then for their turn on a resource, and hold it
+ * until their work is done. Time jumps from event to event. A task can only wait for tasks that exist when it is made,
+ * so nothing waits for itself.
  *
  * <pre>{@code
  * var simulation = new Simulation();
@@ -48,8 +49,8 @@ public final class Simulation {
         }
 
         /**
-         * While the other resource works, this one loses a part of its speed: kernels of a collective hold some of a card's
-         * multiprocessors and of its memory's bandwidth.
+         * While the other resource works, this one loses a part of its speed: kernels of a collective hold some of a
+         * card's multiprocessors and of its memory's bandwidth.
          *
          * @param share of the speed that is lost, at least 0 and below 1
          */

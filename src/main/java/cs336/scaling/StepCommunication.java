@@ -22,7 +22,10 @@ import tech.tablesaw.api.Table;
  * @param microBatches of a step; gradients of data parallelism travel once a step, all else with each of them
  */
 public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens, int microBatches) {
-    /** @throws IllegalArgumentException if there is no micro-batch, or the mesh has more stages than the model has blocks */
+    /**
+     * @throws IllegalArgumentException if there is no micro-batch, or the mesh has more stages than the model has
+     *     blocks
+     */
     public StepCommunication {
         DeviceMemory.requireBlocks(model, mesh);
         ArgumentCheck.atLeast("microBatches", 1, microBatches);

@@ -23,8 +23,8 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
      * A learned tensor and what is done with it.
      *
      * @param name for pictures
-     * @param block which block it belongs to, from 0; tensors of one block are gathered together. What comes before and after the
-     *     blocks has numbers of its own
+     * @param block which block it belongs to, from 0; tensors of one block are gathered together. What comes before and
+     *     after the blocks has numbers of its own
      * @param inBlock whether that is a block of the model, which tensor parallelism splits
      * @param parameters of the tensor
      * @param forward time in the forward pass
@@ -38,8 +38,8 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
     }
 
     /**
-     * One of our Transformers, in the order of its registration. Measured times are split among matrices in proportion to their
-     * sizes, for so are their operations; tables and gains take none.
+     * One of our Transformers, in the order of its registration. Measured times are split among matrices in proportion
+     * to their sizes, for so are their operations; tables and gains take none.
      *
      * @param forward of all layers
      * @param backward of all layers

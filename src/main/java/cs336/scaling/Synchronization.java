@@ -11,7 +11,8 @@ public sealed interface Synchronization {
     record FlatAfterBackward() implements Synchronization {}
 
     /**
-     * During the backward pass, in buckets filled from the last layer on; a bucket is sent when its last gradient is there.
+     * During the backward pass, in buckets filled from the last layer on; a bucket is sent when its last gradient is
+     * there.
      *
      * @param most bytes of a bucket; a larger tensor has one of its own. 0: each tensor by itself
      */

@@ -6,8 +6,8 @@ import cs336.units.Bytes;
 import java.util.List;
 
 /**
- * The copies of all parameters that mixed-precision training with AdamW keeps from step to step, each with its type, and the type
- * in which weights and gradients travel.
+ * The copies of all parameters that mixed-precision training with AdamW keeps from step to step, each with its type,
+ * and the type in which weights and gradients travel.
  *
  * @param weights the master weights that the optimizer updates
  * @param gradients the accumulated gradients
@@ -16,7 +16,9 @@ import java.util.List;
  * @param sent weights when they are gathered and gradients when they are reduced; also what products are computed in
  */
 public record TrainingState(DType weights, DType gradients, DType firstMoment, DType secondMoment, DType sent) {
-    /** All four copies in fp32, everything computed and sent in bf16: the setting of {@code communication_accounting}. */
+    /**
+     * All four copies in fp32, everything computed and sent in bf16: the setting of {@code communication_accounting}.
+     */
     public static final TrainingState MIXED =
             new TrainingState(DType.FLOAT32, DType.FLOAT32, DType.FLOAT32, DType.FLOAT32, DType.BFLOAT16);
 
@@ -24,7 +26,10 @@ public record TrainingState(DType weights, DType gradients, DType firstMoment, D
     public static final TrainingState SINGLE =
             new TrainingState(DType.FLOAT32, DType.FLOAT32, DType.FLOAT32, DType.FLOAT32, DType.FLOAT32);
 
-    /** The copies of so many parameters, by name: four, not five, for the bf16 weights are made from the master copy and freed. */
+    /**
+     * The copies of so many parameters, by name: four, not five, for the bf16 weights are made from the master copy and
+     * freed.
+     */
     public List<Copy> copies(long parameters) {
         return List.of(
                 new Copy("master weights", "P", weights, 1, parameters),

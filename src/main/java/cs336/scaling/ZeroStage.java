@@ -1,6 +1,8 @@
 package cs336.scaling;
 
-/** What is split along a mesh's axis of shards, in the order of the stages of ZeRO; each includes the ones before it. */
+/**
+ * What is split along a mesh's axis of shards, in the order of the stages of ZeRO; each includes the ones before it.
+ */
 public enum ZeroStage {
     /** AdamW's moments: ZeRO stage 1. */
     OPTIMIZER_STATE("ZeRO-1"),

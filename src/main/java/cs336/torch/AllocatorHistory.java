@@ -8,7 +8,8 @@ import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
  * The history that PyTorch's allocator for CUDA keeps of itself while it is asked to: the file that
- * {@code torch.cuda.memory._dump_snapshot} writes. The functions are exported by libtorch_cuda and left out by the presets.
+ * {@code torch.cuda.memory._dump_snapshot} writes. The functions are exported by libtorch_cuda and left out by the
+ * presets.
  */
 public final class AllocatorHistory implements AutoCloseable {
     private static final long MOST_ENTRIES = 1_000_000;

@@ -12,19 +12,19 @@ import org.bytedeco.pytorch.global.torch.DebugInfoKind;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 
 /**
- * What libtorch's allocators tell a memory profiler: each block that they hand out or take back, with its address and size, at the
- * moment when it happens. One and the same report exists for the CPU and for CUDA, where the sizes are those of the blocks that
- * count towards {@code max_memory_allocated}.
+ * What libtorch's allocators tell a memory profiler: each block that they hand out or take back, with its address and
+ * size, at the moment when it happens. One and the same report exists for the CPU and for CUDA, where the sizes are
+ * those of the blocks that count towards {@code max_memory_allocated}.
  *
- * <p>libtorch reports to an object of its class {@code c10::MemoryReportingInfoBase} that a thread carries with it, and that the
- * threads of a backward pass take over from the thread which began it. The presets map the class but cannot implement it. So the
- * object is laid out here by hand, as C++ (Itanium ABI) does: a pointer to a table of five functions. It lives as long as the
- * process, because a thread may still report while the listening ends.
+ * <p>libtorch reports to an object of its class {@code c10::MemoryReportingInfoBase} that a thread carries with it, and
+ * that the threads of a backward pass take over from the thread which began it. The presets map the class but cannot
+ * implement it. So the object is laid out here by hand, as C++ (Itanium ABI) does: a pointer to a table of five
+ * functions. It lives as long as the process, because a thread may still report while the listening ends.
  */
 public final class AllocatorReports {
     /**
-     * Hears of blocks. Called on the thread that allocates or frees, under the allocator's lock: it must be quick and allocate
-     * no tensor.
+     * Hears of blocks. Called on the thread that allocates or frees, under the allocator's lock: it must be quick and
+     * allocate no tensor.
      */
     public interface Listener {
         /**
@@ -56,7 +56,10 @@ public final class AllocatorReports {
 
     private static final byte KIND = DebugInfoKind.PROFILER_STATE.value;
     private static final int SHARED_POINTER_BYTES = 2 * Native.POINTER_SIZE;
-    /** Larger than any object of this kind, and zero: PyTorch's own profiler, asked whether it is on, reads here that it is off. */
+    /**
+     * Larger than any object of this kind, and zero: PyTorch's own profiler, asked whether it is on, reads here that it
+     * is off.
+     */
     private static final int OBJECT_BYTES = 4096;
 
     private static volatile Listener listener;

@@ -12,8 +12,8 @@ import org.bytedeco.pytorch.TensorType;
 import org.bytedeco.pytorch.Type;
 
 /**
- * An operator of PyTorch's dispatcher, called by name. For operators that the presets do not bind, such as the multi-tensor
- * ones: {@code AtenOperator.of("aten::_foreach_mul_", "Scalar").call(parameters, 0.5)}.
+ * An operator of PyTorch's dispatcher, called by name. For operators that the presets do not bind, such as the
+ * multi-tensor ones: {@code AtenOperator.of("aten::_foreach_mul_", "Scalar").call(parameters, 0.5)}.
  */
 public final class AtenOperator {
     static {
@@ -47,8 +47,8 @@ public final class AtenOperator {
     /**
      * Calls the operator with all arguments of its schema, in order, defaults included.
      *
-     * @param arguments each a {@link Tensor}, a {@link TensorList}, a {@code Double}, {@code Long}, {@code Boolean}, or null
-     *     for None
+     * @param arguments each a {@link Tensor}, a {@link TensorList}, a {@code Double}, {@code Long}, {@code Boolean}, or
+     *     null for None
      * @return the tensors among the results and in their lists, in order, in the caller's memory scope
      * @throws IllegalArgumentException if an argument has another type
      */
@@ -92,8 +92,8 @@ public final class AtenOperator {
     }
 
     /**
-     * Tensors as the dispatcher takes them. Building one costs about a microsecond a tensor: keep it where the
-     * tensors stay the same from call to call.
+     * Tensors as the dispatcher takes them. Building one costs about a microsecond a tensor: keep it where the tensors
+     * stay the same from call to call.
      */
     public static final class TensorList implements AutoCloseable {
         private final IValue boxed;

@@ -6,8 +6,8 @@ import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * While open, operations that gain from it (matrix products above all) run in a narrower type on this thread, and those that
- * need fp32 (losses, norms, softmax) run in fp32. Parameters stay as they are. PyTorch's {@code torch.autocast}.
+ * While open, operations that gain from it (matrix products above all) run in a narrower type on this thread, and those
+ * that need fp32 (losses, norms, softmax) run in fp32. Parameters stay as they are. PyTorch's {@code torch.autocast}.
  *
  * <p>Put forward pass and loss inside; the backward pass follows the types of the forward pass and stands outside.
  */
@@ -30,8 +30,8 @@ public final class Autocast implements AutoCloseable {
     }
 
     /**
-     * Opens a scope; close it on the same thread. {@link DType#FLOAT32} switches autocast off inside, so that one code path
-     * serves full and mixed precision.
+     * Opens a scope; close it on the same thread. {@link DType#FLOAT32} switches autocast off inside, so that one code
+     * path serves full and mixed precision.
      *
      * @throws IllegalArgumentException if the type is not fp32, bf16 or fp16
      */
@@ -43,8 +43,8 @@ public final class Autocast implements AutoCloseable {
     }
 
     /**
-     * A tensor as autocast hands it to a matrix product: in the narrow type while a scope is open for its device, else as it
-     * is; fp64 and integers always as they are. For operations that PyTorch's list does not know.
+     * A tensor as autocast hands it to a matrix product: in the narrow type while a scope is open for its device, else
+     * as it is; fp64 and integers always as they are. For operations that PyTorch's list does not know.
      *
      * @return the tensor itself, or a copy in the caller's memory scope; gradients flow through
      */

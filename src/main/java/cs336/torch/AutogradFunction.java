@@ -9,8 +9,8 @@ import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A differentiable function whose gradient is written by hand: PyTorch's {@code torch.autograd.Function}. A subclass gives
- * the forward and the backward pass; {@link #apply} runs the one and puts the other into PyTorch's graph.
+ * A differentiable function whose gradient is written by hand: PyTorch's {@code torch.autograd.Function}. A subclass
+ * gives the forward and the backward pass; {@link #apply} runs the one and puts the other into PyTorch's graph.
  *
  * <p>The weighted sum y[i] = Σ_j w[j] x[i,j], with dx[i,j] = w[j] dy[i] and dw[j] = Σ_i x[i,j] dy[i]:
  *
@@ -40,24 +40,24 @@ import org.bytedeco.pytorch.Tensor;
  * GradCheck.check(new WeightedSum(), x, weight); // in its test
  * }</pre>
  *
- * <p><b>Arguments that are not tensors</b> go through the constructor; what else forward has to tell backward goes through
- * {@link Context#put}. One instance may be applied any number of times, by several threads at once, and lives as long as a
- * graph needs it: keep no state of a single application in its fields. New instances are cheap.
+ * <p><b>Arguments that are not tensors</b> go through the constructor; what else forward has to tell backward goes
+ * through {@link Context#put}. One instance may be applied any number of times, by several threads at once, and lives
+ * as long as a graph needs it: keep no state of a single application in its fields. New instances are cheap.
  *
- * <p><b>Memory.</b> Both passes run in a {@link MemoryScope} of their own: what they make and neither return nor save is
- * freed at once. What is saved lives as long as the graph.
+ * <p><b>Memory.</b> Both passes run in a {@link MemoryScope} of their own: what they make and neither return nor save
+ * is freed at once. What is saved lives as long as the graph.
  *
  * <p><b>Gradients of gradients.</b> The forward pass records no graph. The backward pass does if its caller asks for it
- * ({@link Backward#createGraph}): made of differentiable operations on gradients, saved inputs and saved outputs, it can be
- * differentiated again. Where a derivative would go missing, through a saved tensor that is neither input nor output or
- * through a kernel ({@link Context#onceDifferentiable}), asking for it is an error.
+ * ({@link Backward#createGraph}): made of differentiable operations on gradients, saved inputs and saved outputs, it
+ * can be differentiated again. Where a derivative would go missing, through a saved tensor that is neither input nor
+ * output or through a kernel ({@link Context#onceDifferentiable}), asking for it is an error.
  *
  * <p><b>Autocast</b> is off inside both passes: tensors have the types they were given, and nothing is cast unless the
- * function does it. A function that wants narrow inputs gets them from its caller, cast before {@code apply}, where the cast
- * is part of the graph.
+ * function does it. A function that wants narrow inputs gets them from its caller, cast before {@code apply}, where the
+ * cast is part of the graph.
  *
- * <p><b>Threads.</b> The backward pass runs with the device and the stream of the forward pass as current ones, on the thread
- * that called {@link Backward}; from {@code loss.backward()}, on CUDA, on a thread of PyTorch's engine.
+ * <p><b>Threads.</b> The backward pass runs with the device and the stream of the forward pass as current ones, on the
+ * thread that called {@link Backward}; from {@code loss.backward()}, on CUDA, on a thread of PyTorch's engine.
  */
 public abstract class AutogradFunction {
     static {
@@ -65,7 +65,8 @@ public abstract class AutogradFunction {
     }
 
     /**
-     * Computes the outputs. Inputs must not be changed in place; nor may, later on, an output that shares memory with one.
+     * Computes the outputs. Inputs must not be changed in place; nor may, later on, an output that shares memory with
+     * one.
      *
      * @param ctx takes what the backward pass will need
      * @param inputs as given to {@link #apply}
@@ -74,24 +75,24 @@ public abstract class AutogradFunction {
     protected abstract Tensor[] forward(Context ctx, Tensor... inputs);
 
     /**
-     * Computes the gradients for the inputs from those for the outputs. Neither gradients nor saved tensors may be changed
-     * in place.
+     * Computes the gradients for the inputs from those for the outputs. Neither gradients nor saved tensors may be
+     * changed in place.
      *
      * @param ctx what the forward pass saved
-     * @param gradOutputs one for each output, of its shape but of any strides, even 0; null for an output that the result
-     *     does not depend on, but never all of them
+     * @param gradOutputs one for each output, of its shape but of any strides, even 0; null for an output that the
+     *     result does not depend on, but never all of them
      * @return one for each input, of its shape, or null for none; PyTorch casts it to the input's type
      */
     protected abstract Tensor[] backward(Context ctx, Tensor... gradOutputs);
 
     /**
-     * Applies the function. If gradients are on and an input requires one, the outputs carry a node of PyTorch's graph whose
-     * backward pass is {@link #backward}; otherwise nothing is saved.
+     * Applies the function. If gradients are on and an input requires one, the outputs carry a node of PyTorch's graph
+     * whose backward pass is {@link #backward}; otherwise nothing is saved.
      *
      * @return the outputs, in the caller's memory scope
      * @throws IllegalArgumentException if an input is null, closed or undefined
-     * @throws IllegalStateException if the forward pass returns or saves such a tensor, returns none, or changes an input in
-     *     place
+     * @throws IllegalStateException if the forward pass returns or saves such a tensor, returns none, or changes an
+     *     input in place
      */
     public final Tensor[] apply(Tensor... inputs) {
         boolean recording = GradMode.is_enabled();
@@ -130,8 +131,8 @@ public abstract class AutogradFunction {
     }
 
     /**
-     * Profilers know where a node of the graph was made by the last operator called before with gradients on. There is none here,
-     * since forward runs with them off; so, where somebody listens, one is called that does nothing.
+     * Profilers know where a node of the graph was made by the last operator called before with gradients on. There is
+     * none here, since forward runs with them off; so, where somebody listens, one is called that does nothing.
      */
     private static void nameMaker(Tensor input) {
         input.detach().close();
@@ -197,8 +198,8 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Saves tensors for the backward pass, behind those saved before. The graph keeps them, and refuses the backward pass
-         * if one of them was changed in place since.
+         * Saves tensors for the backward pass, behind those saved before. The graph keeps them, and refuses the
+         * backward pass if one of them was changed in place since.
          *
          * @throws IllegalArgumentException if one is null, closed or undefined
          * @throws IllegalStateException in a backward pass
@@ -246,8 +247,8 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Keeps a value for the backward pass, one of each class: a record of sizes and choices, say. Tensors are saved, not put:
-         * the forward pass frees them, in a record too.
+         * Keeps a value for the backward pass, one of each class: a record of sizes and choices, say. Tensors are
+         * saved, not put: the forward pass frees them, in a record too.
          *
          * @throws IllegalArgumentException if the value is null or a native object
          * @throws IllegalStateException in a backward pass
@@ -277,8 +278,9 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Says, in the forward pass, that the backward pass is made of operations that PyTorch cannot differentiate, such as
-         * kernels. Asking for gradients of its gradients is then an error; without this they would silently lack a part.
+         * Says, in the forward pass, that the backward pass is made of operations that PyTorch cannot differentiate,
+         * such as kernels. Asking for gradients of its gradients is then an error; without this they would silently
+         * lack a part.
          *
          * @throws IllegalStateException in a backward pass
          */

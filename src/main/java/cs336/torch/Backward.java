@@ -9,11 +9,12 @@ import org.bytedeco.pytorch.global.torch;
  * A backward pass with all its options: {@code Backward.of(loss).retainGraph().run()}, or, for gradients as values,
  * {@code Backward.of(y).with(dy).gradients(x, weight)}.
  *
- * <p>{@code loss.backward()} does the same as {@code Backward.of(loss).run()} but for exceptions: what the backward pass of a
- * {@link AutogradFunction} throws arrives from here as it was thrown, and from there as a {@code RuntimeException} with its text.
+ * <p>{@code loss.backward()} does the same as {@code Backward.of(loss).run()} but for exceptions: what the backward
+ * pass of a {@link AutogradFunction} throws arrives from here as it was thrown, and from there as a
+ * {@code RuntimeException} with its text.
  *
- * <p>All of it runs on the calling thread, on the streams of the forward pass; {@code loss.backward()} has a thread for each
- * card, which is slower for small graphs and issues work to several cards at once.
+ * <p>All of it runs on the calling thread, on the streams of the forward pass; {@code loss.backward()} has a thread for
+ * each card, which is slower for small graphs and issues work to several cards at once.
  */
 public final class Backward {
     static {
@@ -66,7 +67,9 @@ public final class Backward {
         return this;
     }
 
-    /** Records a graph of the backward pass, so that gradients can be differentiated again; keeps the first graph too. */
+    /**
+     * Records a graph of the backward pass, so that gradients can be differentiated again; keeps the first graph too.
+     */
     public Backward createGraph() {
         createGraph = true;
         return this;

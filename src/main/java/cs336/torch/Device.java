@@ -46,7 +46,8 @@ public record Device(Kind kind, int index) {
     /**
      * A CUDA card.
      *
-     * @throws IllegalArgumentException if there is no such card; the message says what was looked for and what is missing
+     * @throws IllegalArgumentException if there is no such card; the message says what was looked for and what is
+     *     missing
      */
     public static Device cuda(int index) {
         return new Device(Kind.CUDA, index);

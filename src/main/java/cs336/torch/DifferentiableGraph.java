@@ -28,13 +28,13 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 /**
  * Nodes of PyTorch's graph whose backward pass is Java, for all functions with these numbers of tensors.
  *
- * <p>Java cannot subclass PyTorch's {@code Node}, but TorchScript's operator {@code prim::DifferentiableGraph} makes one. It
- * runs a forward graph (ours only hands on the outputs that Java has computed), saves what the backward graph needs as
- * PyTorch's own saved variables, and runs the backward graph when gradients arrive. Ours is a single
+ * <p>Java cannot subclass PyTorch's {@code Node}, but TorchScript's operator {@code prim::DifferentiableGraph} makes
+ * one. It runs a forward graph (ours only hands on the outputs that Java has computed), saves what the backward graph
+ * needs as PyTorch's own saved variables, and runs the backward graph when gradients arrive. Ours is a single
  * {@code prim::profile_ivalue}, the one operation of TorchScript that calls back.
  *
- * <p>Which node is meant travels through C++ as a tensor of one byte whose address is the node's number. It is saved with
- * the other tensors, so its deleter tells when the graph has let go of them.
+ * <p>Which node is meant travels through C++ as a tensor of one byte whose address is the node's number. It is saved
+ * with the other tensors, so its deleter tells when the graph has let go of them.
  *
  * @param inputs how many inputs a node has
  * @param outputs how many outputs
@@ -134,8 +134,9 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     }
 
     /**
-     * Runs the backward pass of the node whose arguments are on the stack, and puts the tuple of its gradients in their place.
-     * The arguments: gradients, saved tensors, saved outputs, the node's number, and the frame's, which TorchScript adds.
+     * Runs the backward pass of the node whose arguments are on the stack, and puts the tuple of its gradients in their
+     * place. The arguments: gradients, saved tensors, saved outputs, the node's number, and the frame's, which
+     * TorchScript adds.
      */
     private static void answer(IValueVector stack) {
         try (var scope = MemoryScope.open()) {
@@ -231,8 +232,9 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     }
 
     /**
-     * Runs the operation until TorchScript has profiled enough and fixes its plan. That has to happen while the backward pass
-     * records no graph of its own: otherwise profiling ends with the removal of its operations, ours among them.
+     * Runs the operation until TorchScript has profiled enough and fixes its plan. That has to happen while the
+     * backward pass records no graph of its own: otherwise profiling ends with the removal of its operations, ours
+     * among them.
      */
     private void freeze(Operation operation) {
         for (long run = 0; run <= torch.getNumProfiledRuns().get(); run++) {
@@ -257,7 +259,10 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
         return new LongVector(numbers.toArray());
     }
 
-    /** A value with a tensor in it, one after the other: for each a value of its own, a native object, would take three times as long. */
+    /**
+     * A value with a tensor in it, one after the other: for each a value of its own, a native object, would take three
+     * times as long.
+     */
     private static final class Box {
         private final IValue value = new IValue(UNDEFINED);
         private final Tensor content = value.toTensor(); // where it lies in the value

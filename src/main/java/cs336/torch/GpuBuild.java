@@ -6,9 +6,9 @@ import java.util.List;
 import org.bytedeco.javacpp.Loader;
 
 /**
- * Which of libtorch's two builds is loaded. The one for GPUs is taken if it is on the class path and the libraries of CUDA
- * that it needs and that no artifact brings can be found; it would not load without them, not even for work on the CPU. The
- * user's own choice, the property {@code org.bytedeco.javacpp.platform.extension}, comes first.
+ * Which of libtorch's two builds is loaded. The one for GPUs is taken if it is on the class path and the libraries of
+ * CUDA that it needs and that no artifact brings can be found; it would not load without them, not even for work on the
+ * CPU. The user's own choice, the property {@code org.bytedeco.javacpp.platform.extension}, comes first.
  */
 final class GpuBuild {
     private static final String EXTENSION = "org.bytedeco.javacpp.platform.extension";

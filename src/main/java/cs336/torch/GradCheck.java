@@ -11,13 +11,13 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * Holds the gradients of a function against central differences, in fp64: (f(x + h) − f(x − h)) / 2h with an error of h². What
- * PyTorch calls {@code gradcheck} and {@code gradgradcheck}.
+ * Holds the gradients of a function against central differences, in fp64: (f(x + h) − f(x − h)) / 2h with an error of
+ * h². What PyTorch calls {@code gradcheck} and {@code gradgradcheck}.
  *
- * <p>Each output y is weighted by fixed random numbers u, and the derivatives of Σ u y with respect to every element of every
- * fp64 input are compared: of each output alone (the others then give null to the backward pass of a {@link AutogradFunction}) and of
- * all together. It takes two evaluations an element: give it small inputs, and away from points where the function has a
- * kink. The error of an element is |backward − difference| / max(1, |difference|).
+ * <p>Each output y is weighted by fixed random numbers u, and the derivatives of Σ u y with respect to every element of
+ * every fp64 input are compared: of each output alone (the others then give null to the backward pass of a
+ * {@link AutogradFunction}) and of all together. It takes two evaluations an element: give it small inputs, and away
+ * from points where the function has a kink. The error of an element is |backward − difference| / max(1, |difference|).
  */
 public final class GradCheck {
     /** The largest error that passes: differences of smooth functions of moderate size are some 1e-9 off. */
@@ -83,12 +83,12 @@ public final class GradCheck {
     }
 
     /**
-     * Checks the derivatives of the first derivatives, with respect to the inputs and to the gradients the backward pass
-     * starts from.
+     * Checks the derivatives of the first derivatives, with respect to the inputs and to the gradients the backward
+     * pass starts from.
      *
      * @return the largest error
-     * @throws AssertionError if it is above {@link #TOLERANCE}. Inputs are numbered from 0; behind them come the gradients
-     *     for the outputs. Output i is the gradient for the i-th fp64 input.
+     * @throws AssertionError if it is above {@link #TOLERANCE}. Inputs are numbered from 0; behind them come the
+     *     gradients for the outputs. Output i is the gradient for the i-th fp64 input.
      * @throws IllegalArgumentException as from {@link #check(Differentiable, Tensor...)}
      */
     public static double checkDouble(Differentiable function, Tensor... inputs) {

@@ -8,8 +8,8 @@ import org.bytedeco.pytorch.TensorBase;
 import org.bytedeco.pytorch.VoidTensorHook;
 
 /**
- * Tells, while a backward pass runs, which parameters have their gradients: PyTorch's {@code
- * register_post_accumulate_grad_hook}, which the presets lack.
+ * Tells, while a backward pass runs, which parameters have their gradients: PyTorch's
+ * {@code register_post_accumulate_grad_hook}, which the presets lack.
  *
  * <pre>{@code
  * try (var hooks = GradientHooks.of(parameters, i -> System.out.println(i + " is ready"))) {
@@ -18,12 +18,13 @@ import org.bytedeco.pytorch.VoidTensorHook;
  * }
  * }</pre>
  *
- * <p>The hooks that there are run just before a gradient is added to {@code grad()}. The engine adds the gradients for the leaves of
- * one device one after the other, so when one is about to be added the one before it has been: each hook reports its
- * predecessor, and {@link #flush} the last one. On CUDA "has been" means queued, on the stream that is current in the listener.
+ * <p>The hooks that there are run just before a gradient is added to {@code grad()}. The engine adds the gradients for
+ * the leaves of one device one after the other, so when one is about to be added the one before it has been: each hook
+ * reports its predecessor, and {@link #flush} the last one. On CUDA "has been" means queued, on the stream that is
+ * current in the listener.
  *
- * <p>A parameter is reported once for each backward pass that reaches it, however often the graph uses it. The listener runs on the
- * thread of the engine; what it throws ends the backward pass and arrives at its caller.
+ * <p>A parameter is reported once for each backward pass that reaches it, however often the graph uses it. The listener
+ * runs on the thread of the engine; what it throws ends the backward pass and arrives at its caller.
  */
 public final class GradientHooks implements AutoCloseable {
     private static final int NONE = -1;

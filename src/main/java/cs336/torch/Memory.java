@@ -14,8 +14,8 @@ import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * How much memory a device uses, in bytes. On CUDA: what PyTorch's caching allocator has handed out, without its cache. On
- * the CPU: the resident set of this process, Java's own memory included, without what C's allocator keeps for later.
+ * How much memory a device uses, in bytes. On CUDA: what PyTorch's caching allocator has handed out, without its cache.
+ * On the CPU: the resident set of this process, Java's own memory included, without what C's allocator keeps for later.
  */
 public final class Memory {
     private static final Function MALLOC_TRIM = NativeLibrary.getProcess().getFunction("malloc_trim");
@@ -92,7 +92,7 @@ public final class Memory {
         return read("/proc/self/status", field);
     }
 
-    /** Reads a line such as {@code VmRSS:   1234 kB}. */
+    /** Reads a line such as {@code VmRSS: 1234 kB}. */
     private static long read(String file, String field) {
         try (Stream<String> lines = Files.lines(Path.of(file))) {
             String line = lines.filter(l -> l.startsWith(field + ":"))

@@ -14,9 +14,10 @@ import org.bytedeco.javacpp.PointerScope;
  * }
  * }</pre>
  *
- * <p>A tensor's storage is not on the Java heap, so the garbage collector does not see how big it is and comes too late;
- * a loop without a scope runs out of memory. What must outlive the scope goes out with {@link #escape}. What native code
- * still needs, such as tensors saved for a backward pass, it keeps alive by itself. Scopes nest; each thread has its own.
+ * <p>A tensor's storage is not on the Java heap, so the garbage collector does not see how big it is and comes too
+ * late; a loop without a scope runs out of memory. What must outlive the scope goes out with {@link #escape}. What
+ * native code still needs, such as tensors saved for a backward pass, it keeps alive by itself. Scopes nest; each
+ * thread has its own.
  */
 public final class MemoryScope implements AutoCloseable {
     static {
@@ -48,8 +49,8 @@ public final class MemoryScope implements AutoCloseable {
     }
 
     /**
-     * Takes an object that was just made out of its scope: it lives until it is closed by hand or no longer reachable. For parameters,
-     * optimizer state and whatever else lives as long as its owner.
+     * Takes an object that was just made out of its scope: it lives until it is closed by hand or no longer reachable.
+     * For parameters, optimizer state and whatever else lives as long as its owner.
      *
      * @return the same object
      */

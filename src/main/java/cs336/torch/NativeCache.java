@@ -11,9 +11,9 @@ import java.nio.file.StandardOpenOption;
 import org.bytedeco.javacpp.Loader;
 
 /**
- * Loads native libraries so that any number of processes may start at once. JavaCPP unpacks them from their jars into a folder
- * when they are first loaded, and a process that finds a half-written library there crashes. So the first one locks the others
- * out until it is done, and leaves a note; from then on nobody locks.
+ * Loads native libraries so that any number of processes may start at once. JavaCPP unpacks them from their jars into a
+ * folder when they are first loaded, and a process that finds a half-written library there crashes. So the first one
+ * locks the others out until it is done, and leaves a note; from then on nobody locks.
  */
 public final class NativeCache {
     private static final String LOCK = "cs336.lock";

@@ -6,8 +6,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Java exceptions on their way through native code, from a callback to whoever called the native code. JavaCPP carries only
- * their text across; a number in it finds the exception again.
+ * Java exceptions on their way through native code, from a callback to whoever called the native code. JavaCPP carries
+ * only their text across; a number in it finds the exception again.
  */
 public final class NativeCrossing {
     /** More than can be under way at once; who never asks for one must not keep it for ever. */

@@ -9,8 +9,8 @@ public final class NativeLog {
     private NativeLog() {}
 
     /**
-     * Keeps to itself what is no error: c10d warns, with a C++ stack trace, of what it throws as an exception too. A level that the
-     * user has set in TORCH_CPP_LOG_LEVEL stays.
+     * Keeps to itself what is no error: c10d warns, with a C++ stack trace, of what it throws as an exception too. A
+     * level that the user has set in TORCH_CPP_LOG_LEVEL stays.
      */
     public static void errorsOnly() {
         Torch.load();

@@ -6,16 +6,16 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Shows ranges to NVIDIA's tools: while it is open, each {@link ProfilerRange} is an NVTX range of the same name, which Nsight
- * Systems draws. Needs NVIDIA's library of these functions, which CUDA 12.9 and later bring as libnvtx3interop and
- * earlier ones as libnvToolsExt; without it, ranges are shown to nobody.
+ * Shows ranges to NVIDIA's tools: while it is open, each {@link ProfilerRange} is an NVTX range of the same name, which
+ * Nsight Systems draws. Needs NVIDIA's library of these functions, which CUDA 12.9 and later bring as libnvtx3interop
+ * and earlier ones as libnvToolsExt; without it, ranges are shown to nobody.
  *
  * <pre>{@code
  * try (var nvtx = Nvtx.open()) { … }
  * }</pre>
  *
- * The processes in which commands measure do so by themselves when such a tool has started them, as in {@code nsys profile -t
- * cuda,nvtx ./cs336 benchmark --size xl}.
+ * The processes in which commands measure do so by themselves when such a tool has started them, as in {@code nsys
+ * profile -t cuda,nvtx ./cs336 benchmark --size xl}.
  */
 public final class Nvtx implements AutoCloseable {
     private static final List<String> LIBRARIES =
@@ -47,7 +47,10 @@ public final class Nvtx implements AutoCloseable {
         return new Nvtx(listener);
     }
 
-    /** The same where one of NVIDIA's tools has started this process; elsewhere ranges are shown to nobody, and cost nothing. */
+    /**
+     * The same where one of NVIDIA's tools has started this process; elsewhere ranges are shown to nobody, and cost
+     * nothing.
+     */
     public static Nvtx openIfTraced() {
         return System.getenv(INJECTION) == null ? new Nvtx(null) : open();
     }

@@ -4,7 +4,10 @@ import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 
-/** The modes in which code of a {@link AutogradFunction} runs: autocast off on every device, and a graph recorded or not. */
+/**
+ * The modes in which code of a {@link AutogradFunction} runs: autocast off on every device, and a graph recorded or
+ * not.
+ */
 final class PlainMode implements AutoCloseable {
     private final boolean wasRecording = GradMode.is_enabled();
     private final boolean wasNarrowOnCpu = torch.is_autocast_enabled(DeviceType.CPU);

@@ -4,8 +4,8 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
- * A stretch of a program under a name, for whoever listens: a profiler, a memory record, Nsight Systems. Ranges nest. While nobody
- * listens, one allocates nothing and costs 0.4 to 3 ns, by how thoroughly the JVM has compiled it.
+ * A stretch of a program under a name, for whoever listens: a profiler, a memory record, Nsight Systems. Ranges nest.
+ * While nobody listens, one allocates nothing and costs 0.4 to 3 ns, by how thoroughly the JVM has compiled it.
  *
  * <pre>{@code
  * try (var range = ProfilerRange.of("attention.softmax")) {

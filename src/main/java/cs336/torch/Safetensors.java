@@ -28,12 +28,12 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A file of named tensors in the <a href="https://huggingface.co/docs/safetensors">safetensors</a> format, which most tools
- * for language models read: eight bytes with the length of the header (little-endian), the header in JSON, then the elements
- * of all tensors, row-major and little-endian, without gaps.
+ * A file of named tensors in the <a href="https://huggingface.co/docs/safetensors">safetensors</a> format, which most
+ * tools for language models read: eight bytes with the length of the header (little-endian), the header in JSON, then
+ * the elements of all tensors, row-major and little-endian, without gaps.
  *
- * <p>Opening a file reads its header and checks everything that it says against the format and the length of the file. Only
- * then is memory taken, never more than the file is long.
+ * <p>Opening a file reads its header and checks everything that it says against the format and the length of the file.
+ * Only then is memory taken, never more than the file is long.
  */
 public final class Safetensors implements AutoCloseable {
     /** The format's own limit. */
@@ -142,7 +142,8 @@ public final class Safetensors implements AutoCloseable {
      * @param tensors on any device
      * @param metadata texts to carry along
      * @throws IOException if the file cannot be written
-     * @throws IllegalArgumentException if a tensor is called {@code __metadata__} or has a type that {@link DType} lacks
+     * @throws IllegalArgumentException if a tensor is called {@code __metadata__} or has a type that {@link DType}
+     *     lacks
      */
     public static void write(Path file, Map<String, Tensor> tensors, Map<String, String> metadata) throws IOException {
         // Wider elements first: each then begins at a multiple of its size, as readers that map the file into memory

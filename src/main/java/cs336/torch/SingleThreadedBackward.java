@@ -3,9 +3,10 @@ package cs336.torch;
 import org.bytedeco.pytorch.AutogradState;
 
 /**
- * While open, PyTorch's engine runs the backward passes that this thread asks for on this thread: {@code
- * torch.autograd.set_multithreading_enabled(False)}. Otherwise each card has a thread of the engine; to hand it a pass and
- * wait for the end costs two changes of threads, 20 to 50 µs, which is as long as the host takes for a small graph.
+ * While open, PyTorch's engine runs the backward passes that this thread asks for on this thread:
+ * {@code torch.autograd.set_multithreading_enabled(False)}. Otherwise each card has a thread of the engine; to hand it
+ * a pass and wait for the end costs two changes of threads, 20 to 50 µs, which is as long as the host takes for a small
+ * graph.
  */
 final class SingleThreadedBackward implements AutoCloseable {
     private final boolean wasElsewhere = switchEngineThreads(false);

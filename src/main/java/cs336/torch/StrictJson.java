@@ -19,7 +19,8 @@ public final class StrictJson {
      * Reads the document of this stream.
      *
      * @param source what error messages call it
-     * @throws IllegalArgumentException if it is not JSON, has a name twice in one object, or is followed by something else
+     * @throws IllegalArgumentException if it is not JSON, has a name twice in one object, or is followed by something
+     *     else
      */
     public static JsonElement parse(Reader reader, String source) {
         JsonReader json = new JsonReader(reader);

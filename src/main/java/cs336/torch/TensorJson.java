@@ -29,12 +29,13 @@ import org.bytedeco.pytorch.global.torch;
  * {"dtype": "float64", "shape": [2, 3], "data": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
  * }</pre>
  *
- * <p>{@code dtype} is one of {@code float64, float32, bfloat16, float16, int64, int32, bool}; {@code shape} lists the sizes,
- * and is {@code []} for a single number; {@code data} lists all elements in row-major order (the last index runs fastest),
- * without nesting. Numbers are decimal. Those written here are the shortest that read back as the same element; one
- * that is read becomes the nearest element of its dtype. JSON has no infinities: they stand as the texts {@code "Infinity"},
- * {@code "-Infinity"} and {@code "NaN"}. Elements of {@code bool} are {@code true} and {@code false}. Around the tensors
- * stands any JSON. To check an operation of this library against another, write its inputs and results from there, and:
+ * <p>{@code dtype} is one of {@code float64, float32, bfloat16, float16, int64, int32, bool}; {@code shape} lists the
+ * sizes, and is {@code []} for a single number; {@code data} lists all elements in row-major order (the last index runs
+ * fastest), without nesting. Numbers are decimal. Those written here are the shortest that read back as the same
+ * element; one that is read becomes the nearest element of its dtype. JSON has no infinities: they stand as the texts
+ * {@code "Infinity"}, {@code "-Infinity"} and {@code "NaN"}. Elements of {@code bool} are {@code true} and
+ * {@code false}. Around the tensors stands any JSON. To check an operation of this library against another, write its
+ * inputs and results from there, and:
  *
  * <pre>{@code
  * TensorJson reference = TensorJson.read(Path.of("softmax.json"));
@@ -42,8 +43,8 @@ import org.bytedeco.pytorch.global.torch;
  * double error = ours.sub(reference.get("output").tensor()).abs().max().item_double();
  * }</pre>
  *
- * <p>An object of this class is one place in a document. Whatever is wrong there is reported as {@link
- * IllegalArgumentException} with the path to it, as in {@code softmax.json: input.shape[1] is -3; …}.
+ * <p>An object of this class is one place in a document. Whatever is wrong there is reported as
+ * {@link IllegalArgumentException} with the path to it, as in {@code softmax.json: input.shape[1] is -3; …}.
  */
 public final class TensorJson {
     private final JsonElement element;
@@ -294,8 +295,8 @@ public final class TensorJson {
     /**
      * Writes a document, each tensor on a line of its own.
      *
-     * @param document a {@link Tensor}, a map with text keys, an {@link Iterable}, a text, a finite number, a truth value or
-     *     null; maps and lists hold the same again
+     * @param document a {@link Tensor}, a map with text keys, an {@link Iterable}, a text, a finite number, a truth
+     *     value or null; maps and lists hold the same again
      * @throws IOException if the file cannot be written
      * @throws IllegalArgumentException if the document holds something else
      */

@@ -11,8 +11,8 @@ import org.bytedeco.pytorch.global.torch_cuda;
 /**
  * Loads libtorch once, the right one and in the right order, and sets what is global in it: seed, threads, TF32.
  *
- * <p>Every class of this package calls {@link #load()} before its first native call. Code that calls the presets directly
- * should do so too: what is set here must be set before libtorch is loaded.
+ * <p>Every class of this package calls {@link #load()} before its first native call. Code that calls the presets
+ * directly should do so too: what is set here must be set before libtorch is loaded.
  */
 public final class Torch {
     private static final String MAX_PHYSICAL_BYTES = "org.bytedeco.javacpp.maxPhysicalBytes";
@@ -79,8 +79,8 @@ public final class Torch {
     }
 
     /**
-     * Allows or forbids TF32 in matrix products of fp32 tensors on CUDA. PyTorch's default, and ours, is to forbid it: the
-     * product then carries all 24 bits of fp32. Whoever reports a time for fp32 says which it was.
+     * Allows or forbids TF32 in matrix products of fp32 tensors on CUDA. PyTorch's default, and ours, is to forbid it:
+     * the product then carries all 24 bits of fp32. Whoever reports a time for fp32 says which it was.
      */
     public static void allowTf32(boolean allow) {
         torch.globalContext().setAllowTF32CuBLAS(allow);

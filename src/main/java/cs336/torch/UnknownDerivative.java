@@ -8,8 +8,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Stands in the graph of a backward pass where a derivative is not known, so that asking for it is an error rather than a
- * wrong number.
+ * Stands in the graph of a backward pass where a derivative is not known, so that asking for it is an error rather than
+ * a wrong number.
  */
 final class UnknownDerivative extends AutogradFunction {
     private final String reason;
@@ -19,8 +19,8 @@ final class UnknownDerivative extends AutogradFunction {
     }
 
     /**
-     * The same values, from which no gradient gets back to the inputs of the function whose backward pass this thread runs,
-     * nor to the gradients given to it.
+     * The same values, from which no gradient gets back to the inputs of the function whose backward pass this thread
+     * runs, nor to the gradients given to it.
      */
     static Tensor of(Tensor tensor, Tensor[] gradOutputs, String reason) {
         List<Tensor> inputs = new ArrayList<>();

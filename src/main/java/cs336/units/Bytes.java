@@ -7,8 +7,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * An amount of memory or of traffic. One GB is 10⁹ bytes, one GiB 2³⁰: what is sold is counted in the first, what tools show often
- * in the second, so both are written.
+ * An amount of memory or of traffic. One GB is 10⁹ bytes, one GiB 2³⁰: what is sold is counted in the first, what tools
+ * show often in the second, so both are written.
  *
  * @param count of bytes, at least 0
  */

@@ -35,8 +35,8 @@ public final class MarkdownHtml {
             "svg", "image/svg+xml", "png", "image/png", "jpg", "image/jpeg", "jpeg", "image/jpeg", "gif", "image/gif");
 
     /**
-     * A formula, or a short link, code or stressed word, with the brackets and stops that touch it. Between elements the
-     * PDF would break a line even there.
+     * A formula, or a short link, code or stressed word, with the brackets and stops that touch it. Between elements
+     * the PDF would break a line even there.
      */
     private static final Pattern MARKED;
 

@@ -45,8 +45,8 @@ import org.commonmark.renderer.html.HtmlNodeRendererContext;
  * </pre>
  *
  * <p>In the text, <code>{{xl[metric=forward] : %.1f ms}}</code> is a number (see {@link MeasurementQuery} and
- * {@link Expression}), a fenced block {@code table} a table (see {@link MeasuredTable}), a picture in a paragraph of its
- * own a numbered figure, and a link to that picture, or to {@code #table-name}, its number. Whatever is missing,
+ * {@link Expression}), a fenced block {@code table} a table (see {@link MeasuredTable}), a picture in a paragraph of
+ * its own a numbered figure, and a link to that picture, or to {@code #table-name}, its number. Whatever is missing,
  * ambiguous or misspelt stops the build, with file and line.
  */
 public final class Writeup {

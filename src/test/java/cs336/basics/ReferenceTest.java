@@ -12,7 +12,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The reference vectors themselves, against the model in plain Java doubles: loops over numbers, and no tensor library. */
+/**
+ * The reference vectors themselves, against the model in plain Java doubles: loops over numbers, and no tensor library.
+ */
 class ReferenceTest {
     @ParameterizedTest
     @ValueSource(ints = {2025, 2024})

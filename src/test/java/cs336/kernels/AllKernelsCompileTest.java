@@ -38,8 +38,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Every kernel as it would be used, on a machine without a card. None may spill a byte, none may draw a message that its
- * tensor cores wait. A new family of kernels adds its variants to {@link #variants}.
+ * Every kernel as it would be used, on a machine without a card. None may spill a byte, none may draw a message that
+ * its tensor cores wait. A new family of kernels adds its variants to {@link #variants}.
  */
 @Execution(ExecutionMode.CONCURRENT)
 class AllKernelsCompileTest {

@@ -171,7 +171,10 @@ class OverlapTest {
         assertEquals(100.0 * 100 / 1200, table.doubleColumn("idle [%]").get(0), 1e-12);
     }
 
-    /** As Kineto of PyTorch 2 writes it for Python: kernels with their collective, annotations of the card, and the ranks. */
+    /**
+     * As Kineto of PyTorch 2 writes it for Python: kernels with their collective, annotations of the card, and the
+     * ranks.
+     */
     @Test
     void tracesOfPythonAreRead() throws Exception {
         Path file = folder.resolve("rank0.json");
@@ -196,7 +199,9 @@ class OverlapTest {
         assertEquals(new Breakdown(50_001, 94_250, 0, 105_812), Breakdown.of(card));
     }
 
-    /** What a sweep over the same files gave in Python, as make_python_ddp_trace.py prints it. Rank 1 waited for rank 0. */
+    /**
+     * What a sweep over the same files gave in Python, as make_python_ddp_trace.py prints it. Rank 1 waited for rank 0.
+     */
     @Test
     void ofTracesOfPythonsDataParallelismTheSumsAreThoseOfAnotherProgram() throws IOException {
         List<Overlap> expected = List.of(new Overlap(579_200, 283_264), new Overlap(4_636_288, 2_265_120));

@@ -21,7 +21,10 @@ import org.junit.jupiter.api.Test;
 import tech.tablesaw.api.Table;
 
 class StepProfileTest {
-    /** A step of warm-up and one that counts, with two products, a softmax and a sum in the forward pass and their gradients. */
+    /**
+     * A step of warm-up and one that counts, with two products, a softmax and a sum in the forward pass and their
+     * gradients.
+     */
     private static Trace trace() {
         return new TraceText()
                 .range(MAIN, "ProfilerStep#0", 0, 900)

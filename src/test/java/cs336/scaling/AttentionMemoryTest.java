@@ -122,9 +122,9 @@ class AttentionMemoryTest {
     }
 
     /**
-     * At this length a matrix is mapped into the process by itself and unmapped when freed: the process has its size. It is a
-     * process of its own. In one with other tests, the compiler of hot methods gives tens of MiB back meanwhile, and the collector
-     * the masks of attentions that are gone.
+     * At this length a matrix is mapped into the process by itself and unmapped when freed: the process has its size.
+     * It is a process of its own. In one with other tests, the compiler of hot methods gives tens of MiB back
+     * meanwhile, and the collector the masks of attentions that are gone.
      */
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
@@ -140,7 +140,10 @@ class AttentionMemoryTest {
         }
     }
 
-    /** Both passes in this process; it answers with the bytes by which it has grown at each moment since its inputs were there. */
+    /**
+     * Both passes in this process; it answers with the bytes by which it has grown at each moment since its inputs were
+     * there.
+     */
     static final class Passes {
         static final int CONTEXT = 8192;
         static final int D = 8;
@@ -167,8 +170,8 @@ class AttentionMemoryTest {
         }
 
         /**
-         * The process is measured as a whole, and grows by code and workspaces in its first passes. The mask that they leave to
-         * the collector is a small one.
+         * The process is measured as a whole, and grows by code and workspaces in its first passes. The mask that they
+         * leave to the collector is a small one.
          */
         private static void loadCode() {
             pass(CONTEXT, false);

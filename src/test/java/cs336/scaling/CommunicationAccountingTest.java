@@ -12,7 +12,10 @@ import java.math.RoundingMode;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** The problem {@code communication_accounting}, each answer against a calculation that shares nothing with the calculators. */
+/**
+ * The problem {@code communication_accounting}, each answer against a calculation that shares nothing with the
+ * calculators.
+ */
 class CommunicationAccountingTest {
     private static final List<Tokens> BATCHES = List.of(new Tokens(1), new Tokens(2048), new Tokens(8192));
 

@@ -299,7 +299,9 @@ class AutogradFunctionTest {
         assertValues(x.grad(), 7, 13);
     }
 
-    /** TorchScript fixes its plan on the first runs; a plan for other types, shapes or numbers of tensors must not leak. */
+    /**
+     * TorchScript fixes its plan on the first runs; a plan for other types, shapes or numbers of tensors must not leak.
+     */
     @Test
     void onePlanServesEveryTypeAndShape() {
         for (DType dtype : List.of(DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16)) {

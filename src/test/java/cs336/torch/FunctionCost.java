@@ -5,8 +5,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * What a {@link AutogradFunction} costs more than a built-in operation with the same arithmetic: forward and backward pass of the
- * square of 16 numbers, in microseconds a call. Takes a device: {@code cpu} or {@code cuda}.
+ * What a {@link AutogradFunction} costs more than a built-in operation with the same arithmetic: forward and backward
+ * pass of the square of 16 numbers, in microseconds a call. Takes a device: {@code cpu} or {@code cuda}.
  */
 final class FunctionCost {
     private static final int CHAIN = 20;

@@ -16,16 +16,17 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * Times all-reduces of float32 tensors; every rank runs it.
  *
- * <p><b>Protocol.</b> Some steps of warm-up, the first of which connects the ranks. Before each timed all-reduce the tensor is
- * filled anew, and the ranks meet in an all-reduce of a single number, after which each waits for its device. The clock stops
- * when the device is done: an all-reduce that has been queued on a card has not happened yet. Of each all-reduce the time of
- * the rank counts that took longest, which includes what that rank waited for a later one. The last sum is checked.
+ * <p><b>Protocol.</b> Some steps of warm-up, the first of which connects the ranks. Before each timed all-reduce the
+ * tensor is filled anew, and the ranks meet in an all-reduce of a single number, after which each waits for its device.
+ * The clock stops when the device is done: an all-reduce that has been queued on a card has not happened yet. Of each
+ * all-reduce the time of the rank counts that took longest, which includes what that rank waited for a later one. The
+ * last sum is checked.
  *
- * <p>With NCCL, whose calls only queue work, groups of {@value #QUEUED} all-reduces are timed too that are queued one after
- * the other and waited for once: what is left of each then is what one costs in the midst of other work.
+ * <p>With NCCL, whose calls only queue work, groups of {@value #QUEUED} all-reduces are timed too that are queued one
+ * after the other and waited for once: what is left of each then is what one costs in the midst of other work.
  *
- * <p>Where steps would take longer than the time for them, there are fewer, all ranks the same, but at least {@value
- * #LEAST_STEPS}.
+ * <p>Where steps would take longer than the time for them, there are fewer, all ranks the same, but at least
+ * {@value #LEAST_STEPS}.
  */
 public final class AllReduceBenchmark {
     static final int LEAST_STEPS = 3;

@@ -12,9 +12,9 @@ import java.util.ArrayList;
 import java.util.Locale;
 
 /**
- * What each rank of {@code cs336 allreduce} runs: all sizes of a plan, one after the other. Rank 0 says how each went and has it
- * on disk before the next begins; sizes that are stored already are passed over. Each rank gives back the times of those
- * that were measured.
+ * What each rank of {@code cs336 allreduce} runs: all sizes of a plan, one after the other. Rank 0 says how each went
+ * and has it on disk before the next begins; sizes that are stored already are passed over. Each rank gives back the
+ * times of those that were measured.
  */
 public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList<AllReduceTimes>> {
     private static final int MEGA = 6;

@@ -14,8 +14,8 @@ import java.util.List;
  * @param ranks that took part
  * @param bytes on each of them
  * @param time milliseconds of each all-reduce by itself, on the rank where it took longest
- * @param queued milliseconds of one of several that were queued one after the other, one value a group; empty where none
- *     were
+ * @param queued milliseconds of one of several that were queued one after the other, one value a group; empty where
+ *     none were
  */
 public record AllReduceTimes(int ranks, long bytes, List<Double> time, List<Double> queued) implements Serializable {
     private static final double MS = 1e-3;
@@ -38,8 +38,8 @@ public record AllReduceTimes(int ranks, long bytes, List<Double> time, List<Doub
     }
 
     /**
-     * Bytes that the busiest rank has to send at least, 2(n − 1) / n of the message, by the median time, in bytes a second:
-     * to be held against the bandwidth of a link, whatever the number of ranks.
+     * Bytes that the busiest rank has to send at least, 2(n − 1) / n of the message, by the median time, in bytes a
+     * second: to be held against the bandwidth of a link, whatever the number of ranks.
      */
     public double busBandwidth() {
         return RingAllReduce.sent(ranks) * algorithmBandwidth();

@@ -17,8 +17,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Every collective once, on tensors small enough to read. Of n ranks, rank r holds the n numbers 10r, 10r + 1 … before each;
- * for the all-gather only the first of them.
+ * Every collective once, on tensors small enough to read. Of n ranks, rank r holds the n numbers 10r, 10r + 1 … before
+ * each; for the all-gather only the first of them.
  */
 public final class CollectiveTour implements RankProgram<Integer, ArrayList<CollectiveTour.Stop>> {
     /**

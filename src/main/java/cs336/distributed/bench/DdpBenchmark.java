@@ -38,27 +38,30 @@ import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Times training steps of a Transformer language model on all ranks under several strategies, and without communication.
+ * Times training steps of a Transformer language model on all ranks under several strategies, and without
+ * communication.
  *
- * <p>One model is trained under all strategies, a few steps under each, and then again, in turn: what drifts meanwhile drifts for all
- * of them. Each rank has a batch of its own. A step is
+ * <p>One model is trained under all strategies, a few steps under each, and then again, in turn: what drifts meanwhile
+ * drifts for all of them. Each rank has a batch of its own. A step is
  *
  * <ul>
  *   <li>{@code forward}, which ends with the loss;
  *   <li>{@code backward};
- *   <li>{@code communication}: from the end of the backward pass until gradients are averaged. Of gradients that are sent while the
- *       backward pass runs, what is left of it;
+ *   <li>{@code communication}: from the end of the backward pass until gradients are averaged. Of gradients that are
+ *       sent while the backward pass runs, what is left of it;
  *   <li>{@code optimizer};
  *   <li>{@code total}, by the host's clock, with a wait for the card before and after, and by nothing else;
  *   <li>{@code communication-share} of the four before, in percent.
  * </ul>
  *
- * On CUDA the four are times between events in the stream that computes, by which no one is held up. Of each number the rank where it is
- * largest counts, step by step. {@code messages} is how many all-reduces of gradients a step takes, and {@code gradient-bytes} what they average.
+ * On CUDA the four are times between events in the stream that computes, by which no one is held up. Of each number the
+ * rank where it is largest counts, step by step. {@code messages} is how many all-reduces of gradients a step takes,
+ * and {@code gradient-bytes} what they average.
  *
- * <p>Rank 0 stores what there is after each round. Where traces are asked for, three more steps of each case are recorded, and what they
- * show of {@link Overlap} is stored beside, in {@code <problem>_overlap.csv}: {@code communication}, {@code overlapped} and {@code
- * overlap-ratio}, and {@code computation-share} of the step, for each step on the rank that communicated least.
+ * <p>Rank 0 stores what there is after each round. Where traces are asked for, three more steps of each case are
+ * recorded, and what they show of {@link Overlap} is stored beside, in {@code <problem>_overlap.csv}:
+ * {@code communication}, {@code overlapped} and {@code overlap-ratio}, and {@code computation-share} of the step, for
+ * each step on the rank that communicated least.
  */
 public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBenchmark.Done> {
     /** The mode without communication. */

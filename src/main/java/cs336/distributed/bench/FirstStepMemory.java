@@ -22,13 +22,15 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * The memory of one rank around the first step of its optimizer: {@code init} after model, wrapper and optimizer have been made, {@code
- * before-step} directly before the first step, {@code after-step} directly after it. For each of these moments
+ * The memory of one rank around the first step of its optimizer: {@code init} after model, wrapper and optimizer have
+ * been made, {@code before-step} directly before the first step, {@code after-step} directly after it. For each of
+ * these moments
  *
  * <ol>
- *   <li>{@code init}: the bytes in use at this moment; {@code init-parameters} … {@code init-other}: what they hold, by {@link
- *       MemoryCategory}; {@code init-predicted}: by {@link ShardedMemory};
- *   <li>{@code init-peak}: the most bytes in use since the moment before; {@code init-peak-parameters} …, {@code init-peak-predicted}.
+ *   <li>{@code init}: the bytes in use at this moment; {@code init-parameters} … {@code init-other}: what they hold, by
+ *       {@link MemoryCategory}; {@code init-predicted}: by {@link ShardedMemory};
+ *   <li>{@code init-peak}: the most bytes in use since the moment before; {@code init-peak-parameters} …,
+ *       {@code init-peak-predicted}.
  * </ol>
  *
  * Gradients are in buckets, which count as gradients from the moment they are there.
@@ -77,7 +79,10 @@ final class FirstStepMemory {
         }
     }
 
-    /** What libraries allocate once, such as cuBLAS its workspaces, is there before the record, whichever mode comes first. */
+    /**
+     * What libraries allocate once, such as cuBLAS its workspaces, is there before the record, whichever mode comes
+     * first.
+     */
     private static void warmUp(ProcessGroup group, TransformerConfig config, ShardMode mode) {
         var tiny = new TransformerConfig(config.form(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
         try (var scope = MemoryScope.open();

@@ -19,8 +19,8 @@ import java.util.regex.Pattern;
 /**
  * How the cards of a machine are linked, as {@code nvidia-smi topo -m} and {@code nvidia-smi nvlink -s} print it.
  *
- * @param links what lies between each two cards, row by row: {@code X} for a card and itself, {@code NV18} for 18 NVLinks,
- *     {@code PIX}, {@code PXB}, {@code PHB}, {@code NODE} or {@code SYS} for the ever longer ways through PCIe
+ * @param links what lies between each two cards, row by row: {@code X} for a card and itself, {@code NV18} for 18
+ *     NVLinks, {@code PIX}, {@code PXB}, {@code PHB}, {@code NODE} or {@code SYS} for the ever longer ways through PCIe
  * @param linkBandwidth of one NVLink of the first card in one direction, in bytes a second; 0 where there is none
  */
 public record LinkTopology(List<List<String>> links, double linkBandwidth) {
@@ -59,9 +59,9 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
     }
 
     /**
-     * Asks {@code nvidia-smi} and stores what it says, word for word in {@code topology.txt} and the links of each two cards in
-     * {@code link_topology.csv}. Does nothing where that is stored already, and says so where {@code nvidia-smi} cannot be
-     * had.
+     * Asks {@code nvidia-smi} and stores what it says, word for word in {@code topology.txt} and the links of each two
+     * cards in {@code link_topology.csv}. Does nothing where that is stored already, and says so where
+     * {@code nvidia-smi} cannot be had.
      *
      * @param folder of all measurements
      * @param provenance of the cards
@@ -108,8 +108,8 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
     }
 
     /**
-     * Bytes a second that one card can send to another over NVLink, in one direction, as the links themselves say; 0 without
-     * any. Behind a switch, a card has all its links for whatever card it talks to.
+     * Bytes a second that one card can send to another over NVLink, in one direction, as the links themselves say; 0
+     * without any. Behind a switch, a card has all its links for whatever card it talks to.
      */
     public double nvLinkBandwidth(int from, int to) {
         return nvLinks(from, to) * linkBandwidth;

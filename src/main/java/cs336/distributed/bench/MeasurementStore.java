@@ -12,7 +12,10 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A {@link MeasurementFile} that is open: which cases it lacks, and where they go. Every rank may have it; rank 0 writes. */
+/**
+ * A {@link MeasurementFile} that is open: which cases it lacks, and where they go. Every rank may have it; rank 0
+ * writes.
+ */
 public record MeasurementStore(Measurements measurements, Provenance provenance, boolean again) {
     /** @param cards that take part, at least 1, where the device is one */
     public static MeasurementStore of(MeasurementFile storage, Device device, int cards) {

@@ -9,8 +9,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What a card has counted at its NVLinks, as {@code nvidia-smi nvlink -gt d} prints it: bytes of data, of every process, in steps of a
- * KiB. To ask takes a process, so not while anything is timed.
+ * What a card has counted at its NVLinks, as {@code nvidia-smi nvlink -gt d} prints it: bytes of data, of every
+ * process, in steps of a KiB. To ask takes a process, so not while anything is timed.
  */
 final class NvLinkBytes {
     private static final Pattern CARD = Pattern.compile("GPU \\d+: .*");
@@ -30,7 +30,10 @@ final class NvLinkBytes {
         }
     }
 
-    /** The sum over the links of one card; nothing where the text is not all of one card's counters, sent and received of each link. */
+    /**
+     * The sum over the links of one card; nothing where the text is not all of one card's counters, sent and received
+     * of each link.
+     */
     static OptionalLong sent(String said) {
         List<String> lines = said.lines().filter(line -> !line.isBlank()).toList();
         if (lines.size() < 3

@@ -16,7 +16,9 @@ import java.util.concurrent.TimeoutException;
 final class NvidiaSmi {
     private static final String PROGRAM = "nvidia-smi";
 
-    /** It takes some seconds where the driver has to wake the cards first, and no end where one has fallen off its bus. */
+    /**
+     * It takes some seconds where the driver has to wake the cards first, and no end where one has fallen off its bus.
+     */
     private static final Duration LIMIT = Duration.ofSeconds(30);
 
     private NvidiaSmi() {}

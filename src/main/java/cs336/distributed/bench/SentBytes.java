@@ -10,8 +10,8 @@ final class SentBytes {
     private SentBytes() {}
 
     /**
-     * Until now: through this process's sockets, and with NCCL also through the NVLinks of this rank's card, which belongs to no one
-     * else. Nothing where NVLinks do not tell.
+     * Until now: through this process's sockets, and with NCCL also through the NVLinks of this rank's card, which
+     * belongs to no one else. Nothing where NVLinks do not tell.
      */
     static OptionalLong of(ProcessGroup group) throws IOException {
         long bySockets = SocketBytes.sent();

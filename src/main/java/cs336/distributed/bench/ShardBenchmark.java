@@ -29,24 +29,26 @@ import java.util.OptionalLong;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Memory, time and traffic of data-parallel training of a Transformer language model with the optimizer whole and in shards, by {@link
- * ShardMode}. A rank has a batch of its own.
+ * Memory, time and traffic of data-parallel training of a Transformer language model with the optimizer whole and in
+ * shards, by {@link ShardMode}. A rank has a batch of its own.
  *
- * <p>First each mode trains one step while memory is recorded, where there is one node, since others do not change it; see {@link
- * FirstStepMemory}. Of these numbers there is one a rank.
+ * <p>First each mode trains one step while memory is recorded, where there is one node, since others do not change it;
+ * see {@link FirstStepMemory}. Of these numbers there is one a rank.
  *
- * <p>Then all modes take turns for several rounds, what drifts meanwhile drifts for all of them. The steps of a turn follow each other
- * without a wait for the card, since what is sent at the end of a step may arrive during the next one; the first of them has nothing to
- * wait for and is not timed. On CUDA times are between events in the stream that computes. Of each number the rank where it is largest counts, step by step:
+ * <p>Then all modes take turns for several rounds, what drifts meanwhile drifts for all of them. The steps of a turn
+ * follow each other without a wait for the card, since what is sent at the end of a step may arrive during the next
+ * one; the first of them has nothing to wait for and is not timed. On CUDA times are between events in the stream that
+ * computes. Of each number the rank where it is largest counts, step by step:
  *
  * <ul>
- *   <li>{@code forward}, with the wait for parameters that are on their way; {@code backward}; {@code gradients}, from the end of the
- *       backward pass until gradients are averaged; {@code update} of what a rank owns; {@code parameters}, until the new ones are there
- *       or, where the next forward pass waits for them, on their way; {@code total}, the sum of these, which is too much where ranks
- *       wait for each other: what one has computed for longer, the other has waited for.
+ *   <li>{@code forward}, with the wait for parameters that are on their way; {@code backward}; {@code gradients}, from
+ *       the end of the backward pass until gradients are averaged; {@code update} of what a rank owns;
+ *       {@code parameters}, until the new ones are there or, where the next forward pass waits for them, on their way;
+ *       {@code total}, the sum of these, which is too much where ranks wait for each other: what one has computed for
+ *       longer, the other has waited for.
  *   <li>{@code parameters-share} of the total, in percent.
- *   <li>Of a step: {@code handed}, bytes of the tensors that are handed to collectives; {@code least-sent}, what a rank has to send for
- *       these at least; {@code sent}, what each rank did send, as the system counts it.
+ *   <li>Of a step: {@code handed}, bytes of the tensors that are handed to collectives; {@code least-sent}, what a rank
+ *       has to send for these at least; {@code sent}, what each rank did send, as the system counts it.
  *   <li>{@code imbalance}: most bytes of parameters that a rank updates, over the mean.
  * </ul>
  *

@@ -11,7 +11,9 @@ import cs336.distributed.training.Sharding;
 import cs336.distributed.training.Strategy;
 import java.util.List;
 
-/** What {@link ShardBenchmark} compares: how gradients, the optimizer's state and parameters are divided among ranks. */
+/**
+ * What {@link ShardBenchmark} compares: how gradients, the optimizer's state and parameters are divided among ranks.
+ */
 public enum ShardMode {
     /** Gradients all-reduced, every rank with all of the state and all updates. */
     UNSHARDED("unsharded", null),
@@ -21,7 +23,9 @@ public enum ShardMode {
     ALL_GATHER("all-gather", "all-gather"),
     /** The same with gradients reduced and scattered. */
     ZERO_1("zero-1", "all-gather"),
-    /** Gradients all-reduced, updates of own stretches, and no synchronisation: wrong, and what the time without it is. */
+    /**
+     * Gradients all-reduced, updates of own stretches, and no synchronisation: wrong, and what the time without it is.
+     */
     UNSYNCHRONISED("unsynchronised", "all-gather");
 
     private final String label;

@@ -12,11 +12,12 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * How much memory each rank of data-parallel training needs around its first step, copy by copy, in closed form, with AdamW in fp32
- * whole or in shards. Gradients are in buckets, which are there from the start; see {@link Strategy#bucketed}.
+ * How much memory each rank of data-parallel training needs around its first step, copy by copy, in closed form, with
+ * AdamW in fp32 whole or in shards. Gradients are in buckets, which are there from the start; see
+ * {@link Strategy#bucketed}.
  *
- * <p>With P parameters on n ranks: 4P bytes of parameters, 4P of gradients, and after the first step 8P of moments, or 8P/n where
- * they are sharded. Everything else is {@link ModelMemory}'s.
+ * <p>With P parameters on n ranks: 4P bytes of parameters, 4P of gradients, and after the first step 8P of moments, or
+ * 8P/n where they are sharded. Everything else is {@link ModelMemory}'s.
  *
  * @param model of one rank, with its part of the batch
  * @param ranks n
@@ -30,7 +31,10 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
         ArgumentCheck.atLeast("ranks", 1, ranks);
     }
 
-    /** What is alive when model, wrapper and optimizer have been made, directly before the optimizer's first step, and directly after it. */
+    /**
+     * What is alive when model, wrapper and optimizer have been made, directly before the optimizer's first step, and
+     * directly after it.
+     */
     public List<Moment> moments() {
         List<Copy> idle = model.idle();
         List<Copy> made = idle.stream()
@@ -43,7 +47,10 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
                 new Moment("after the first step", plus(idle, gradients(), optimizerState())));
     }
 
-    /** When most is alive until the first of {@link #moments}, from there until the second, and from there until the third. */
+    /**
+     * When most is alive until the first of {@link #moments}, from there until the second, and from there until the
+     * third.
+     */
     public List<Moment> peaks() {
         Moment passes = model.moments(Pass.FORWARD_BACKWARD).stream()
                 .map(this::withBuckets)

@@ -11,9 +11,10 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The course's two small models for tests of data parallelism: […, 10] → […, 5], a chain of linear layers with ReLU between. The plain
- * one has widths 10 → 10 → 50 → 5, the tied one 10 → 10 → 50 → 10 → 50 → 5, where both layers 10 → 50 share their weight. In both, the
- * bias of the first layer 10 → 50 is frozen, and so is a parameter {@code fixed} that nothing uses.
+ * The course's two small models for tests of data parallelism: […, 10] → […, 5], a chain of linear layers with ReLU
+ * between. The plain one has widths 10 → 10 → 50 → 5, the tied one 10 → 10 → 50 → 10 → 50 → 5, where both layers 10 →
+ * 50 share their weight. In both, the bias of the first layer 10 → 50 is frozen, and so is a parameter {@code fixed}
+ * that nothing uses.
  */
 public final class ToyModel extends NnModule {
     /** Features of an input. */

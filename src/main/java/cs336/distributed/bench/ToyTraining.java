@@ -21,9 +21,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The course's test of data parallelism. Each rank begins with weights of its own and trains a {@link ToyModel} on its share of a batch
- * of 20 random examples; beside it, alone, it trains a copy of rank 0's model on the whole batch. SGD, mean squared error, the examples
- * in another order at each step.
+ * The course's test of data parallelism. Each rank begins with weights of its own and trains a {@link ToyModel} on its
+ * share of a batch of 20 random examples; beside it, alone, it trains a copy of rank 0's model on the whole batch. SGD,
+ * mean squared error, the examples in another order at each step.
  */
 public final class ToyTraining implements RankProgram<ToyTraining.Task, ToyTraining.Outcomes> {
     private static final int EXAMPLES = 20;
@@ -45,7 +45,8 @@ public final class ToyTraining implements RankProgram<ToyTraining.Task, ToyTrain
     /**
      * What came of a model on one rank.
      *
-     * @param before largest difference of a weight from single-process training's before any weight was sent; 0 on rank 0
+     * @param before largest difference of a weight from single-process training's before any weight was sent; 0 on rank
+     *     0
      * @param differences the same after they were, and after each step
      */
     public record Outcome(double before, List<Double> differences) implements Serializable {

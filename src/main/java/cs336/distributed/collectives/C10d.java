@@ -15,8 +15,9 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.Work;
 
 /**
- * PyTorch's process group: starts collectives, without a look at what it is given. A collective that is not asynchronous NCCL
- * puts into the current stream itself, and the {@link Work} is null; the others get a stream of their own beside it.
+ * PyTorch's process group: starts collectives, without a look at what it is given. A collective that is not
+ * asynchronous NCCL puts into the current stream itself, and the {@link Work} is null; the others get a stream of their
+ * own beside it.
  */
 final class C10d {
     private final CollectiveBackend backend;

@@ -11,14 +11,14 @@ import java.util.Set;
 import java.util.StringJoiner;
 
 /**
- * What this rank has called so far, and whether the others have called the same. No backend checks that: other sizes or one
- * call too many end in a hang, or in sums of what does not belong together.
+ * What this rank has called so far, and whether the others have called the same. No backend checks that: other sizes or
+ * one call too many end in a hang, or in sums of what does not belong together.
  *
- * <p>Agreement costs a training step nothing: ranks compare a call through the store where it follows another one for the first
- * time. A loop has done so with all of its calls in its second round, and one call more or less, or another order, makes one
- * follow another that it did not follow before. Each rank also keeps a fingerprint of all its calls, which goes along where
- * ranks wait for each other anyway: in a barrier, with gathered objects, at the end. And once something has failed, they
- * compare what they remember.
+ * <p>Agreement costs a training step nothing: ranks compare a call through the store where it follows another one for
+ * the first time. A loop has done so with all of its calls in its second round, and one call more or less, or another
+ * order, makes one follow another that it did not follow before. Each rank also keeps a fingerprint of all its calls,
+ * which goes along where ranks wait for each other anyway: in a barrier, with gathered objects, at the end. And once
+ * something has failed, they compare what they remember.
  */
 final class CollectiveLog {
     private static final int REMEMBERED = 256;

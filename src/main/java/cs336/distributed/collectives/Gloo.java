@@ -45,8 +45,8 @@ final class Gloo {
     }
 
     /**
-     * The address that this process has on the way to the master, which is where the others reach it. Connecting a datagram
-     * socket sends nothing.
+     * The address that this process has on the way to the master, which is where the others reach it. Connecting a
+     * datagram socket sends nothing.
      */
     static String ownAddress(World world) {
         try (var socket = new DatagramSocket()) {

@@ -25,10 +25,10 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * All ranks, and the collectives among them, on PyTorch's own c10d. Every rank makes the same calls in the same order.
  *
- * <p>Tensors are dense, of one type and size on all ranks: for NCCL on this rank's card, for Gloo on the CPU or on this rank's
- * device. Results are written in place, without autograd's notice. With Gloo a call returns when the result is there; with
- * NCCL once it is queued on the current stream, as all work on a card is. The {@code …Async} forms return at once, and their
- * collective runs beside what is computed until {@link Pending#await()}.
+ * <p>Tensors are dense, of one type and size on all ranks: for NCCL on this rank's card, for Gloo on the CPU or on this
+ * rank's device. Results are written in place, without autograd's notice. With Gloo a call returns when the result is
+ * there; with NCCL once it is queued on the current stream, as all work on a card is. The {@code …Async} forms return
+ * at once, and their collective runs beside what is computed until {@link Pending#await()}.
  *
  * <p>What differs between ranks is an error that names ranks and calls, not a hang: see {@link CollectiveLog}.
  *
@@ -68,11 +68,12 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Joins the group of all ranks, which meet at rank 0's port. With NCCL this rank works on the card of its local rank, or on
-     * the only one it sees; with Gloo on the CPU.
+     * Joins the group of all ranks, which meet at rank 0's port. With NCCL this rank works on the card of its local
+     * rank, or on the only one it sees; with Gloo on the CPU.
      *
      * @param timeout for the ranks to arrive, and for each collective
-     * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks do not agree on who they are
+     * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks do not agree on who
+     *     they are
      * @throws IllegalArgumentException if there is no card for this rank
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout) {
@@ -86,7 +87,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Joins the group of ranks that meet in a file, on a file system that all of them see; nothing listens at the master port.
+     * Joins the group of ranks that meet in a file, on a file system that all of them see; nothing listens at the
+     * master port.
      *
      * @param file does not exist yet, and is deleted at the end
      */
@@ -454,7 +456,8 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Leaves the group once all ranks are about to, or at once where a collective has failed.
      *
-     * @throws CollectiveFailure if the ranks have not made the same calls, or one does not come to its end within the timeout
+     * @throws CollectiveFailure if the ranks have not made the same calls, or one does not come to its end within the
+     *     timeout
      */
     @Override
     public void close() {
@@ -475,8 +478,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Gives up without a word to the others, who notice: this rank has failed. Something may still be stuck in native code,
-     * which freeing the group would wait for.
+     * Gives up without a word to the others, who notice: this rank has failed. Something may still be stuck in native
+     * code, which freeing the group would wait for.
      */
     public void abandon() {
         closed = true;

@@ -6,8 +6,8 @@ import org.bytedeco.pytorch.ReduceOp.RedOpType;
 public enum Reduction {
     SUM(RedOpType.SUM),
     /**
-     * The sum divided by the number of ranks. NCCL does it in one; with Gloo the sum is divided once it is there, in fp16 what each rank
-     * gives to it.
+     * The sum divided by the number of ranks. NCCL does it in one; with Gloo the sum is divided once it is there, in
+     * fp16 what each rank gives to it.
      */
     AVERAGE(RedOpType.AVG),
     MAX(RedOpType.MAX);

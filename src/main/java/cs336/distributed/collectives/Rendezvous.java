@@ -215,8 +215,8 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     /**
-     * Asks a store on a thread of its own: where the network to rank 0 is cut, or another program listens at the port, an answer is
-     * waited for without end, whatever timeout the store was given.
+     * Asks a store on a thread of its own: where the network to rank 0 is cut, or another program listens at the port,
+     * an answer is waited for without end, whatever timeout the store was given.
      */
     private static <T> T bounded(Duration limit, Supplier<T> question) throws TimeoutException, ExecutionException {
         var answer = new FutureTask<T>(() -> {

@@ -6,9 +6,9 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 
 /**
- * A port at which a process that is still to start can listen, and which Linux gives to no one who asks for any free one until this
- * is closed. It is bound, but nobody listens at it; then another socket may still do so that allows the address to be
- * shared, as those of c10d's stores do (SO_REUSEADDR in socket(7)).
+ * A port at which a process that is still to start can listen, and which Linux gives to no one who asks for any free
+ * one until this is closed. It is bound, but nobody listens at it; then another socket may still do so that allows the
+ * address to be shared, as those of c10d's stores do (SO_REUSEADDR in socket(7)).
  */
 public final class ReservedPort implements AutoCloseable {
     private final Socket bound;

@@ -19,7 +19,8 @@ public record Traffic(Map<String, Volume> byOperation) {
      * Collectives of one kind.
      *
      * @param calls how many
-     * @param bytes of the whole tensors, as they are when put together: of a gather what comes out, of a reduce-scatter what goes in
+     * @param bytes of the whole tensors, as they are when put together: of a gather what comes out, of a reduce-scatter
+     *     what goes in
      */
     public record Volume(long calls, long bytes) {
         private Volume plus(long moreCalls, long moreBytes) {
@@ -72,10 +73,10 @@ public record Traffic(Map<String, Volume> byOperation) {
     }
 
     /**
-     * The least that a rank has to send for all of them, on average over the ranks: of S bytes (n − 1)/n · S for a broadcast, an
-     * all-gather or a reduce-scatter, twice that for an all-reduce, which is both of the latter, and the nth part of it for a
-     * gather, of which each but the root sends its own. Rings send exactly this (Patarasuk and Yuan, 2009); what a library does
-     * send is another matter.
+     * The least that a rank has to send for all of them, on average over the ranks: of S bytes (n − 1)/n · S for a
+     * broadcast, an all-gather or a reduce-scatter, twice that for an all-reduce, which is both of the latter, and the
+     * nth part of it for a gather, of which each but the root sends its own. Rings send exactly this (Patarasuk and
+     * Yuan, 2009); what a library does send is another matter.
      *
      * @param ranks n
      */

@@ -42,13 +42,13 @@ public record World(int rank, int size, int localRank, int localSize, String mas
     }
 
     /**
-     * Reads the variables of {@code torchrun} (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), or
-     * else those of Slurm's {@code srun} (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID,
+     * Reads the variables of {@code torchrun} (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
+     * MASTER_PORT), or else those of Slurm's {@code srun} (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID,
      * SLURM_STEP_TASKS_PER_NODE).
      *
-     * <p>Under Slurm the master is the step's first node, and the port follows from the job's number, unless MASTER_ADDR and
-     * MASTER_PORT say otherwise. SLURM_NTASKS_PER_NODE is read only where SLURM_STEP_TASKS_PER_NODE is missing: it is what was
-     * asked for, also on a node that has fewer.
+     * <p>Under Slurm the master is the step's first node, and the port follows from the job's number, unless
+     * MASTER_ADDR and MASTER_PORT say otherwise. SLURM_NTASKS_PER_NODE is read only where SLURM_STEP_TASKS_PER_NODE is
+     * missing: it is what was asked for, also on a node that has fewer.
      *
      * @throws IllegalArgumentException if a variable is missing, no number, or out of range; the message names it
      */

@@ -3,7 +3,10 @@ package cs336.distributed.launch;
 import java.util.Map;
 import java.util.function.IntFunction;
 
-/** Lets NCCL take the cards of one machine for those of several, joined by sockets: what it does between machines, on one. */
+/**
+ * Lets NCCL take the cards of one machine for those of several, joined by sockets: what it does between machines, on
+ * one.
+ */
 final class EmulatedNodes {
     private EmulatedNodes() {}
 

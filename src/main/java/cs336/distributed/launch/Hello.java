@@ -12,8 +12,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The hello world of several processes: each rank says who and where it is, and all add up a tensor to which rank r brings r + 1.
- * With a number of seconds they go on adding until then, which is something to pull a cable from.
+ * The hello world of several processes: each rank says who and where it is, and all add up a tensor to which rank r
+ * brings r + 1. With a number of seconds they go on adding until then, which is something to pull a cable from.
  *
  * <pre>{@code
  * cs336 launch --processes 4 cs336.distributed.launch.Hello

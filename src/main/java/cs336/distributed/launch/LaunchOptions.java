@@ -8,7 +8,10 @@ import java.util.List;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The options of a command whose work is done on several ranks: who starts them, on how many nodes, and how long they wait. */
+/**
+ * The options of a command whose work is done on several ranks: who starts them, on how many nodes, and how long they
+ * wait.
+ */
 public class LaunchOptions {
     @Option(
             names = "--join",
@@ -72,8 +75,8 @@ public class LaunchOptions {
      *
      * @param processes how many to start
      * @param device {@code best}, {@code cpu} or {@code cuda}
-     * @throws IllegalArgumentException if it is another, NCCL is to run on a machine without cards, or another backend over emulated
-     *     nodes
+     * @throws IllegalArgumentException if it is another, NCCL is to run on a machine without cards, or another backend
+     *     over emulated nodes
      */
     public Launcher launcher(int processes, CollectiveBackend backend, String device) {
         Launcher launcher = join ? Launcher.joining(World.fromEnvironment()) : Launcher.of(processes);

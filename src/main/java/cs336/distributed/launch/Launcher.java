@@ -26,11 +26,13 @@ import java.util.function.IntFunction;
  * List<Double> means = Launcher.of(4).run(MeanOfRanks.class, 1000);
  * }</pre>
  *
- * <p>{@link #of} starts that many JVMs on this machine; what they print appears with their rank before it. {@link #joining}
- * makes this process one of the ranks that {@code srun} or {@code torchrun} has started. The program cannot tell.
+ * <p>{@link #of} starts that many JVMs on this machine; what they print appears with their rank before it.
+ * {@link #joining} makes this process one of the ranks that {@code srun} or {@code torchrun} has started. The program
+ * cannot tell.
  *
- * <p>When a rank fails, dies or falls silent, all others are ended too, within the {@link #timeout} and five seconds more, before
- * their native libraries are loaded within the {@link #loadingTimeout}; when this JVM ends, in whatever way, they end with it.
+ * <p>When a rank fails, dies or falls silent, all others are ended too, within the {@link #timeout} and five seconds
+ * more, before their native libraries are loaded within the {@link #loadingTimeout}; when this JVM ends, in whatever
+ * way, they end with it.
  */
 public final class Launcher {
     static final int DEFAULT_TIMEOUT_S = 60;
@@ -74,8 +76,8 @@ public final class Launcher {
     }
 
     /**
-     * Where ranks compute. By default with NCCL on cards, which it needs; with Gloo on the CPU. Ranks with Gloo share cards
-     * where there are fewer.
+     * Where ranks compute. By default with NCCL on cards, which it needs; with Gloo on the CPU. Ranks with Gloo share
+     * cards where there are fewer.
      */
     public Launcher device(Device.Kind kind) {
         device = kind;
@@ -83,9 +85,9 @@ public final class Launcher {
     }
 
     /**
-     * How long ranks wait for each other, on arrival and in each collective, and how long a rank may show no sign of life:
-     * neither call a collective nor print a line. 60 seconds by default. It counts from when all ranks have loaded their native
-     * libraries.
+     * How long ranks wait for each other, on arrival and in each collective, and how long a rank may show no sign of
+     * life: neither call a collective nor print a line. 60 seconds by default. It counts from when all ranks have
+     * loaded their native libraries.
      */
     public Launcher timeout(Duration longest) {
         timeout = requirePositive("timeout", longest);
@@ -93,10 +95,10 @@ public final class Launcher {
     }
 
     /**
-     * How long ranks may take to load their native libraries, from the start of their processes; what they print meanwhile does
-     * not prolong it. Ten minutes by default: loading takes seconds, but the first time on a machine one rank unpacks gigabytes,
-     * onto a disk that may be slow, and the others wait for it. Ranks that {@link #joining join} load before they arrive, for
-     * which the others wait no longer than the {@link #timeout}.
+     * How long ranks may take to load their native libraries, from the start of their processes; what they print
+     * meanwhile does not prolong it. Ten minutes by default: loading takes seconds, but the first time on a machine one
+     * rank unpacks gigabytes, onto a disk that may be slow, and the others wait for it. Ranks that {@link #joining
+     * join} load before they arrive, for which the others wait no longer than the {@link #timeout}.
      */
     public Launcher loadingTimeout(Duration longest) {
         loadingTimeout = requirePositive("loading timeout", longest);
@@ -131,7 +133,8 @@ public final class Launcher {
      *
      * @return what each gave, by rank
      * @throws RankFailure if one failed; then none is left running
-     * @throws IllegalArgumentException if the program cannot be made in another process, or the argument cannot be sent there
+     * @throws IllegalArgumentException if the program cannot be made in another process, or the argument cannot be sent
+     *     there
      */
     public <A extends Serializable, R extends Serializable> List<R> run(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
@@ -173,9 +176,10 @@ public final class Launcher {
     }
 
     /**
-     * The variables of torchrun; how many threads OpenMP starts must be known before it is loaded. c10d asks for the name of each
-     * address that it connects to, 127.0.0.1 too, and where the name server does not answer, C's resolver waits for five seconds,
-     * which may be more than ranks wait for each other: here for one, unless the user has chosen.
+     * The variables of torchrun; how many threads OpenMP starts must be known before it is loaded. c10d asks for the
+     * name of each address that it connects to, 127.0.0.1 too, and where the name server does not answer, C's resolver
+     * waits for five seconds, which may be more than ranks wait for each other: here for one, unless the user has
+     * chosen.
      */
     private Map<String, String> variables(int rank, int port) {
         var variables = new HashMap<String, String>();

@@ -44,8 +44,8 @@ public final class RankFailure extends RuntimeException {
     }
 
     /**
-     * Whether this process is the rank. Its native threads may be stuck in a collective for good: what is left to do is {@link
-     * cs336.torch.ProcessEnd}.
+     * Whether this process is the rank. Its native threads may be stuck in a collective for good: what is left to do is
+     * {@link cs336.torch.ProcessEnd}.
      */
     public boolean isHere() {
         return here;

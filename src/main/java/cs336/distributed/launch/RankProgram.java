@@ -4,8 +4,8 @@ import cs336.distributed.collectives.ProcessGroup;
 import java.io.Serializable;
 
 /**
- * What each rank runs. A class on the class path, with a constructor without arguments; both public. Classes written in a
- * notebook's cell are not on it.
+ * What each rank runs. A class on the class path, with a constructor without arguments; both public. Classes written in
+ * a notebook's cell are not on it.
  *
  * @param <A> what all ranks are given
  * @param <R> what each gives back; null is allowed

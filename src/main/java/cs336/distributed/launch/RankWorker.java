@@ -20,7 +20,8 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
 
 /**
- * The process of one rank: loads libtorch, joins the others, runs the program, and answers with what it gave or why it failed.
+ * The process of one rank: loads libtorch, joins the others, runs the program, and answers with what it gave or why it
+ * failed.
  *
  * <p>Not for people: {@link Launcher} starts it.
  */

@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which gradients share a buffer. Parameters are taken from the last to the first, since the backward pass reaches them in about
- * this order; a bucket takes them up as long as they fit. One type a bucket: a reduction has one type.
+ * Which gradients share a buffer. Parameters are taken from the last to the first, since the backward pass reaches them
+ * in about this order; a bucket takes them up as long as they fit. One type a bucket: a reduction has one type.
  *
  * @param buckets in the order in which they are expected to fill
  */

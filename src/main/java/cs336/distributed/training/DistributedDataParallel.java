@@ -25,8 +25,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Trains one model on all ranks, each with its own part of the batch: averages the ranks' gradients, so that all of them take the
- * same step.
+ * Trains one model on all ranks, each with its own part of the batch: averages the ranks' gradients, so that all of
+ * them take the same step.
  *
  * <pre>{@code
  * var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(25));
@@ -40,32 +40,35 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p><b>At the start</b> all ranks take over rank 0's parameters and buffers, frozen ones too. Of tied weights there is one.
+ * <p><b>At the start</b> all ranks take over rank 0's parameters and buffers, frozen ones too. Of tied weights there is
+ * one.
  *
- * <p><b>Order.</b> Collectives are matched by their order alone, so all ranks have to start them in the same one, whatever happens to
- * be ready first on each. In the first step that is the reverse of the parameters' order; meanwhile rank 0 notes in which order they
- * were ready, and from the second step on all ranks send in that one. What is ready before its turn waits for it.
+ * <p><b>Order.</b> Collectives are matched by their order alone, so all ranks have to start them in the same one,
+ * whatever happens to be ready first on each. In the first step that is the reverse of the parameters' order; meanwhile
+ * rank 0 notes in which order they were ready, and from the second step on all ranks send in that one. What is ready
+ * before its turn waits for it.
  *
- * <p><b>The first step</b> is also where ranks make sure that they send the same ({@link ProcessGroup}), for which the one that is ahead
- * waits. Its backward pass waits with it: otherwise the gradients of many layers would pile up beside their buckets.
+ * <p><b>The first step</b> is also where ranks make sure that they send the same ({@link ProcessGroup}), for which the
+ * one that is ahead waits. Its backward pass waits with it: otherwise the gradients of many layers would pile up beside
+ * their buckets.
  *
- * <p>What is sent during the backward pass is sent by a thread of its own, so that sending does not hold the host up. So from the
- * beginning of a backward pass until {@link #finishGradientSynchronization} the group belongs to this container: other collectives
- * would come between its own, on each rank at another place.
+ * <p>What is sent during the backward pass is sent by a thread of its own, so that sending does not hold the host up.
+ * So from the beginning of a backward pass until {@link #finishGradientSynchronization} the group belongs to this
+ * container: other collectives would come between its own, on each rank at another place.
  *
- * <p><b>Parameters that a step does not use.</b> A rank on which one has no gradient sends zeros. So a parameter that some ranks use
- * gets the sum over these divided by the number of all ranks; one that no rank uses is left without a gradient, as it is in one
- * process. A rank with no data at all calls {@link #finishGradientSynchronization} alone.
+ * <p><b>Parameters that a step does not use.</b> A rank on which one has no gradient sends zeros. So a parameter that
+ * some ranks use gets the sum over these divided by the number of all ranks; one that no rank uses is left without a
+ * gradient, as it is in one process. A rank with no data at all calls {@link #finishGradientSynchronization} alone.
  *
- * <p><b>Several passes.</b> A backward pass may run back through any number of forward passes. If several backward passes are to make
- * one gradient, all but the last run in {@link #noSync}; strategies that {@linkplain Strategy#overlaps overlap} must know which is the
- * last.
+ * <p><b>Several passes.</b> A backward pass may run back through any number of forward passes. If several backward
+ * passes are to make one gradient, all but the last run in {@link #noSync}; strategies that
+ * {@linkplain Strategy#overlaps overlap} must know which is the last.
  *
- * <p><b>A backward pass that fails,</b> on one rank or all, can be given up where its exception is caught: all ranks go on to {@link
- * #finishGradientSynchronization}, then reset their gradients, and the next step is as any other.
+ * <p><b>A backward pass that fails,</b> on one rank or all, can be given up where its exception is caught: all ranks go
+ * on to {@link #finishGradientSynchronization}, then reset their gradients, and the next step is as any other.
  *
- * <p><b>Batches that do not divide evenly.</b> The mean over ranks of means over examples is the mean over all examples only where
- * all ranks have as many. Otherwise each rank multiplies its loss by {@link #weight}.
+ * <p><b>Batches that do not divide evenly.</b> The mean over ranks of means over examples is the mean over all examples
+ * only where all ranks have as many. Otherwise each rank multiplies its loss by {@link #weight}.
  */
 public final class DistributedDataParallel implements AutoCloseable {
     private final NnModule module;
@@ -91,20 +94,20 @@ public final class DistributedDataParallel implements AutoCloseable {
     private boolean closed;
 
     /**
-     * Takes over rank 0's parameters and buffers, and listens to backward passes from now on. All ranks call it, for the same model.
-     * The module stays the caller's.
+     * Takes over rank 0's parameters and buffers, and listens to backward passes from now on. All ranks call it, for
+     * the same model. The module stays the caller's.
      *
-     * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, types or in which of them learn, or
-     *     one is not contiguous, in which case the message names the parameter; or none learns
+     * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, types or in which of
+     *     them learn, or one is not contiguous, in which case the message names the parameter; or none learns
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, Strategy strategy) {
         this(module, group, parameters -> messages(strategy, parameters), strategy.overlaps());
     }
 
     /**
-     * The same for ZeRO's stage 1: gradients are not averaged on all ranks, but each where the optimizer has the rank that updates it,
-     * and nowhere else. Buckets are the optimizer's. What {@code grad()} of a parameter holds afterwards is for that optimizer alone. A
-     * wrapper must be made anew when parameters are added to it.
+     * The same for ZeRO's stage 1: gradients are not averaged on all ranks, but each where the optimizer has the rank
+     * that updates it, and nowhere else. Buckets are the optimizer's. What {@code grad()} of a parameter holds
+     * afterwards is for that optimizer alone. A wrapper must be made anew when parameters are added to it.
      *
      * @param optimizer with {@link Sharding#allGather}, and with all parameters that learn
      * @throws IllegalArgumentException also if it is another optimizer
@@ -162,9 +165,9 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Waits until gradients are averaged: for the host with Gloo; with NCCL for the current stream, so that the optimizer's step can
-     * be queued at once. Sends what the backward pass has not sent. All ranks call it after the (last) backward pass of a step,
-     * before the optimizer.
+     * Waits until gradients are averaged: for the host with Gloo; with NCCL for the current stream, so that the
+     * optimizer's step can be queued at once. Sends what the backward pass has not sent. All ranks call it after the
+     * (last) backward pass of a step, before the optimizer.
      *
      * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
      */
@@ -229,9 +232,9 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     /**
-     * What this rank multiplies the mean of its losses by, so that the average of the ranks' gradients is the gradient of the mean over
-     * all examples: n·W ÷ N for n of N examples on one of W ranks. All ranks call it; it waits for all of them, so it is for the batch
-     * that does not divide evenly.
+     * What this rank multiplies the mean of its losses by, so that the average of the ranks' gradients is the gradient
+     * of the mean over all examples: n·W ÷ N for n of N examples on one of W ranks. All ranks call it; it waits for all
+     * of them, so it is for the batch that does not divide evenly.
      *
      * @param examples n, at least 0
      * @throws IllegalArgumentException if it is below 0, or no rank has any
@@ -325,7 +328,10 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
     }
 
-    /** NCCL's collectives run one after the other, so that to wait for the last is enough; the others are let go beside the step. */
+    /**
+     * NCCL's collectives run one after the other, so that to wait for the last is enough; the others are let go beside
+     * the step.
+     */
     private void await(Pending last) {
         List<Pending> others = List.copyOf(pending);
         if (sending != null && group.backend() == CollectiveBackend.NCCL) {

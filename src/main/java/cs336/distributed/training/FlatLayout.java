@@ -5,10 +5,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Where parameters lie in flat buckets, and which stretch of each bucket is a rank's own. Counted in numbers, of one type.
+ * Where parameters lie in flat buckets, and which stretch of each bucket is a rank's own. Counted in numbers, of one
+ * type.
  *
- * <p>A bucket is {@code ranks} stretches of equal length. Parameters lie in it one after the other, in the order in which they were
- * given, each from a multiple of {@link #ALIGNMENT}; a stretch begins at one too. What is left over is zero and never read.
+ * <p>A bucket is {@code ranks} stretches of equal length. Parameters lie in it one after the other, in the order in
+ * which they were given, each from a multiple of {@link #ALIGNMENT}; a stretch begins at one too. What is left over is
+ * zero and never read.
  *
  * @param buckets in the order of their parameters
  */

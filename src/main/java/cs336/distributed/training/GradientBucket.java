@@ -11,9 +11,10 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Several gradients in one buffer. The backward pass makes each gradient in memory of its own; {@link #collect} copies it into its
- * place in the buffer, which from then on <em>is</em> {@code grad()}: what the reduction leaves there need not be copied back. Where
- * gradients are kept over several backward passes, they are added up in the buffer and not copied at all.
+ * Several gradients in one buffer. The backward pass makes each gradient in memory of its own; {@link #collect} copies
+ * it into its place in the buffer, which from then on <em>is</em> {@code grad()}: what the reduction leaves there need
+ * not be copied back. Where gradients are kept over several backward passes, they are added up in the buffer and not
+ * copied at all.
  */
 final class GradientBucket implements GradientMessage {
     private static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");

@@ -11,8 +11,8 @@ interface GradientMessage extends AutoCloseable {
     int[] members();
 
     /**
-     * Collects the gradients. Afterwards each member's {@code grad()} is in the tensor that is returned; of one that has no gradient
-     * it is 0.
+     * Collects the gradients. Afterwards each member's {@code grad()} is in the tensor that is returned; of one that
+     * has no gradient it is 0.
      *
      * @param present takes for each member, at its place, whether it had a gradient
      * @return contiguous memory, in the caller's memory scope or the message's own

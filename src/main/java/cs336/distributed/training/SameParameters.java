@@ -16,8 +16,8 @@ final class SameParameters {
     /**
      * All ranks call it.
      *
-     * @throws IllegalArgumentException on every rank, if parameters differ in number, names, shapes, types or in which of them learn; on
-     *     this one, if one is not contiguous
+     * @throws IllegalArgumentException on every rank, if parameters differ in number, names, shapes, types or in which
+     *     of them learn; on this one, if one is not contiguous
      */
     static void require(ProcessGroup group, Map<String, Tensor> named) {
         var mine = new ArrayList<String>();

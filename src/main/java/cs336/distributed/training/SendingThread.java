@@ -15,11 +15,11 @@ import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * A thread that sends while another one runs the backward pass. To hand a collective to NCCL takes the host as long as several
- * kernels; where the host is what the backward pass waits for, it would be longer by all of that.
+ * A thread that sends while another one runs the backward pass. To hand a collective to NCCL takes the host as long as
+ * several kernels; where the host is what the backward pass waits for, it would be longer by all of that.
  *
- * <p>What is sent waits for what the stream of the backward pass has been given until then. That includes all that makes the gradients
- * in question, and perhaps a few kernels more.
+ * <p>What is sent waits for what the stream of the backward pass has been given until then. That includes all that
+ * makes the gradients in question, and perhaps a few kernels more.
  */
 final class SendingThread implements AutoCloseable {
     private final Device device;
@@ -35,7 +35,9 @@ final class SendingThread implements AutoCloseable {
         this.device = device;
     }
 
-    /** Lets the thread queue its work on the stream that is current here, and a record of memory see it, from now on. */
+    /**
+     * Lets the thread queue its work on the stream that is current here, and a record of memory see it, from now on.
+     */
     void follow() {
         if (AllocatorReports.isListening()) {
             ThreadLocalState state = MemoryScope.keep(new ThreadLocalState());

@@ -10,9 +10,10 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which rank owns which parameter, so that ranks own about as many bytes each: the largest goes first, each to the rank that has
- * least, and of several such ranks to the first. By this rule (Graham's, 1969) the fullest rank of parameters added at once has at most 4/3 − 1/(3n) of what it
- * has in the best assignment to n ranks. All ranks come to the same result without talking.
+ * Which rank owns which parameter, so that ranks own about as many bytes each: the largest goes first, each to the rank
+ * that has least, and of several such ranks to the first. By this rule (Graham's, 1969) the fullest rank of parameters
+ * added at once has at most 4/3 − 1/(3n) of what it has in the best assignment to n ranks. All ranks come to the same
+ * result without talking.
  */
 public final class ShardAssignment {
     private final long[] bytes;

@@ -29,8 +29,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * An optimizer of which each rank keeps a part: it updates its share of the parameters, for which alone it has moments or velocities,
- * and then ranks give each other what they have updated. How they divide and give is a {@link Sharding}.
+ * An optimizer of which each rank keeps a part: it updates its share of the parameters, for which alone it has moments
+ * or velocities, and then ranks give each other what they have updated. How they divide and give is a {@link Sharding}.
  *
  * <pre>{@code
  * var optimizer = new ShardedOptimizer<>(
@@ -38,11 +38,11 @@ import org.bytedeco.pytorch.global.torch;
  * optimizer.add(unfrozen, AdamW.Options.of(1e-4));
  * }</pre>
  *
- * <p>All ranks make the same calls with the same parameters in the same order. A parameter that stands under two names, as a tied head
- * does, is one parameter, under its first.
+ * <p>All ranks make the same calls with the same parameters in the same order. A parameter that stands under two names,
+ * as a tied head does, is one parameter, under its first.
  *
- * <p>After {@link #close} nothing that updates, gathers or loads can be called: that is an {@link IllegalStateException}, on all ranks
- * alike.
+ * <p>After {@link #close} nothing that updates, gathers or loads can be called: that is an
+ * {@link IllegalStateException}, on all ranks alike.
  *
  * @param <O> settings of a group of parameters
  */
@@ -67,7 +67,10 @@ public final class ShardedOptimizer<O> implements Optimizer {
      */
     public record ParameterGroup<O>(Map<String, Tensor> parameters, O options) {}
 
-    /** An optimizer of these parameters, all with the same settings; see {@link #ShardedOptimizer(List, BiFunction, ProcessGroup, Sharding)}. */
+    /**
+     * An optimizer of these parameters, all with the same settings; see {@link #ShardedOptimizer(List, BiFunction,
+     * ProcessGroup, Sharding)}.
+     */
     public ShardedOptimizer(
             Map<String, Tensor> parameters,
             BiFunction<Map<String, Tensor>, O, ? extends Optimizer> factory,
@@ -81,8 +84,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * An optimizer of several groups of parameters.
      *
      * @param groups at least one
-     * @param factory makes an optimizer from this rank's part of a group, which may be empty, and the group's settings, such as {@code
-     *     AdamW::new}
+     * @param factory makes an optimizer from this rank's part of a group, which may be empty, and the group's settings,
+     *     such as {@code AdamW::new}
      * @throws IllegalArgumentException on every rank, if parameters differ between ranks or cannot be trained
      */
     public ShardedOptimizer(
@@ -106,10 +109,12 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Adds parameters with settings of their own, at any time between two steps. What fails on any rank changes nothing on any.
+     * Adds parameters with settings of their own, at any time between two steps. What fails on any rank changes nothing
+     * on any.
      *
-     * @throws IllegalArgumentException on every rank, if parameters differ between ranks, or one rank's optimizer could not be made; or
-     *     if a parameter is in this optimizer already, or is not a contiguous floating-point tensor on the group's device
+     * @throws IllegalArgumentException on every rank, if parameters differ between ranks, or one rank's optimizer could
+     *     not be made; or if a parameter is in this optimizer already, or is not a contiguous floating-point tensor on
+     *     the group's device
      */
     public void add(Map<String, Tensor> more, O options) {
         requireOpen("add()");
@@ -186,9 +191,10 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Lets the next forward pass of a model wait for parameters, each layer for its own, so that they travel while the layers before it
-     * compute. Without this {@link #step} waits for all. Whoever reads parameters in another way between {@link #step} and the end of
-     * that forward pass must call {@link #arrive} first. Nothing is gained with {@link Sharding#broadcast}.
+     * Lets the next forward pass of a model wait for parameters, each layer for its own, so that they travel while the
+     * layers before it compute. Without this {@link #step} waits for all. Whoever reads parameters in another way
+     * between {@link #step} and the end of that forward pass must call {@link #arrive} first. Nothing is gained with
+     * {@link Sharding#broadcast}.
      */
     public void overlapWith(NnModule model) {
         this.model = model;
@@ -248,7 +254,9 @@ public final class ShardedOptimizer<O> implements Optimizer {
         return ShardAssignment.imbalance(shardBytes());
     }
 
-    /** Updates every parameter that has a gradient, each on the rank that owns it, and brings the new ones to all ranks. */
+    /**
+     * Updates every parameter that has a gradient, each on the rank that owns it, and brings the new ones to all ranks.
+     */
     @Override
     public void step() {
         update();
@@ -297,12 +305,13 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Clips the gradients of the whole model, as {@link GradientClipping#clipByGlobalNorm} does, directly before {@link #step}: each rank
-     * takes the norm of what it owns, and scales that alone. Afterwards a parameter's gradient is of use to {@link #step} only.
+     * Clips the gradients of the whole model, as {@link GradientClipping#clipByGlobalNorm} does, directly before
+     * {@link #step}: each rank takes the norm of what it owns, and scales that alone. Afterwards a parameter's gradient
+     * is of use to {@link #step} only.
      *
      * @param maxNorm above 0
-     * @return the norm of all gradients before clipping, the same on every rank, a tensor without dimensions in the caller's memory
-     *     scope
+     * @return the norm of all gradients before clipping, the same on every rank, a tensor without dimensions in the
+     *     caller's memory scope
      * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or there are no parameters
      */
     public Tensor clipGradients(double maxNorm) {
@@ -368,7 +377,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
     /**
      * A tensor of one rank's state.
      *
-     * @param first where it belongs in a tensor that is shaped like the parameter; −1 if it is no such part, as a count of steps
+     * @param first where it belongs in a tensor that is shaped like the parameter; −1 if it is no such part, as a count
+     *     of steps
      */
     private record Remembered(String key, long first, String dtype, long[] shape) implements Serializable {
         private static final long serialVersionUID = 1;
@@ -454,11 +464,11 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Takes over the state of an optimizer without shards, or what {@link #wholeState} gave, from any number of ranks and any {@link
-     * Sharding}. All ranks must call it with the same state.
+     * Takes over the state of an optimizer without shards, or what {@link #wholeState} gave, from any number of ranks
+     * and any {@link Sharding}. All ranks must call it with the same state.
      *
-     * @throws IllegalArgumentException on every rank, if a name is unknown or incomplete, or a shape or dtype differs; then nothing
-     *     changes on any
+     * @throws IllegalArgumentException on every rank, if a name is unknown or incomplete, or a shape or dtype differs;
+     *     then nothing changes on any
      */
     @Override
     public void loadState(Map<String, Tensor> whole) {
@@ -511,8 +521,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Saves parameters and the state of all ranks in one file, which an optimizer without shards can load too, and {@link
-     * Checkpoint#load(Path, Map, Optimizer)} loads into this one. All ranks must call it; rank 0 writes.
+     * Saves parameters and the state of all ranks in one file, which an optimizer without shards can load too, and
+     * {@link Checkpoint#load(Path, Map, Optimizer)} loads into this one. All ranks must call it; rank 0 writes.
      *
      * @param parameters the whole model's, by name
      * @param metadata texts to keep with them; {@code optimizer} is taken
@@ -542,8 +552,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Waits for parameters that are on their way, frees what this object alone has, and lets the model's forward pass alone. The
-     * parameters stay. A second call does nothing.
+     * Waits for parameters that are on their way, frees what this object alone has, and lets the model's forward pass
+     * alone. The parameters stay. A second call does nothing.
      *
      * @throws CollectiveFailure if they did not arrive, unless that has been said before: then nothing is waited for
      */

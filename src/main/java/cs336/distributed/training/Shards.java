@@ -5,11 +5,13 @@ import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/** Parameters with the same settings, divided among ranks: what of them is this rank's own, and how all come together. */
+/**
+ * Parameters with the same settings, divided among ranks: what of them is this rank's own, and how all come together.
+ */
 interface Shards extends AutoCloseable {
     /**
-     * What this rank updates, by the parameter's name: parameters, or stretches of them of one dimension. The same tensors always;
-     * they see each change of the parameters, and the parameters theirs.
+     * What this rank updates, by the parameter's name: parameters, or stretches of them of one dimension. The same
+     * tensors always; they see each change of the parameters, and the parameters theirs.
      */
     Map<String, Tensor> own();
 

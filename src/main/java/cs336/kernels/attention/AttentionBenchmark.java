@@ -24,17 +24,18 @@ import org.bytedeco.pytorch.Tensor;
  * AttentionBenchmark.of("plain").batch(8).context(1024).d(64).steps(100).run()
  * }</pre>
  *
- * <p>Each number is handed on before the next is taken, so that what memory does not suffice for hides nothing before it:
+ * <p>Each number is handed on before the next is taken, so that what memory does not suffice for hides nothing before
+ * it:
  *
  * <ol>
- *   <li>{@code memory-at-rest}: bytes in use before any pass of this size. That is queries, keys, values, the gradient of
- *       the output, and what libraries keep once they have been called in both passes. On the CPU, where bytes are those of
- *       the process, Java's too.
+ *   <li>{@code memory-at-rest}: bytes in use before any pass of this size. That is queries, keys, values, the gradient
+ *       of the output, and what libraries keep once they have been called in both passes. On the CPU, where bytes are
+ *       those of the process, Java's too.
  *   <li>{@code forward}: w + n forward passes, each of which records its graph for a backward pass and is waited for.
  *   <li>{@code peak-memory-forward} and {@code memory-before-backward}, of one forward pass.
  *   <li>{@code peak-memory-backward}, of the backward pass after it.
- *   <li>{@code backward}: w + n backward passes, each after a forward pass that is not timed; all that the step has made is
- *       freed at its end.
+ *   <li>{@code backward}: w + n backward passes, each after a forward pass that is not timed; all that the step has
+ *       made is freed at its end.
  * </ol>
  *
  * On CUDA each time has a twin from the card's own clock, such as {@code forward-events}. TF32 is off.

@@ -9,8 +9,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Random inputs of one size, and the passes over them that benchmarks time. What a pass makes lands in the caller's memory
- * scope.
+ * Random inputs of one size, and the passes over them that benchmarks time. What a pass makes lands in the caller's
+ * memory scope.
  */
 final class AttentionPasses {
     private final Attention attention;
@@ -20,7 +20,9 @@ final class AttentionPasses {
     private final Tensor v;
     private final Tensor dO;
 
-    /** Draws queries, keys, values and the output's gradient from a normal distribution, into the caller's memory scope. */
+    /**
+     * Draws queries, keys, values and the output's gradient from a normal distribution, into the caller's memory scope.
+     */
     AttentionPasses(Attention attention, boolean causal, Device device, DType dtype, long... shape) {
         this.attention = attention;
         this.causal = causal;

@@ -18,9 +18,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * FlashAttention-2 as published, in {@code kernels/flash_first.cu}: fp32 multiply-adds on tiles in shared memory, on any card
- * from sm_80 on. It is there to be read, and all its results have the same bits each time. Inputs are fp32, bf16 or fp16, with
- * d at most 128; those that are not dense are copied first.
+ * FlashAttention-2 as published, in {@code kernels/flash_first.cu}: fp32 multiply-adds on tiles in shared memory, on
+ * any card from sm_80 on. It is there to be read, and all its results have the same bits each time. Inputs are fp32,
+ * bf16 or fp16, with d at most 128; those that are not dense are copied first.
  *
  * <p>Source: Dao, "FlashAttention-2", 2023, algorithms 1 and 2.
  */
@@ -72,7 +72,9 @@ public record FirstFlash() implements FlashVariant {
                     WARP_ROWS);
         }
 
-        /** Dynamic shared memory of a block, in bytes. Rows are filled up to whole warps, those that pass by one more. */
+        /**
+         * Dynamic shared memory of a block, in bytes. Rows are filled up to whole warps, those that pass by one more.
+         */
         public int sharedBytes(int width) {
             int stride = (width + LANES - 1) / LANES * LANES;
             return Float.BYTES * (ownTiles * WARPS * WARP_ROWS * stride + passingTiles * LANES * (stride + 1));

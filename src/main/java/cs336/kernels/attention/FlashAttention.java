@@ -10,9 +10,10 @@ import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Exact attention softmax(QKᵀ/√d)·V that stores no matrix of scores. The forward pass goes over the keys in tiles and keeps
- * a running softmax; for the backward pass it saves, beside inputs and output, one number a query: the log-sum-exp L of its
- * scores. The backward pass computes each tile of probabilities P = exp(S − L) again and, with D = rowsum(dO ∘ O),
+ * Exact attention softmax(QKᵀ/√d)·V that stores no matrix of scores. The forward pass goes over the keys in tiles and
+ * keeps a running softmax; for the backward pass it saves, beside inputs and output, one number a query: the
+ * log-sum-exp L of its scores. The backward pass computes each tile of probabilities P = exp(S − L) again and, with D =
+ * rowsum(dO ∘ O),
  *
  * <pre>
  * dV = Pᵀ dO     dP = dO Vᵀ     dS = P ∘ (dP − D)     dQ = dS K / √d     dK = dSᵀ Q / √d
@@ -32,8 +33,8 @@ public final class FlashAttention extends AutogradFunction {
     }
 
     /**
-     * Attends, in the form that {@link FlashVariant#of} names for these tensors. Differentiable once. Under {@link Autocast} the
-     * inputs are cast to its type.
+     * Attends, in the form that {@link FlashVariant#of} names for these tensors. Differentiable once. Under
+     * {@link Autocast} the inputs are cast to its type.
      *
      * @param q queries [B, T, d], or [B, H, T, d] with heads, of any strides; fp16, bf16, fp32 or fp64
      * @param k keys [B, S, d] or [B, H, S, d], of the queries' type

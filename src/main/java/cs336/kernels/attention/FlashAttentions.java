@@ -4,7 +4,9 @@ import cs336.basics.Attention;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
-/** {@link FlashAttention} under its names: in the form that suits the tensors, or in one form, to set it beside another. */
+/**
+ * {@link FlashAttention} under its names: in the form that suits the tensors, or in one form, to set it beside another.
+ */
 public final class FlashAttentions {
     private FlashAttentions() {}
 

@@ -17,14 +17,15 @@ import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Times attention with heads on random inputs [B, H, T, d] by the protocol of {@link DoBench}: the course's benchmark of
- * FlashAttention-2.
+ * Times attention with heads on random inputs [B, H, T, d] by the protocol of {@link DoBench}: the course's benchmark
+ * of FlashAttention-2.
  *
  * <pre>{@code
  * FlashBenchmark.of("flash").dtype(DType.BFLOAT16).context(1024).d(64).run()
  * }</pre>
  *
- * <p>Each number is handed on before the next is taken, so that what memory does not suffice for hides nothing before it:
+ * <p>Each number is handed on before the next is taken, so that what memory does not suffice for hides nothing before
+ * it:
  *
  * <ol>
  *   <li>{@code forward}: a forward pass that records its graph.

@@ -6,8 +6,9 @@ import org.bytedeco.pytorch.Tensor;
  * A way to compute the two passes of {@link FlashAttention}. All of them keep to these rules:
  *
  * <ul>
- *   <li>The score of query i and key j is s[i,j] = q[i]·k[j] / √d. Causal means that query i sees the keys j ≤ i, counted
- *       from 0 on both sides, also where there are more keys than queries or fewer; a score that is not seen is −∞.
+ *   <li>The score of query i and key j is s[i,j] = q[i]·k[j] / √d. Causal means that query i sees the keys j ≤ i,
+ *       counted from 0 on both sides, also where there are more keys than queries or fewer; a score that is not seen is
+ *       −∞.
  *   <li>o[i] = Σ_j exp(s[i,j] − l[i]) v[j] with l[i] = log Σ_j exp(s[i,j]).
  *   <li>A query all of whose scores are −∞ gets o[i] = 0 and l[i] = −∞, and hands no gradient on.
  *   <li>Products are summed, and statistics kept, in fp32, or in fp64 for fp64 inputs.
@@ -15,8 +16,8 @@ import org.bytedeco.pytorch.Tensor;
  */
 public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, HopperFlash {
     /**
-     * The fastest form for queries like these: {@link HopperFlash} where it takes them; else, on a card, {@link MmaFlash} with
-     * fp32 as three products of TF32, which are as good as fp32; else {@link TiledFlash}.
+     * The fastest form for queries like these: {@link HopperFlash} where it takes them; else, on a card,
+     * {@link MmaFlash} with fp32 as three products of TF32, which are as good as fp32; else {@link TiledFlash}.
      */
     static FlashVariant of(Tensor q) {
         return of(q, false);

@@ -8,7 +8,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A tensor of heads as kernels that move 16 bytes at a time can take it: its rows are dense, and begin at multiples of 16 bytes.
+ * A tensor of heads as kernels that move 16 bytes at a time can take it: its rows are dense, and begin at multiples of
+ * 16 bytes.
  *
  * @param tensor [batch, heads, rows, width], or [heads, rows, width] of a batch of one
  */

@@ -2,7 +2,10 @@ package cs336.kernels.attention;
 
 import java.util.List;
 
-/** The widths of rows that attention's kernels on tensor cores are compiled for; rows between them are filled up with zeros. */
+/**
+ * The widths of rows that attention's kernels on tensor cores are compiled for; rows between them are filled up with
+ * zeros.
+ */
 final class HeadWidths {
     static final List<Integer> ALL = List.of(16, 32, 64, 128);
     static final int WIDEST = 128;

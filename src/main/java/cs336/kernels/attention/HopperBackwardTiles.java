@@ -4,11 +4,13 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * Which tile Hopper's backward kernel gets. Its sizes follow from registers and shared memory: with dK and dV of 64 keys in a
- * warpgroup's registers, 128 queries a step fit beside them, and 64 where rows are 128 wide. What is left to choose is among how many
- * blocks a tile of keys is shared out, so that few tiles occupy the card and the longest one does not decide.
+ * Which tile Hopper's backward kernel gets. Its sizes follow from registers and shared memory: with dK and dV of 64
+ * keys in a warpgroup's registers, 128 queries a step fit beside them, and 64 where rows are 128 wide. What is left to
+ * choose is among how many blocks a tile of keys is shared out, so that few tiles occupy the card and the longest one
+ * does not decide.
  *
- * <p>The choice goes by an estimate of the time with numbers measured on an H200, one to 32 heads of 128 to 16,384 queries.
+ * <p>The choice goes by an estimate of the time with numbers measured on an H200, one to 32 heads of 128 to 16,384
+ * queries.
  */
 public final class HopperBackwardTiles {
     private static final int[] SPLITS = {1, 2, 4};

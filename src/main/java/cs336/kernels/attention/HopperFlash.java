@@ -12,9 +12,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.MemoryFormat;
 
 /**
- * FlashAttention on the tensor cores and the copy engine of Hopper cards (sm_90a). Inputs are bf16 or fp16 with d a multiple
- * of 8, at most 128; where the copy engine cannot reach a tensor as it lies, it is copied first. Output, L, dK and dV have the
- * same bits each time.
+ * FlashAttention on the tensor cores and the copy engine of Hopper cards (sm_90a). Inputs are bf16 or fp16 with d a
+ * multiple of 8, at most 128; where the copy engine cannot reach a tensor as it lies, it is copied first. Output, L, dK
+ * and dV have the same bits each time.
  *
  * <p>Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, for the division of labour among
  * warpgroups.

@@ -43,7 +43,10 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
                 (long) heads * ((rows + queries() - 1) / queries())); // which also a kernel counts in 32 bits
     }
 
-    /** How many tiles are worked on at a time: larger clusters must lie within groups of multiprocessors, and leave gaps. */
+    /**
+     * How many tiles are worked on at a time: larger clusters must lie within groups of multiprocessors, and leave
+     * gaps.
+     */
     int clusters(int multiprocessors) {
         return (cluster <= 2 ? multiprocessors : multiprocessors * 6 / 7) / cluster;
     }

@@ -6,11 +6,11 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * Which tile Hopper's forward kernel gets. Of those that fit the registers and shared memory of a multiprocessor, the one
- * whose launch should end first: wide tiles read keys seldom and compute fastest once they are many enough; narrow tiles with
- * split keys fill the card when they are few, and with clusters when they are very few. How long a tile takes was measured
- * on an H200, before warpgroups skipped blocks that they do not see and multiplied the rest of P (versions 8 and 9 in {@code
- * kernels/README.md}).
+ * Which tile Hopper's forward kernel gets. Of those that fit the registers and shared memory of a multiprocessor, the
+ * one whose launch should end first: wide tiles read keys seldom and compute fastest once they are many enough; narrow
+ * tiles with split keys fill the card when they are few, and with clusters when they are very few. How long a tile
+ * takes was measured on an H200, before warpgroups skipped blocks that they do not see and multiplied the rest of P
+ * (versions 8 and 9 in {@code kernels/README.md}).
  */
 public final class HopperForwardTiles {
     /**

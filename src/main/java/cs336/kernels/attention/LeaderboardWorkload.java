@@ -21,11 +21,11 @@ import org.bytedeco.pytorch.global.torch;
  * protocol of {@link DoBench}.
  *
  * <ol>
- *   <li>{@code leaderboard}: the course's test line by line. Queries, keys and values [H, T, d] are the parts of one tensor
- *       [3, H, T, d]; a run attends, sums the output, and goes back from the sum. So a run also stacks the three gradients
- *       and adds them to those of the runs before.
- *   <li>{@code forward-backward}: the same for three tensors [1, H, T, d] of their own, whose gradients are dropped before a
- *       run: attention and sum, and nothing else.
+ *   <li>{@code leaderboard}: the course's test line by line. Queries, keys and values [H, T, d] are the parts of one
+ *       tensor [3, H, T, d]; a run attends, sums the output, and goes back from the sum. So a run also stacks the three
+ *       gradients and adds them to those of the runs before.
+ *   <li>{@code forward-backward}: the same for three tensors [1, H, T, d] of their own, whose gradients are dropped
+ *       before a run: attention and sum, and nothing else.
  *   <li>{@code forward}: the forward pass of the latter, which records its graph.
  * </ol>
  */

@@ -23,11 +23,11 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * FlashAttention-2 as CUDA kernels on tensor cores by mma.sync ({@code kernels/flash_mma_forward.cu} and
- * {@code flash_mma_backward.cu}): for every card from sm_80 on, fp16, bf16 and fp32, d up to 128. All results repeat bit for
- * bit: nothing is added in an order that may change.
+ * {@code flash_mma_backward.cu}): for every card from sm_80 on, fp16, bf16 and fp32, d up to 128. All results repeat
+ * bit for bit: nothing is added in an order that may change.
  *
- * <p>Rows whose strides and addresses are not multiples of 16 bytes are copied first, as are rows of a d other than 16, 32, 64
- * and 128, with zeros up to the next of these.
+ * <p>Rows whose strides and addresses are not multiples of 16 bytes are copied first, as are rows of a d other than 16,
+ * 32, 64 and 128, with zeros up to the next of these.
  *
  * @param products how fp32 inputs are multiplied; those of 16 bits are taken as they are
  */
@@ -37,8 +37,8 @@ public record MmaFlash(Products products) implements FlashVariant {
         /** Operands rounded to TF32, 11 significant bits. */
         TF32(1),
         /**
-         * Operands as sums of two TF32 numbers and three products of them, as good as fp32, at a third of the speed. Infinite
-         * inputs, and those above 3.4e38, make NaN.
+         * Operands as sums of two TF32 numbers and three products of them, as good as fp32, at a third of the speed.
+         * Infinite inputs, and those above 3.4e38, make NaN.
          */
         TF32_X3(3);
 
@@ -93,7 +93,10 @@ public record MmaFlash(Products products) implements FlashVariant {
                 && Gpu.of(q).architecture().major() >= LEAST_GENERATION;
     }
 
-    /** @throws IllegalArgumentException if q is on no card from sm_80 on, of a type that kernels do not have, or too wide */
+    /**
+     * @throws IllegalArgumentException if q is on no card from sm_80 on, of a type that kernels do not have, or too
+     *     wide
+     */
     @Override
     public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
         requireServed(q);
@@ -169,8 +172,8 @@ public record MmaFlash(Products products) implements FlashVariant {
     }
 
     /**
-     * Launches a kernel with the addresses of these tensors, the sizes, and the strides of those that are {@link HeadRows}:
-     * the order of every kernel's parameters.
+     * Launches a kernel with the addresses of these tensors, the sizes, and the strides of those that are
+     * {@link HeadRows}: the order of every kernel's parameters.
      *
      * @param tensors queries and keys come first
      */

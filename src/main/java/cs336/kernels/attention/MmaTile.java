@@ -8,8 +8,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * How the work of a kernel of {@link MmaFlash} is laid out. The meaning of each number stands in {@code kernels/mma.cuh} and
- * {@code kernels/flash_mma_forward.cu}; which numbers are taken, in {@link MmaTileTable}.
+ * How the work of a kernel of {@link MmaFlash} is laid out. The meaning of each number stands in
+ * {@code kernels/mma.cuh} and {@code kernels/flash_mma_forward.cu}; which numbers are taken, in {@link MmaTileTable}.
  *
  * @param pass which kernel
  * @param type of the elements
@@ -76,7 +76,9 @@ public record MmaTile(
         return tensorRows * (width * type.bytes() + PADDING) + statistics;
     }
 
-    /** The same for a card with less shared memory: fewer blocks at a time and, where not even one fits, smaller ones. */
+    /**
+     * The same for a card with less shared memory: fewer blocks at a time and, where not even one fits, smaller ones.
+     */
     MmaTile fitting(GpuArchitecture architecture) {
         int shared = Occupancy.sharedBytes(architecture);
         MmaTile tile = this;

@@ -14,10 +14,11 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * Which tile a kernel of {@link MmaFlash} gets. Found by timing, on one H200 with T = S and causal, a dozen layouts a pass,
- * type and width that do not spill, for one head of 1,024 to 32,768 rows and 16 heads of 8,192: where rows are few, warps share
- * them and take columns of their own, so that all multiprocessors have work; where they are many, a warp takes as many rows as its
- * registers hold, since each element read from shared memory is then multiplied more often.
+ * Which tile a kernel of {@link MmaFlash} gets. Found by timing, on one H200 with T = S and causal, a dozen layouts a
+ * pass, type and width that do not spill, for one head of 1,024 to 32,768 rows and 16 heads of 8,192: where rows are
+ * few, warps share them and take columns of their own, so that all multiprocessors have work; where they are many, a
+ * warp takes as many rows as its registers hold, since each element read from shared memory is then multiplied more
+ * often.
  */
 public final class MmaTileTable {
     private static final int MULTIPROCESSORS = 132; // of the card that the limits below were found on
@@ -40,9 +41,9 @@ public final class MmaTileTable {
     private record Layout(int fromRows, int rowWarps, int columnWarps, int rowTiles, int columns, int smBlocks) {}
 
     /**
-     * Architecture, pass, numbers and width; then, for each layout, from how many rows on, rowWarps × columnWarps, rowTiles ×
-     * columns, and blocks a multiprocessor. For sm_80 those lines stand here of which a layout would spill on it, with others
-     * instead; none was timed there.
+     * Architecture, pass, numbers and width; then, for each layout, from how many rows on, rowWarps × columnWarps,
+     * rowTiles × columns, and blocks a multiprocessor. For sm_80 those lines stand here of which a layout would spill
+     * on it, with others instead; none was timed there.
      */
     private static final String TABLE = """
             sm_90  FORWARD  HALF     16 | from 0: 2x4 1x32 4 | from 8192: 4x1 1x64 6

@@ -13,9 +13,9 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * FlashAttention-2 in plain tensor operations, on any device and with the same bits each time. It shows the algorithm and is
- * what kernels are checked against; each operation works on one tile of queries and one tile of keys, of all heads at once,
- * so at most a few matrices of B·H × queryTile × keyTile exist at a time.
+ * FlashAttention-2 in plain tensor operations, on any device and with the same bits each time. It shows the algorithm
+ * and is what kernels are checked against; each operation works on one tile of queries and one tile of keys, of all
+ * heads at once, so at most a few matrices of B·H × queryTile × keyTile exist at a time.
  *
  * <p>Source: Dao, "FlashAttention-2", 2023, algorithms 1 and 2.
  *
@@ -67,8 +67,8 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
     }
 
     /**
-     * Attends from one tile of queries to all keys, tile by tile. After each, max is the largest score so far, sum the sum
-     * of exp(score − max), and o the sum of exp(score − max) · value.
+     * Attends from one tile of queries to all keys, tile by tile. After each, max is the largest score so far, sum the
+     * sum of exp(score − max), and o the sum of exp(score − max) · value.
      *
      * @param i number of the first query, or {@link #SEES_ALL}
      * @param o takes the tile's output; zero at first
@@ -141,7 +141,8 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
     }
 
     /**
-     * Scores of one tile: [N, rows, columns]. Where its last key is after its first query, those that are not seen are −∞.
+     * Scores of one tile: [N, rows, columns]. Where its last key is after its first query, those that are not seen are
+     * −∞.
      *
      * @param i number of the first query, or {@link #SEES_ALL}
      * @param j number of the first key

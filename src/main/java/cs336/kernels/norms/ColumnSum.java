@@ -15,7 +15,9 @@ import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** {@code kernels/column_sum.cu}: what the blocks of another kernel have summed up, each over its own rows, in one sum. */
+/**
+ * {@code kernels/column_sum.cu}: what the blocks of another kernel have summed up, each over its own rows, in one sum.
+ */
 final class ColumnSum {
     private static final KernelSource SOURCE = KernelSource.named("column_sum.cu");
     private static final int COLUMNS_OF_BLOCK = 32;

@@ -9,8 +9,9 @@ import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * RMSNorm as one kernel forward and one backward (and a small one that adds up the blocks' parts of the weight's gradient,
- * always in the same order). Each moves every tensor just once. Formulas as in {@link RmsNormFunction}, which runs instead
+ * RMSNorm as one kernel forward and one backward (and a small one that adds up the blocks' parts of the weight's
+ * gradient, always in the same order). Each moves every tensor just once. Formulas as in {@link RmsNormFunction}, which
+ * runs instead
  *
  * <ul>
  *   <li>where x is not on a CUDA card,

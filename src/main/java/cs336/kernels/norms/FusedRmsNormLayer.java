@@ -9,8 +9,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * {@link FusedRmsNorm} as a layer, in place of {@link cs336.basics.RmsNorm}: same formula, same parameter {@code weight}
- * [width], at first 1.
+ * {@link FusedRmsNorm} as a layer, in place of {@link cs336.basics.RmsNorm}: same formula, same parameter
+ * {@code weight} [width], at first 1.
  */
 public final class FusedRmsNormLayer extends NnModule {
     private final Tensor weight;

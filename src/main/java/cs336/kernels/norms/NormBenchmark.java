@@ -17,14 +17,16 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * Times normalisation of random rows, and says which share of the memory's bandwidth that is.
  *
- * <p><b>Protocol.</b> Warm-up; then the passes in {@value #GROUPS} groups of equal size. Before a group the card is waited
- * for; two passes that do not count keep it busy while the host queues the first that counts; an event before and one after
- * the group take the time. A sample is a group's time divided by its passes. On the CPU the wall clock takes the events'
- * place. Gradients are dropped before each pass, as a training step does: none is added to an old one.
+ * <p><b>Protocol.</b> Warm-up; then the passes in {@value #GROUPS} groups of equal size. Before a group the card is
+ * waited for; two passes that do not count keep it busy while the host queues the first that counts; an event before
+ * and one after the group take the time. A sample is a group's time divided by its passes. On the CPU the wall clock
+ * takes the events' place. Gradients are dropped before each pass, as a training step does: none is added to an old
+ * one.
  *
- * <p><b>Bytes</b> are those that have to be moved: forward reads x and writes y, backward reads x and dy and writes dx, each
- * once; the weight and its gradient are too small to count. Bandwidth is these bytes by the median time. An implementation
- * that moves more shows a lower one. The yardstick is PyTorch's copy of x, which reads and writes as much as a forward pass.
+ * <p><b>Bytes</b> are those that have to be moved: forward reads x and writes y, backward reads x and dy and writes dx,
+ * each once; the weight and its gradient are too small to count. Bandwidth is these bytes by the median time. An
+ * implementation that moves more shows a lower one. The yardstick is PyTorch's copy of x, which reads and writes as
+ * much as a forward pass.
  */
 final class NormBenchmark {
     static final int GROUPS = 20;

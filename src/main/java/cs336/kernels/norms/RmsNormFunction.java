@@ -9,8 +9,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * RMSNorm with gradients derived by hand, in tensor operations. With r = 1 / √(mean(x²) + eps) and x̂ = x · r, over the last
- * dimension:
+ * RMSNorm with gradients derived by hand, in tensor operations. With r = 1 / √(mean(x²) + eps) and x̂ = x · r, over the
+ * last dimension:
  *
  * <pre>
  * y  = x̂ · w
@@ -18,8 +18,8 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * dx = r · (g − x̂ · mean(g · x̂))     with g = dy · w
  * </pre>
  *
- * <p>The second term of dx comes through r: ∂r/∂x = −r³ · x / H, so a change of x changes y by −(g · x̂ summed over the row)
- * · r · x̂ / H as well. bf16 and fp16 are computed in fp32.
+ * <p>The second term of dx comes through r: ∂r/∂x = −r³ · x / H, so a change of x changes y by −(g · x̂ summed over the
+ * row) · r · x̂ / H as well. bf16 and fp16 are computed in fp32.
  */
 public final class RmsNormFunction extends AutogradFunction {
     private static final long[] LAST = {-1};

@@ -14,8 +14,8 @@ import java.util.Map;
  * @param smBlocks blocks that shall fit into a multiprocessor
  * @param stages rows of each slot in shared memory; 1 for straight to registers
  * @param keepWeight whether the weight stays in registers
- * @param persistent whether as many blocks as run at once take all rows in turn; otherwise each block has its own rows, and
- *     the card starts the next block as soon as one ends
+ * @param persistent whether as many blocks as run at once take all rows in turn; otherwise each block has its own rows,
+ *     and the card starts the next block as soon as one ends
  */
 public record RmsNormTile(
         Pass pass, int rowThreads, int blockRows, int smBlocks, int stages, boolean keepWeight, boolean persistent) {

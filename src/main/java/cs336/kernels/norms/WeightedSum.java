@@ -25,9 +25,9 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * Weighted sums of rows, y = Σ over h of x[…, h] · w[h], with gradients dx[…, h] = dy[…] · w[h] and dw[h] = Σ over rows of
- * dy · x[…, h]: the first kernel of the course, in {@code kernels/weighted_sum.cu}. Sums are fp32. Tensor operations stand in
- * as for {@link FusedRmsNorm}.
+ * Weighted sums of rows, y = Σ over h of x[…, h] · w[h], with gradients dx[…, h] = dy[…] · w[h] and dw[h] = Σ over rows
+ * of dy · x[…, h]: the first kernel of the course, in {@code kernels/weighted_sum.cu}. Sums are fp32. Tensor operations
+ * stand in as for {@link FusedRmsNorm}.
  */
 public final class WeightedSum extends AutogradFunction {
     private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");

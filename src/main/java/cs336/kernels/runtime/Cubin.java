@@ -20,12 +20,14 @@ public record Cubin(byte[] image, String log) {
     private static final Pattern BARRIERS = Pattern.compile("used (\\d+) barriers");
     private static final Pattern SHARED = Pattern.compile("(\\d+) bytes smem");
 
-    /** C7508: setmaxnreg is ignored. C7510 to C7519: wgmma waits where the source does not, often after every product. */
+    /**
+     * C7508: setmaxnreg is ignored. C7510 to C7519: wgmma waits where the source does not, often after every product.
+     */
     private static final Pattern TENSOR_CORES_WAIT = Pattern.compile("(?m)^.*\\(C75\\d\\d\\).*$");
 
     /**
-     * What ptxas says of Hopper's tensor cores where it could not keep their products under way: messages C7500 to C7599.
-     * Results are right all the same, so nothing else tells.
+     * What ptxas says of Hopper's tensor cores where it could not keep their products under way: messages C7500 to
+     * C7599. Results are right all the same, so nothing else tells.
      */
     public List<String> performanceMessages() {
         return TENSOR_CORES_WAIT

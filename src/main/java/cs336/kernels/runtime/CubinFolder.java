@@ -11,8 +11,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 
 /**
- * Cubins on disk, one file a key. A cache and no more: what cannot be read is compiled again, what cannot be written is not
- * kept. Files appear whole or not at all, so processes may share the folder.
+ * Cubins on disk, one file a key. A cache and no more: what cannot be read is compiled again, what cannot be written is
+ * not kept. Files appear whole or not at all, so processes may share the folder.
  */
 final class CubinFolder {
     private final Path folder;
@@ -21,7 +21,10 @@ final class CubinFolder {
         this.folder = folder;
     }
 
-    /** {@code $XDG_CACHE_HOME/cs336/kernels}, by default {@code ~/.cache/cs336/kernels}; the temporary folder where that cannot be. */
+    /**
+     * {@code $XDG_CACHE_HOME/cs336/kernels}, by default {@code ~/.cache/cs336/kernels}; the temporary folder where that
+     * cannot be.
+     */
     static CubinFolder ofUser() {
         String given = System.getenv("XDG_CACHE_HOME");
         Path caches =

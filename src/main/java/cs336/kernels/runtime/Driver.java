@@ -53,7 +53,10 @@ public final class Driver {
         }
     }
 
-    /** The number of the card that a CUDA tensor is on. To ask makes a native object for the answer; of one card, nobody asks. */
+    /**
+     * The number of the card that a CUDA tensor is on. To ask makes a native object for the answer; of one card, nobody
+     * asks.
+     */
     static int card(Tensor tensor) {
         if (ONE_CARD) return 0;
         try (var device = tensor.device()) {

@@ -10,8 +10,8 @@ import org.bytedeco.cuda.cudart.cudaDeviceProp;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * What a kernel is compiled for: {@code sm_80}, {@code sm_90a}. With an {@code a}, machine code may use what only this very
- * generation has (on Hopper wgmma and setmaxnreg), and runs on no other.
+ * What a kernel is compiled for: {@code sm_80}, {@code sm_90a}. With an {@code a}, machine code may use what only this
+ * very generation has (on Hopper wgmma and setmaxnreg), and runs on no other.
  *
  * @param major the generation: 8 Ampere, 9 Hopper, 10 Blackwell
  * @param minor its member

@@ -85,9 +85,10 @@ public final class Kernel {
      *
      * @param sharedBytes of dynamic shared memory a block
      * @param arguments in the kernel's order, each a {@link Tensor} (handed on as the address of its first element), an
-     *     {@code Integer}, a {@code Long}, a {@code Float} or a {@link TensorMap}. Shape, strides and element type of tensors are
-     *     the caller's care
-     * @throws IllegalArgumentException if an argument does not fit the kernel's parameter, or a tensor is not on this card
+     *     {@code Integer}, a {@code Long}, a {@code Float} or a {@link TensorMap}. Shape, strides and element type of
+     *     tensors are the caller's care
+     * @throws IllegalArgumentException if an argument does not fit the kernel's parameter, or a tensor is not on this
+     *     card
      * @throws IllegalStateException if the driver refuses; the message has CUDA's name of the error
      */
     public void launch(GridDim grid, BlockDim block, int sharedBytes, Object... arguments) {

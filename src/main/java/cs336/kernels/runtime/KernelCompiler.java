@@ -13,8 +13,8 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Compiles kernels, each just once: what was compiled before comes from memory, or from a folder that outlives the process.
- * A kernel counts as the same if source, includes, defines, architecture and the compiler's version are.
+ * Compiles kernels, each just once: what was compiled before comes from memory, or from a folder that outlives the
+ * process. A kernel counts as the same if source, includes, defines, architecture and the compiler's version are.
  */
 public final class KernelCompiler {
     private static final KernelCompiler SHARED = new KernelCompiler(CubinFolder.ofUser());

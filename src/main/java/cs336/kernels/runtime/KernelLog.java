@@ -5,8 +5,8 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Collectors;
 
 /**
- * Shows which way functions run: while open, it notes each launch of a kernel, and each time that tensor operations stood in
- * for one, on all threads (a backward pass on a card may run on one of PyTorch's).
+ * Shows which way functions run: while open, it notes each launch of a kernel, and each time that tensor operations
+ * stood in for one, on all threads (a backward pass on a card may run on one of PyTorch's).
  *
  * <pre>{@code
  * try (var log = KernelLog.open()) {

@@ -34,7 +34,8 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
     }
 
     /**
-     * A file from a disk, for kernels under work. What it includes stands beside it or, failing that, in {@code kernels/}.
+     * A file from a disk, for kernels under work. What it includes stands beside it or, failing that, in
+     * {@code kernels/}.
      *
      * @throws UncheckedIOException if it cannot be read
      */

@@ -8,8 +8,8 @@ import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * PyTorch's current stream of a card, with the card's context as the thread's own: where launches that follow each other go. To
- * ask for both takes a part of a short launch's time, so a pass of several kernels asks once.
+ * PyTorch's current stream of a card, with the card's context as the thread's own: where launches that follow each
+ * other go. To ask for both takes a part of a short launch's time, so a pass of several kernels asks once.
  */
 public final class LaunchStream implements AutoCloseable {
     private final CUDAStream current;

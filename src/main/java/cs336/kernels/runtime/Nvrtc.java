@@ -18,11 +18,11 @@ import java.util.Map;
 import org.bytedeco.javacpp.Loader;
 
 /**
- * NVIDIA's run-time compiler. Called through JNA: the presets' class for it wants a driver, the library itself does not, so
- * kernels compile on machines without a card.
+ * NVIDIA's run-time compiler. Called through JNA: the presets' class for it wants a driver, the library itself does
+ * not, so kernels compile on machines without a card.
  *
- * <p>The library is taken from the class path (the jar cuda-redist) or else from the system, where a CUDA toolkit or the
- * Python package nvidia-cuda-nvrtc have it.
+ * <p>The library is taken from the class path (the jar cuda-redist) or else from the system, where a CUDA toolkit or
+ * the Python package nvidia-cuda-nvrtc have it.
  */
 final class Nvrtc {
     private static final String ENCODING = "UTF-8";

@@ -11,13 +11,13 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Tells a Hopper card's copy engine (TMA) where a tensor lies and how large a box of it one copy moves. A kernel takes it as
- * a parameter {@code const __grid_constant__ TensorMap}, see {@code hopper.cuh}, and addresses boxes by their first element.
- * Elements of a box that lie outside the tensor arrive as zeros and are not written back; a box that is written must not begin
- * before the tensor.
+ * Tells a Hopper card's copy engine (TMA) where a tensor lies and how large a box of it one copy moves. A kernel takes
+ * it as a parameter {@code const __grid_constant__ TensorMap}, see {@code hopper.cuh}, and addresses boxes by their
+ * first element. Elements of a box that lie outside the tensor arrive as zeros and are not written back; a box that is
+ * written must not begin before the tensor.
  *
- * <p>In shared memory a box's rows, its last dimension, are 128 bytes long and swizzled: 16-byte piece p of row r lies at p ^ (r mod
- * 8). Boxes begin at multiples of 1,024 bytes there.
+ * <p>In shared memory a box's rows, its last dimension, are 128 bytes long and swizzled: 16-byte piece p of row r lies
+ * at p ^ (r mod 8). Boxes begin at multiples of 1,024 bytes there.
  *
  * <p>Sources: CUDA driver API, cuTensorMapEncodeTiled; CUDA C++ Programming Guide, on tensor memory access.
  */
@@ -54,10 +54,10 @@ public final class TensorMap {
     /**
      * The map of a tensor, for boxes of one size.
      *
-     * @param tensor of 2 to 5 dimensions, fp32, bf16 or fp16; elements of the last dimension are neighbours, and all others lie
-     *     at multiples of 16 bytes, each for itself ({@link #fits} tells)
-     * @param box elements in each of the tensor's dimensions, at most 256; the last one fills 128 bytes. Dimensions of the box
-     *     that the tensor lacks, in front, have one element in the map
+     * @param tensor of 2 to 5 dimensions, fp32, bf16 or fp16; elements of the last dimension are neighbours, and all
+     *     others lie at multiples of 16 bytes, each for itself ({@link #fits} tells)
+     * @param box elements in each of the tensor's dimensions, at most 256; the last one fills 128 bytes. Dimensions of
+     *     the box that the tensor lacks, in front, have one element in the map
      * @throws IllegalArgumentException if one of them does not fit
      */
     public static TensorMap of(Tensor tensor, int... box) {
@@ -94,7 +94,10 @@ public final class TensorMap {
         return new TensorMap(tensor, new Content(address, code(dtype), sizes, strides, reversed));
     }
 
-    /** Whether a tensor lies so that the copy engine can reach it: rows dense, each at a multiple of 16 bytes, none twice. */
+    /**
+     * Whether a tensor lies so that the copy engine can reach it: rows dense, each at a multiple of 16 bytes, none
+     * twice.
+     */
     public static boolean fits(Tensor tensor) {
         long bytes = tensor.element_size();
         int last = (int) tensor.dim() - 1;
@@ -139,7 +142,9 @@ public final class TensorMap {
             return map;
         }
 
-        /** Writes a map; the card's context must be current. One that says the same as the last one is there already. */
+        /**
+         * Writes a map; the card's context must be current. One that says the same as the last one is there already.
+         */
         void write(TensorMap next) {
             Content content = next.content;
             if (written != null && content.is(written)) return;

@@ -1,16 +1,16 @@
 package cs336.profile.memory;
 
 /**
- * A block of memory from its allocation to its release. Times are counted in events: the allocations and releases of a record,
- * in their order, from 0.
+ * A block of memory from its allocation to its release. Times are counted in events: the allocations and releases of a
+ * record, in their order, from 0.
  *
  * @param address on its device
  * @param bytes size of the block; on CUDA at least the tensor's, a multiple of 512
  * @param from the event that allocated it; {@link #BEFORE} if it was there when the record began
  * @param until the event that freed it; the record's number of events if none did
  * @param phase outermost range at its allocation; empty outside of any
- * @param place ranges inside the phase, outermost first, as in {@code TransformerLM/layers.0/attn}; for a backward pass, which has
- *     none, {@code backward of …} with the place whose saved tensor was freed next; empty where unknown
+ * @param place ranges inside the phase, outermost first, as in {@code TransformerLM/layers.0/attn}; for a backward
+ *     pass, which has none, {@code backward of …} with the place whose saved tensor was freed next; empty where unknown
  * @param category what it holds
  * @param name of what was marked, such as {@code layers.0.attn.q_proj.weight}; empty otherwise
  */

@@ -5,13 +5,17 @@ import java.util.HashMap;
 import java.util.List;
 
 /**
- * Where in the model a backward pass is when it allocates. It opens no ranges, but each of its nodes frees, when it is done, the
- * tensors that the forward pass has saved for it. So what a node allocates belongs to the place whose saved tensor is freed next.
+ * Where in the model a backward pass is when it allocates. It opens no ranges, but each of its nodes frees, when it is
+ * done, the tensors that the forward pass has saved for it. So what a node allocates belongs to the place whose saved
+ * tensor is freed next.
  */
 public final class BackwardPlaces {
     private BackwardPlaces() {}
 
-    /** The same allocations; those in a phase and in no range inside it get the place of the activation that is freed next. */
+    /**
+     * The same allocations; those in a phase and in no range inside it get the place of the activation that is freed
+     * next.
+     */
     public static List<Allocation> of(List<Allocation> allocations, List<MemoryPhase> phases) {
         var freed = new HashMap<Integer, String>();
         for (Allocation a : allocations) {

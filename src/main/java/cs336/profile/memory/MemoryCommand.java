@@ -19,7 +19,9 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** Records the memory of Transformer language models: every combination of the given sizes, contexts, dtypes and passes. */
+/**
+ * Records the memory of Transformer language models: every combination of the given sizes, contexts, dtypes and passes.
+ */
 @Command(
         name = "memory",
         description = {

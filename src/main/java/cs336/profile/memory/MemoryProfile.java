@@ -29,13 +29,15 @@ import org.bytedeco.pytorch.Tensor;
  * }
  * }</pre>
  *
- * <p>What is recorded is what the thread that starts it does, with the backward passes that it runs. {@link ProfilerRange}s tell blocks
- * apart: the outermost is a phase, those inside are a place; the layers of a model open theirs by themselves. On CUDA the bytes are
- * those that PyTorch's allocator counts, so that the peak of the record is the peak of its statistics; what others have allocated
- * before is part of it; what another thread frees meanwhile, such as the garbage collector's, stays in the record. On the CPU they
- * are those of tensors, exactly, and what was there before is part of it where it is marked.
+ * <p>What is recorded is what the thread that starts it does, with the backward passes that it runs.
+ * {@link ProfilerRange}s tell blocks apart: the outermost is a phase, those inside are a place; the layers of a model
+ * open theirs by themselves. On CUDA the bytes are those that PyTorch's allocator counts, so that the peak of the
+ * record is the peak of its statistics; what others have allocated before is part of it; what another thread frees
+ * meanwhile, such as the garbage collector's, stays in the record. On the CPU they are those of tensors, exactly, and
+ * what was there before is part of it where it is marked.
  *
- * <p>To record costs about two microseconds for each allocation and as much for each release, on the thread that asks for it.
+ * <p>To record costs about two microseconds for each allocation and as much for each release, on the thread that asks
+ * for it.
  *
  * <p>On CUDA the allocator's own history is recorded beside it, for {@link MemoryRecord#saveSnapshot}.
  */
@@ -79,9 +81,9 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /**
-     * Says what tensors hold: {@link MemoryCategory#PARAMETERS} after a model was built, {@link MemoryCategory#GRADIENTS} after a
-     * backward pass and before they are dropped, {@link MemoryCategory#OPTIMIZER_STATE} after the first step. Counts for their
-     * blocks from allocation to release.
+     * Says what tensors hold: {@link MemoryCategory#PARAMETERS} after a model was built,
+     * {@link MemoryCategory#GRADIENTS} after a backward pass and before they are dropped,
+     * {@link MemoryCategory#OPTIMIZER_STATE} after the first step. Counts for their blocks from allocation to release.
      *
      * @param tensors by name; undefined ones are passed over
      * @throws IllegalStateException if the record is stopped
@@ -116,8 +118,8 @@ public final class MemoryProfile implements AutoCloseable {
     /**
      * Ends the record. On CUDA it waits for the device first.
      *
-     * @throws IllegalStateException if it is stopped already, on another thread than it was started on, or with a range open that
-     *     began during the record
+     * @throws IllegalStateException if it is stopped already, on another thread than it was started on, or with a range
+     *     open that began during the record
      */
     public MemoryRecord stop() {
         requireRecording();

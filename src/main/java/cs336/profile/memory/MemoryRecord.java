@@ -136,7 +136,9 @@ public final class MemoryRecord {
                 .toList();
     }
 
-    /** Bytes in use just after an event by what they hold; every category is there, and they add up to {@link #bytes}. */
+    /**
+     * Bytes in use just after an event by what they hold; every category is there, and they add up to {@link #bytes}.
+     */
     public Map<MemoryCategory, Long> breakdown(int event) {
         var sums = new EnumMap<MemoryCategory, Long>(MemoryCategory.class);
         for (MemoryCategory category : MemoryCategory.values()) {
@@ -154,8 +156,9 @@ public final class MemoryRecord {
     private record Kind(long bytes, String category, String origin) {}
 
     /**
-     * The largest blocks allocated in a stretch: columns {@code bytes}, {@code count}, {@code category}, {@code origin}. Blocks of one
-     * size, category and origin share a row; the layers of a model count as one, {@code layers.*}.
+     * The largest blocks allocated in a stretch: columns {@code bytes}, {@code count}, {@code category},
+     * {@code origin}. Blocks of one size, category and origin share a row; the layers of a model count as one,
+     * {@code layers.*}.
      *
      * @param rows the most rows
      */
@@ -188,9 +191,9 @@ public final class MemoryRecord {
     }
 
     /**
-     * The record in the form of PyTorch's memory snapshots, which the page at pytorch.org/memory_viz and {@code
-     * torch.cuda._memory_viz} open. Where Python would have stack traces, blocks have phase and place. On CUDA it is the allocator's
-     * own history, with segments and cached blocks; on the CPU there are none.
+     * The record in the form of PyTorch's memory snapshots, which the page at pytorch.org/memory_viz and
+     * {@code torch.cuda._memory_viz} open. Where Python would have stack traces, blocks have phase and place. On CUDA
+     * it is the allocator's own history, with segments and cached blocks; on the CPU there are none.
      */
     public Path saveSnapshot(Path file) throws IOException {
         Files.createDirectories(file.toAbsolutePath().getParent());

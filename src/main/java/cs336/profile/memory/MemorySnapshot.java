@@ -17,8 +17,8 @@ import net.razorvine.pickle.Pickler;
 import net.razorvine.pickle.Unpickler;
 
 /**
- * PyTorch's memory snapshots, written and read. A snapshot is a pickled dictionary; its {@code device_traces} has a list of entries
- * for each card, {@code alloc}, {@code free_requested} and {@code free_completed} among them.
+ * PyTorch's memory snapshots, written and read. A snapshot is a pickled dictionary; its {@code device_traces} has a
+ * list of entries for each card, {@code alloc}, {@code free_requested} and {@code free_completed} among them.
  */
 public final class MemorySnapshot {
     private static final String TRACES = "device_traces";
@@ -29,8 +29,8 @@ public final class MemorySnapshot {
     /**
      * The record as a snapshot.
      *
-     * @param history what PyTorch's allocator has written, whose entries get phase and place as their stack; null to write entries
-     *     from the record alone
+     * @param history what PyTorch's allocator has written, whose entries get phase and place as their stack; null to
+     *     write entries from the record alone
      */
     static byte[] pickle(MemoryRecord record, byte[] history) throws IOException {
         Map<String, Object> snapshot = history == null ? fromRecord(record) : withPlaces(record, load(history));
@@ -44,9 +44,9 @@ public final class MemorySnapshot {
     /**
      * Reads a snapshot, of ours or of a Python program.
      *
-     * @return the record of the first card that has entries. Sizes are those asked for, before the allocator rounds them up. In a
-     *     snapshot of ours phases, places and categories are as they were recorded; in one of others all is {@link
-     *     MemoryCategory#OTHER}, under the innermost frame of its stack.
+     * @return the record of the first card that has entries. Sizes are those asked for, before the allocator rounds
+     *     them up. In a snapshot of ours phases, places and categories are as they were recorded; in one of others all
+     *     is {@link MemoryCategory#OTHER}, under the innermost frame of its stack.
      * @throws IOException if the file cannot be read or is no snapshot; the message names it and says what is wrong
      */
     public static MemoryRecord read(Path file) throws IOException {

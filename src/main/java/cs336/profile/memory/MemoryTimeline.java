@@ -9,7 +9,8 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * Memory in use over a stretch of a record, by what it holds: as many points as a picture can show, among them the peak.
+ * Memory in use over a stretch of a record, by what it holds: as many points as a picture can show, among them the
+ * peak.
  *
  * @param points in the order of their events
  * @param phases the phases within, in events of the record
@@ -46,7 +47,8 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
     }
 
     /**
-     * Divides a stretch of a record into equal numbers of events and takes from each part the event when most was in use.
+     * Divides a stretch of a record into equal numbers of events and takes from each part the event when most was in
+     * use.
      *
      * @throws IllegalArgumentException if the stretch has no event or no point is wanted
      */

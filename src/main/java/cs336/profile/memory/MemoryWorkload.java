@@ -24,14 +24,16 @@ import java.util.stream.Stream;
  *
  * <ol>
  *   <li>{@code peak-memory}: the most bytes in use; {@code peak-memory-first-run}: in the first run.
- *   <li>{@code peak-parameters} … {@code peak-other}: what they held at that moment, by {@link MemoryCategory}; their sum is the peak.
+ *   <li>{@code peak-parameters} … {@code peak-other}: what they held at that moment, by {@link MemoryCategory}; their
+ *       sum is the peak.
  *   <li>{@code predicted-peak-memory}: by {@link ModelMemory}, for the models that it knows.
  *   <li>{@code kept-memory}: what the forward pass left for the backward pass; {@code predicted-kept-memory}.
- *   <li>{@code largest-allocation}: the largest block that was allocated; {@code residual-stream}: a block of the residual stream.
+ *   <li>{@code largest-allocation}: the largest block that was allocated; {@code residual-stream}: a block of the
+ *       residual stream.
  * </ol>
  *
- * Into {@linkplain ModelCases#folder the case's folder} it writes {@code timeline.csv}, {@code largest.csv} and {@code
- * memory_snapshot.pickle}.
+ * Into {@linkplain ModelCases#folder the case's folder} it writes {@code timeline.csv}, {@code largest.csv} and
+ * {@code memory_snapshot.pickle}.
  */
 public final class MemoryWorkload implements Workload {
     /** How many points a stored timeline has. */

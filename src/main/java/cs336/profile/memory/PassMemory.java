@@ -19,15 +19,16 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Records the memory of a language model from its construction through two runs of a pass on one batch of random tokens:
+ * Records the memory of a language model from its construction through two runs of a pass on one batch of random
+ * tokens:
  *
  * <pre>{@code
  * MemoryRecord record = PassMemory.of(ModelSize.SMALL.config(), Device.best()).batch(4).record(Pass.STEP);
  * }</pre>
  *
- * <p>The phases of a run are {@code forward}, which ends with the loss except in {@link Pass#FORWARD}, {@code backward} and
- * {@code optimizer}, at whose end gradients are dropped. The first run is the first that the model ever does: AdamW's moments come to
- * be at its end. Peaks are those of the second.
+ * <p>The phases of a run are {@code forward}, which ends with the loss except in {@link Pass#FORWARD}, {@code backward}
+ * and {@code optimizer}, at whose end gradients are dropped. The first run is the first that the model ever does:
+ * AdamW's moments come to be at its end. Peaks are those of the second.
  */
 public final class PassMemory {
     /** How often the pass is run. */
@@ -123,7 +124,9 @@ public final class PassMemory {
         }
     }
 
-    /** What the optimizer keeps on the device: its state without the counts of steps, which it makes when it is asked. */
+    /**
+     * What the optimizer keeps on the device: its state without the counts of steps, which it makes when it is asked.
+     */
     private static Map<String, Tensor> moments(Optimizer optimizer) {
         var moments = new LinkedHashMap<>(optimizer.state());
         moments.keySet().removeIf(name -> name.endsWith(".step"));

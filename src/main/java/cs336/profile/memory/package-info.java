@@ -1,2 +1,4 @@
-/** Memory of a training step: the record of allocations, its timeline, its categories, and PyTorch's memory snapshot. */
+/**
+ * Memory of a training step: the record of allocations, its timeline, its categories, and PyTorch's memory snapshot.
+ */
 package cs336.profile.memory;

@@ -4,9 +4,9 @@ import java.util.Arrays;
 import java.util.SplittableRandom;
 
 /**
- * How intervals are made: residuals are drawn with replacement and put on the fitted curve, and the curve is fitted again, many
- * times (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 6.2). Budgets and sizes stay as they
- * were chosen; what varies is what was observed.
+ * How intervals are made: residuals are drawn with replacement and put on the fitted curve, and the curve is fitted
+ * again, many times (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 6.2). Budgets and
+ * sizes stay as they were chosen; what varies is what was observed.
  *
  * @param confidence how often the interval should hold the truth, such as 0.95
  * @param resamples how many times
@@ -16,7 +16,9 @@ public record Bootstrap(double confidence, int resamples, long seed) {
     /** 95 %, 1,000 times. */
     public static final Bootstrap DEFAULT = new Bootstrap(0.95, 1_000, 336);
 
-    /** @throws IllegalArgumentException if the confidence is not between 0 and 1 or there are fewer than 100 resamples */
+    /**
+     * @throws IllegalArgumentException if the confidence is not between 0 and 1 or there are fewer than 100 resamples
+     */
     public Bootstrap {
         if (!(confidence > 0 && confidence < 1)) {
             throw new IllegalArgumentException("confidence must be between 0 and 1, not " + confidence);

@@ -9,8 +9,8 @@ public enum FitMethod {
     /** The run with the lowest loss of each budget, and a line through these in logarithms. */
     LOWEST_RUN,
     /**
-     * The vertex of the parabola through each budget's losses over ln N, and a line through these in logarithms (Hoffmann et
-     * al., 2022, section 3.2).
+     * The vertex of the parabola through each budget's losses over ln N, and a line through these in logarithms
+     * (Hoffmann et al., 2022, section 3.2).
      */
     QUADRATIC_MINIMA,
     /** A loss surface through all runs of all budgets (the same, section 3.3). */

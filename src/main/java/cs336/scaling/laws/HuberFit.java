@@ -14,12 +14,12 @@ import org.hipparchus.optim.nonlinear.vector.leastsquares.LevenbergMarquardtOpti
 import org.hipparchus.util.Pair;
 
 /**
- * Fits a {@link LossSurface} to losses as Hoffmann et al. (2022, section 3.3) do: the least sum of Huber's loss with δ = 10⁻³
- * of ln L̂ − ln L, where ln L̂ is the logarithm of a sum of exponentials, log Σ exp(ln E, ln A − α·ln N, ln B − β·ln D), from many
- * starting points.
+ * Fits a {@link LossSurface} to losses as Hoffmann et al. (2022, section 3.3) do: the least sum of Huber's loss with δ
+ * = 10⁻³ of ln L̂ − ln L, where ln L̂ is the logarithm of a sum of exponentials, log Σ exp(ln E, ln A − α·ln N, ln B −
+ * β·ln D), from many starting points.
  *
- * <p>They use L-BFGS. Here it is Levenberg-Marquardt on the signed root of twice Huber's loss, whose half squares sum to the
- * same. ln N and ln D are taken from their means, or A and α could hardly be told apart.
+ * <p>They use L-BFGS. Here it is Levenberg-Marquardt on the signed root of twice Huber's loss, whose half squares sum
+ * to the same. ln N and ln D are taken from their means, or A and α could hardly be told apart.
  */
 final class HuberFit {
     static final double DELTA = 1e-3;
@@ -131,7 +131,9 @@ final class HuberFit {
         }
     }
 
-    /** Signed roots of twice Huber's loss, and their derivatives by ln E, the terms of N and D at the means, α and β. */
+    /**
+     * Signed roots of twice Huber's loss, and their derivatives by ln E, the terms of N and D at the means, α and β.
+     */
     private Pair<RealVector, RealMatrix> value(RealVector at, double[] logLosses) {
         double[] values = new double[n.length];
         double[][] jacobian = new double[n.length][];

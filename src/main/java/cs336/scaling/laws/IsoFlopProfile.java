@@ -4,8 +4,8 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * The runs of one compute budget: small models on many tokens to large models on few. Their losses fall to a minimum and
- * rise again.
+ * The runs of one compute budget: small models on many tokens to large models on few. Their losses fall to a minimum
+ * and rise again.
  *
  * @param compute the budget, in FLOP
  * @param runs by size, the smallest model first; at least three sizes
@@ -13,7 +13,10 @@ import java.util.List;
 public record IsoFlopProfile(double compute, List<TrainingRun> runs) {
     private static final Comparator<TrainingRun> BY_SIZE = Comparator.comparingLong(TrainingRun::parameters);
 
-    /** @throws IllegalArgumentException for fewer than three sizes, among which no minimum has a neighbour on either side */
+    /**
+     * @throws IllegalArgumentException for fewer than three sizes, among which no minimum has a neighbour on either
+     *     side
+     */
     public IsoFlopProfile {
         runs = runs.stream().sorted(BY_SIZE).toList();
         long sizes = runs.stream().mapToLong(TrainingRun::parameters).distinct().count();

@@ -17,8 +17,9 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
- * Training runs of several compute budgets, each spent on models of several sizes. In a file they are a JSON array of objects
- * {@code {"parameters": 75000000, "compute_budget": 1e18, "final_loss": 3.549787}}: a number of parameters, FLOP, nats.
+ * Training runs of several compute budgets, each spent on models of several sizes. In a file they are a JSON array of
+ * objects {@code {"parameters": 75000000, "compute_budget": 1e18, "final_loss": 3.549787}}: a number of parameters,
+ * FLOP, nats.
  *
  * @param runs at least three budgets, each with at least three sizes
  */
@@ -26,7 +27,9 @@ public record IsoFlops(List<TrainingRun> runs) {
     private static final List<String> FIELDS = List.of("parameters", "compute_budget", "final_loss");
     private static final int BUDGETS = 3;
 
-    /** @throws IllegalArgumentException if these are too few to draw a line through their minima and say how sure it is */
+    /**
+     * @throws IllegalArgumentException if these are too few to draw a line through their minima and say how sure it is
+     */
     public IsoFlops {
         runs = List.copyOf(runs);
         if (runs.isEmpty()) throw new IllegalArgumentException("there are no runs");

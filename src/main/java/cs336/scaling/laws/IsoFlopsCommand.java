@@ -265,8 +265,8 @@ public final class IsoFlopsCommand implements Callable<Integer> {
     }
 
     /**
-     * What the law says of a budget. Where there were runs of it, also the minimum that they gave, and by the surface how many of
-     * them noise does not let tell from the lowest.
+     * What the law says of a budget. Where there were runs of it, also the minimum that they gave, and by the surface
+     * how many of them noise does not let tell from the lowest.
      */
     private static List<Measurement> optimum(IsoFlopsStudy study, FitMethod method, double compute) {
         ScalingFit fit = study.fit(method);

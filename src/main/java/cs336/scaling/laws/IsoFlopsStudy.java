@@ -45,7 +45,9 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
         return (SurfaceFit) fit(FitMethod.LOSS_SURFACE);
     }
 
-    /** The size that a method takes for the best at a budget of the runs: a minimum of its own, or what its law says. */
+    /**
+     * The size that a method takes for the best at a budget of the runs: a minimum of its own, or what its law says.
+     */
     public double minimum(FitMethod method, double compute) {
         return fit(method) instanceof LineFit line
                 ? line.minima().stream()
@@ -57,8 +59,8 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     }
 
     /**
-     * A row a budget: in 10⁹ parameters what each method finds, and how many of the runs noise does not let tell from the
-     * lowest, from which size to which.
+     * A row a budget: in 10⁹ parameters what each method finds, and how many of the runs noise does not let tell from
+     * the lowest, from which size to which.
      */
     public Table minima() {
         Table table = Table.create("minima", StringColumn.create("compute"), IntColumn.create("runs"));

@@ -7,18 +7,20 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * A straight line through one minimum a budget, ln N over ln C. Everything that puts a minimum off the line counts as its
- * deviation: noise in the losses, and sizes of models that lie apart.
+ * A straight line through one minimum a budget, ln N over ln C. Everything that puts a minimum off the line counts as
+ * its deviation: noise in the losses, and sizes of models that lie apart.
  *
- * <p>Intervals are those of the bootstrap-t (Davison and Hinkley, 1997, section 6.3.2), which knows that nine points say
- * little about their own deviation: each line that is fitted again is compared with the first in units of its own standard
- * error. Residuals are divided by √(1 − leverage) beforehand, so that all vary alike.
+ * <p>Intervals are those of the bootstrap-t (Davison and Hinkley, 1997, section 6.3.2), which knows that nine points
+ * say little about their own deviation: each line that is fitted again is compared with the first in units of its own
+ * standard error. Residuals are divided by √(1 − leverage) beforehand, so that all vary alike.
  */
 public final class LineFit implements ScalingFit {
     /** A relative deviation of rounding. Points so near to a line are on it. */
     private static final double EXACT = 1e-12;
 
-    /** How near to 1 a leverage may come: nearer, of the residual by which it is divided nothing but rounding is left. */
+    /**
+     * How near to 1 a leverage may come: nearer, of the residual by which it is divided nothing but rounding is left.
+     */
     private static final double ALONE = 1e-10;
 
     private final List<Optimum> minima;
@@ -26,7 +28,10 @@ public final class LineFit implements ScalingFit {
     private final LogLine line;
     private final List<LogLine> again;
 
-    /** @throws IllegalArgumentException for fewer than three points, or if all but one of them are of nearly the same budget */
+    /**
+     * @throws IllegalArgumentException for fewer than three points, or if all but one of them are of nearly the same
+     *     budget
+     */
     LineFit(List<Optimum> minima, Bootstrap bootstrap) {
         if (minima.size() < 3) {
             throw new IllegalArgumentException("minima must be at least 3, not " + minima.size());

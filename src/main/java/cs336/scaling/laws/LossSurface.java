@@ -1,8 +1,8 @@
 package cs336.scaling.laws;
 
 /**
- * The loss of a model of N parameters after D tokens, L = E + A / N^α + B / D^β (Hoffmann et al., "Training Compute-Optimal
- * Large Language Models", 2022, section 3.3).
+ * The loss of a model of N parameters after D tokens, L = E + A / N^α + B / D^β (Hoffmann et al., "Training
+ * Compute-Optimal Large Language Models", 2022, section 3.3).
  *
  * @param irreducible E, the loss that no size and no amount of data removes: the entropy of text, in nats
  * @param a what a finite model costs, in nats at one parameter
@@ -25,8 +25,8 @@ public record LossSurface(double irreducible, double a, double alpha, double b, 
     }
 
     /**
-     * The sizes of least loss under C = 6·N·D. Setting the derivative of L(N, C / (6·N)) to 0 gives N = G·(C / 6)^(β / (α + β))
-     * with G = (α·A / (β·B))^(1 / (α + β)).
+     * The sizes of least loss under C = 6·N·D. Setting the derivative of L(N, C / (6·N)) to 0 gives N = G·(C / 6)^(β /
+     * (α + β)) with G = (α·A / (β·B))^(1 / (α + β)).
      */
     public PowerLaw law() {
         double exponent = beta / (alpha + beta);

@@ -11,7 +11,9 @@ public sealed interface ScalingFit permits LineFit, SurfaceFit {
     /** Where the number of parameters at a budget in FLOP lies. */
     Interval parameters(double compute);
 
-    /** Where the number of tokens lies, which is C / (6·N) of {@link #parameters} and so the fewer, the more those are. */
+    /**
+     * Where the number of tokens lies, which is C / (6·N) of {@link #parameters} and so the fewer, the more those are.
+     */
     default Interval tokens(double compute) {
         Interval parameters = parameters(compute);
         return new Interval(

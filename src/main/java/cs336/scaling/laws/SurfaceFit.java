@@ -6,8 +6,9 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * A {@link LossSurface} through all runs, lowest or not, by {@link HuberFit}. Intervals are percentiles of the laws of surfaces
- * fitted again to resampled residuals of ln L, which are made wider by √(n / (n − 5)) for the five numbers that were fitted.
+ * A {@link LossSurface} through all runs, lowest or not, by {@link HuberFit}. Intervals are percentiles of the laws of
+ * surfaces fitted again to resampled residuals of ln L, which are made wider by √(n / (n − 5)) for the five numbers
+ * that were fitted.
  */
 public final class SurfaceFit implements ScalingFit {
     private static final int NUMBERS = 5;

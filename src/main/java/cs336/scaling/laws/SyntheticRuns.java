@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Random;
 
 /**
- * Training runs that nobody paid for: losses of a known surface with noise on them, so that what a method finds can be held
- * against what is true.
+ * Training runs that nobody paid for: losses of a known surface with noise on them, so that what a method finds can be
+ * held against what is true.
  *
  * @param surface the losses without noise
  * @param noise standard deviation of ln L; 0 for none
@@ -36,9 +36,9 @@ public record SyntheticRuns(LossSurface surface, double noise, long seed) {
     }
 
     /**
-     * Draws the runs. Sizes are those of one ladder for all budgets, eight a decade and rounded to three digits; each budget
-     * takes those that get 2 to 200 tokens a parameter. Losses are rounded to six decimals. Every step is defined to the last
-     * bit (StrictMath, {@link Random}), so that they are the same everywhere.
+     * Draws the runs. Sizes are those of one ladder for all budgets, eight a decade and rounded to three digits; each
+     * budget takes those that get 2 to 200 tokens a parameter. Losses are rounded to six decimals. Every step is
+     * defined to the last bit (StrictMath, {@link Random}), so that they are the same everywhere.
      */
     public IsoFlops draw() {
         var random = new Random(seed);

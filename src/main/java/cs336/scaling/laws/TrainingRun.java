@@ -14,7 +14,8 @@ public record TrainingRun(long parameters, double compute, double loss) {
     /**
      * Refuses what cannot be.
      *
-     * @throws IllegalArgumentException if a number is not positive and finite, or the budget is not enough for one token
+     * @throws IllegalArgumentException if a number is not positive and finite, or the budget is not enough for one
+     *     token
      */
     public TrainingRun {
         if (parameters <= 0) throw new IllegalArgumentException("parameters must be above 0, not " + parameters);

@@ -29,8 +29,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * All that {@link DistributedDataParallelTest} wants to know of several processes, in one launch of them: by the name of what should
- * hold, empty or what is wrong. In fp64, so that a mistake cannot be taken for rounding.
+ * All that {@link DistributedDataParallelTest} wants to know of several processes, in one launch of them: by the name
+ * of what should hold, empty or what is wrong. In fp64, so that a mistake cannot be taken for rounding.
  */
 public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, String>> {
     private static final double EXACT = 1e-12;

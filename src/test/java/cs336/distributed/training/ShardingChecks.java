@@ -42,8 +42,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Checks of the sharded optimizer that need several ranks. All of them run in one launch, since processes are what takes time; what
- * fails is told by its name.
+ * Checks of the sharded optimizer that need several ranks. All of them run in one launch, since processes are what
+ * takes time; what fails is told by its name.
  */
 public final class ShardingChecks implements RankProgram<ShardingChecks.Task, TreeMap<String, String>> {
     /** The course's settings of its tests. */
@@ -559,7 +559,10 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return Path.of(task.folder, ranks + "-ranks-" + SHARDINGS.get(sharding) + sharding + ".safetensors");
     }
 
-    /** Loads a checkpoint of three steps into a fresh model, makes two more, and compares with one that was never interrupted. */
+    /**
+     * Loads a checkpoint of three steps into a fresh model, makes two more, and compares with one that was never
+     * interrupted.
+     */
     private static void resume(Task task, Path file, NnModule expected, ProcessGroup group, Sharding sharding)
             throws IOException {
         try (var resumed = toy(new Task(task.seed + 77, ""), true);

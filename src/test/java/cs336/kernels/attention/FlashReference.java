@@ -15,10 +15,11 @@ import org.bytedeco.pytorch.global.torch;
  * Attention and its gradients from their formulas, in fp64, with all scores stored.
  *
  * @param exact the results
- * @param terms for each element of a result the sum of the magnitudes that it is a sum of; roundings are in proportion to
- *     it also where the sum itself is small. For L, the largest such sum of a score, and 1
- * @param subnormal what an element is off by, at most, for each unit that rounding takes from or adds to P, dS and the element
- *     itself where these are too small for relative roundings: 1, and the magnitudes that P or dS are multiplied by
+ * @param terms for each element of a result the sum of the magnitudes that it is a sum of; roundings are in proportion
+ *     to it also where the sum itself is small. For L, the largest such sum of a score, and 1
+ * @param subnormal what an element is off by, at most, for each unit that rounding takes from or adds to P, dS and the
+ *     element itself where these are too small for relative roundings: 1, and the magnitudes that P or dS are
+ *     multiplied by
  */
 record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnormal) {
     /** Subnormal fp16 numbers are twice this far apart. */
@@ -81,9 +82,9 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
     }
 
     /**
-     * Asserts that results are as near as their type and the form's products allow: each element within a few roundings of
-     * its terms, and, where enough is averaged for cancellation not to count, all together within one rounding of the
-     * result.
+     * Asserts that results are as near as their type and the form's products allow: each element within a few roundings
+     * of its terms, and, where enough is averaged for cancellation not to count, all together within one rounding of
+     * the result.
      */
     void assertNear(TestedVariant form, DType type, FlashResult actual, String what) {
         assertElementsNear(form, type, actual, 0, what);

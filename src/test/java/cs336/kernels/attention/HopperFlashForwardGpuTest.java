@@ -26,7 +26,9 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Each tile of Hopper's forward kernel on a card, whether or not it would be chosen, against tensor operations in fp64. */
+/**
+ * Each tile of Hopper's forward kernel on a card, whether or not it would be chosen, against tensor operations in fp64.
+ */
 @Tag("gpu")
 class HopperFlashForwardGpuTest {
     private static final int RACES = 200;

@@ -38,7 +38,9 @@ record TestedVariant(String name, FlashVariant form, Set<DType> types, Products 
         }
     }
 
-    /** Relative error of a sum of so many terms in fp32, whose roundings are a random walk, and of what is done with it. */
+    /**
+     * Relative error of a sum of so many terms in fp32, whose roundings are a random walk, and of what is done with it.
+     */
     static double ofSums(long terms) {
         return (8 + Math.sqrt(terms)) * 0x1p-24;
     }

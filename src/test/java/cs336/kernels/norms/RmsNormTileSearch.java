@@ -18,8 +18,8 @@ import org.bytedeco.pytorch.cuda.CUDAEvent;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Times every tile that could suit an RMSNorm kernel on this card, for {@link RmsNormTiles}. Prints the best ones, with the
- * bandwidth they reach and that of a copy.
+ * Times every tile that could suit an RMSNorm kernel on this card, for {@link RmsNormTiles}. Prints the best ones, with
+ * the bandwidth they reach and that of a copy.
  *
  * <pre>java cs336.kernels.norms.RmsNormTileSearch [rows] [widths] [types]     such as 50000 1024,8192 fp32,bf16</pre>
  */

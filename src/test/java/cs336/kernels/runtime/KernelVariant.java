@@ -9,7 +9,8 @@ import java.util.Map;
  *
  * @param file source in {@code kernels/}
  * @param kernel its name there
- * @param defines what it is compiled with; {@code SM_BLOCKS}, if among them, blocks must fit into a multiprocessor, else one
+ * @param defines what it is compiled with; {@code SM_BLOCKS}, if among them, blocks must fit into a multiprocessor,
+ *     else one
  * @param threads of a block
  * @param sharedBytes of dynamic shared memory a block
  * @param architectures what it is written for

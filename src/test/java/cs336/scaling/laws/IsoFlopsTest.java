@@ -76,7 +76,9 @@ class IsoFlopsTest {
         assertEquals(drawn, IsoFlops.read(file(drawn.json())));
     }
 
-    /** Other runs may be put in the place of {@code data/isoflops_curves.json}; this is what it holds in the repository. */
+    /**
+     * Other runs may be put in the place of {@code data/isoflops_curves.json}; this is what it holds in the repository.
+     */
     @Test
     void theRepositorysOwnRunsAreGeneratedByteForByte() throws NoSuchAlgorithmException {
         byte[] json = SyntheticRuns.SHIPPED.draw().json().getBytes(StandardCharsets.UTF_8);

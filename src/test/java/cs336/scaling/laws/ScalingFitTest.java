@@ -162,7 +162,10 @@ class ScalingFitTest {
                 refused.getMessage());
     }
 
-    /** Two budgets that differ by rounding count as two, but one line through three points then goes through the third whatever it is. */
+    /**
+     * Two budgets that differ by rounding count as two, but one line through three points then goes through the third
+     * whatever it is.
+     */
     @Test
     void budgetsThatDoNotLieApartAreRefusedAndNotTriedForEver() {
         for (double apart : new double[] {1e-15, 1e-12, 3e-8, Math.pow(10, -6 - 8 * random.nextDouble())}) {
