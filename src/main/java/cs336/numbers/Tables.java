@@ -1,12 +1,18 @@
 package cs336.numbers;
 
+import java.lang.reflect.Method;
+import java.lang.reflect.RecordComponent;
 import java.math.BigDecimal;
 import java.math.MathContext;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.IntColumn;
+import tech.tablesaw.api.LongColumn;
 import tech.tablesaw.api.NumericColumn;
+import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
@@ -19,6 +25,45 @@ public final class Tables {
     private static final String MISSING = "–";
 
     private Tables() {}
+
+    /**
+     * Returns a table with a row for each record and a column for each component: whole numbers, other numbers, or
+     * text. A null is a missing cell.
+     *
+     * @param type the records' class; its components name the columns, see {@link Header}
+     */
+    public static <R extends Record> Table of(Class<R> type, List<R> records) {
+        Table table = Table.create();
+        for (RecordComponent component : type.getRecordComponents()) {
+            Header header = component.getAnnotation(Header.class);
+            Column<?> column = column(header == null ? component.getName() : header.value(), component.getType());
+            for (R each : records) {
+                Object value = value(component, each);
+                if (value == null) column.appendMissing();
+                else if (column instanceof StringColumn text) text.append(value.toString());
+                else column.appendObj(value);
+            }
+            table.addColumns(column);
+        }
+        return table;
+    }
+
+    private static Column<?> column(String name, Class<?> type) {
+        if (type == int.class || type == Integer.class) return IntColumn.create(name);
+        if (type == long.class || type == Long.class) return LongColumn.create(name);
+        if (type == double.class || type == Double.class) return DoubleColumn.create(name);
+        return StringColumn.create(name);
+    }
+
+    private static Object value(RecordComponent component, Object each) {
+        try {
+            Method accessor = component.getAccessor();
+            accessor.setAccessible(true); // records are often private to the class that fills the table
+            return accessor.invoke(each);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
 
     /** GitHub-flavoured Markdown. */
     public static String markdown(Table table) {

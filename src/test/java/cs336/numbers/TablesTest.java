@@ -95,4 +95,16 @@ class TablesTest {
                 "x\n1235\n0.0001234\n1.000e-09\n1000000\n-0.5\n",
                 Tables.aligned(table).replace(" ", ""));
     }
+
+    private record Cell(String name, @Header("time (ms)") Double ms, int count) {}
+
+    @Test
+    void recordsBecomeATable() {
+        Table table = Tables.of(Cell.class, List.of(new Cell("a", 1.5, 2), new Cell("b", null, 3)));
+        assertEquals(List.of("name", "time (ms)", "count"), table.columnNames());
+        assertEquals(1.5, table.doubleColumn("time (ms)").get(0));
+        assertTrue(table.column("time (ms)").isMissing(1));
+        assertEquals("b", table.stringColumn("name").get(1));
+        assertEquals(3, table.intColumn("count").get(1));
+    }
 }
