@@ -22,7 +22,7 @@ enum Experiment {
             Stream.concat(names(Accumulation.values()), Stream.of("term", "spacing"))
                     .map(name -> new Metric(name, ""))
                     .toArray(Metric[]::new)),
-    /** {@link ProductBits}: what a matrix product sees of its operands. */
+    /** {@link MatmulBits}: what a matrix product sees of its operands. */
     PRODUCT(List.of("fp32", "tf32", "bf16", "fp16"), List.of("above 1"), new Metric("significant-bits", "bits")),
     /** {@link AutocastToyModel}: the types that autocast gives its parts, each told by its significant bits. */
     TOY_MODEL(
@@ -35,7 +35,7 @@ enum Experiment {
     LAYER_NORM(
             List.of("fp16", "bf16"),
             Stream.of(NarrowLayerNorm.Input.values()).map(Object::toString).toList(),
-            Stream.concat(names(NarrowLayerNorm.Part.values()), Stream.of("all", "native"))
+            Stream.concat(names(LayerNormStep.values()), Stream.of("all", "native"))
                     .map(name -> new Metric(name, ""))
                     .toArray(Metric[]::new)),
     /** {@link GradientUnderflow}: what is lost of gradients without a loss scale and with one. */

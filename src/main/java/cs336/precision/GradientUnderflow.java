@@ -23,7 +23,7 @@ import org.bytedeco.pytorch.global.torch;
 public record GradientUnderflow(double lost, double error) {
     private static final long SEED = 0;
 
-    private record Gradients(Tensor logits, Tensor parameters) {}
+    private record LossGradients(Tensor logits, Tensor parameters) {}
 
     /**
      * Compares the gradients of one batch of random tokens.
@@ -36,8 +36,8 @@ public record GradientUnderflow(double lost, double error) {
                 var unscaled = GradScaler.disabled()) {
             Batches.Batch data = Batches.random(model.config().vocabSize(), batch, context, model.device(), SEED)
                     .next();
-            Gradients exact = gradients(model, data, DType.FLOAT32, unscaled);
-            Gradients narrow = gradients(model, data, autocast, scaler);
+            LossGradients exact = gradients(model, data, DType.FLOAT32, unscaled);
+            LossGradients narrow = gradients(model, data, autocast, scaler);
             Scalar zero = new Scalar(0);
             Tensor nonZero = exact.logits.ne(zero);
             double lost = narrow.logits.eq(zero).logical_and(nonZero).sum().item_double()
@@ -49,7 +49,7 @@ public record GradientUnderflow(double lost, double error) {
         }
     }
 
-    private static Gradients gradients(TransformerLM model, Batches.Batch data, DType autocast, GradScaler scaler) {
+    private static LossGradients gradients(TransformerLM model, Batches.Batch data, DType autocast, GradScaler scaler) {
         try (var scope = MemoryScope.open()) {
             Tensor logits;
             Tensor loss;
@@ -67,7 +67,7 @@ public record GradientUnderflow(double lost, double error) {
             Tensor parameters = torch.cat(new TensorVector(all.toArray(new Tensor[0])));
             parameters.div_(new Scalar(scaler.scale()));
             Tensor ofLogits = new Tensor(logits.grad()); // a handle of our own: theirs goes with the logits
-            return new Gradients(scope.escape(ofLogits), scope.escape(parameters));
+            return new LossGradients(scope.escape(ofLogits), scope.escape(parameters));
         }
     }
 }

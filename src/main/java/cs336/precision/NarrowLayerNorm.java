@@ -6,7 +6,6 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.EnumSet;
-import java.util.Locale;
 import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
@@ -20,27 +19,6 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * in a narrow type and the rest in fp32. Shows which part suffers, by the error against fp64.
  */
 public final class NarrowLayerNorm {
-    /** A step of the computation. */
-    public enum Part {
-        /** The sum of a row for its mean, added up one element after the other. */
-        MEAN,
-        /** x − mean. */
-        CENTRING,
-        /** (x − mean)². */
-        SQUARES,
-        /** The sum of these squares for the variance, added up one after the other. */
-        VARIANCE,
-        /** 1 ÷ √(variance + ε). */
-        ROOT,
-        /** The product of both: the output. */
-        PRODUCT;
-
-        @Override
-        public String toString() {
-            return name().toLowerCase(Locale.ROOT);
-        }
-    }
-
     /** Rows to normalise, all of independent normal numbers. */
     public enum Input {
         /** Mean 0, deviation 1. */
@@ -94,28 +72,32 @@ public final class NarrowLayerNorm {
     private static final long[] LAST = {-1};
 
     private final DType narrow;
-    private final Set<Part> narrowed;
+    private final Set<LayerNormStep> narrowed;
 
-    private NarrowLayerNorm(DType narrow, Set<Part> narrowed) {
+    private NarrowLayerNorm(DType narrow, Set<LayerNormStep> narrowed) {
         this.narrow = narrow;
         this.narrowed = narrowed;
     }
 
     /** A layer normalisation with these parts in the narrow type. */
-    public static NarrowLayerNorm of(DType narrow, Set<Part> narrowed) {
-        return new NarrowLayerNorm(narrow, narrowed.isEmpty() ? EnumSet.noneOf(Part.class) : EnumSet.copyOf(narrowed));
+    public static NarrowLayerNorm of(DType narrow, Set<LayerNormStep> narrowed) {
+        return new NarrowLayerNorm(
+                narrow, narrowed.isEmpty() ? EnumSet.noneOf(LayerNormStep.class) : EnumSet.copyOf(narrowed));
     }
 
     /** Normalises rows [rows, width]; the result is fp32. */
     public Tensor apply(Tensor x) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            Tensor mean = sum(x, Part.MEAN).div(new Scalar((double) x.size(-1)));
-            Tensor centred = as(Part.CENTRING, x).sub(as(Part.CENTRING, as(Part.MEAN, mean)));
-            Tensor squares = as(Part.SQUARES, centred).square();
-            Tensor variance = sum(squares, Part.VARIANCE).div(new Scalar((double) x.size(-1)));
-            Tensor root = as(Part.ROOT, as(Part.VARIANCE, variance)).add(eps()).rsqrt();
-            Tensor y = as(Part.PRODUCT, centred).mul(as(Part.PRODUCT, root));
+            Tensor mean = sum(x, LayerNormStep.MEAN).div(new Scalar((double) x.size(-1)));
+            Tensor centred =
+                    as(LayerNormStep.CENTRING, x).sub(as(LayerNormStep.CENTRING, as(LayerNormStep.MEAN, mean)));
+            Tensor squares = as(LayerNormStep.SQUARES, centred).square();
+            Tensor variance = sum(squares, LayerNormStep.VARIANCE).div(new Scalar((double) x.size(-1)));
+            Tensor root = as(LayerNormStep.ROOT, as(LayerNormStep.VARIANCE, variance))
+                    .add(eps())
+                    .rsqrt();
+            Tensor y = as(LayerNormStep.PRODUCT, centred).mul(as(LayerNormStep.PRODUCT, root));
             return scope.escape(y.to(ScalarType.Float));
         }
     }
@@ -125,20 +107,20 @@ public final class NarrowLayerNorm {
     }
 
     /** The tensor in the type in which a part is computed. */
-    private Tensor as(Part part, Tensor x) {
-        return x.to(narrowed.contains(part) ? narrow.scalarType() : ScalarType.Float);
+    private Tensor as(LayerNormStep step, Tensor x) {
+        return x.to(narrowed.contains(step) ? narrow.scalarType() : ScalarType.Float);
     }
 
     /** The sum of each row, [rows, 1]; in the narrow type one element after the other, in fp32 as PyTorch does it. */
-    private Tensor sum(Tensor x, Part part) {
-        Tensor terms = as(part, x);
-        if (!narrowed.contains(part)) {
+    private Tensor sum(Tensor x, LayerNormStep step) {
+        Tensor terms = as(step, x);
+        if (!narrowed.contains(step)) {
             return terms.sum(LAST, true, new ScalarTypeOptional());
         }
         Tensor columns = terms.t().contiguous(); // [width, rows]
         Tensor sum = torch.zeros_like(columns.select(0, 0));
         for (long i = 0; i < columns.size(0); i++) {
-            try (var step = MemoryScope.open()) {
+            try (var inner = MemoryScope.open()) {
                 sum.add_(columns.select(0, i));
             }
         }

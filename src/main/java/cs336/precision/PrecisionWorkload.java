@@ -9,7 +9,6 @@ import cs336.bench.Metric;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
-import cs336.precision.NarrowLayerNorm.Part;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -55,7 +54,7 @@ public final class PrecisionWorkload implements Workload {
         return switch (experiment) {
             case FORMAT -> format(FloatFormat.of(DType.parse(type)));
             case ACCUMULATION -> accumulation(FloatFormat.of(DType.parse(type)), Double.parseDouble(input));
-            case PRODUCT -> Map.of("significant-bits", (double) ProductBits.of(Precision.parse(type), device));
+            case PRODUCT -> Map.of("significant-bits", (double) MatmulBits.of(Precision.parse(type), device));
             case TOY_MODEL -> toyModel(device, DType.parse(type));
             case LAYER_NORM -> layerNorm(device, DType.parse(type), NarrowLayerNorm.Input.parse(input));
             case GRADIENT -> gradient(device, DType.parse(type), Integer.parseInt(input.split(" ")[0]));
@@ -91,13 +90,15 @@ public final class PrecisionWorkload implements Workload {
         Map<String, Double> values = new LinkedHashMap<>();
         try (var scope = MemoryScope.open()) {
             Tensor x = input.draw(ROWS, WIDTH, narrow, device);
-            for (Part part : Part.values()) {
+            for (LayerNormStep part : LayerNormStep.values()) {
                 values.put(
                         part.toString(),
                         NarrowLayerNorm.of(narrow, EnumSet.of(part)).error(x));
             }
             values.put(
-                    "all", NarrowLayerNorm.of(narrow, EnumSet.allOf(Part.class)).error(x));
+                    "all",
+                    NarrowLayerNorm.of(narrow, EnumSet.allOf(LayerNormStep.class))
+                            .error(x));
             values.put("native", NarrowLayerNorm.nativeError(x, narrow));
             return values;
         }

@@ -22,22 +22,6 @@ import org.bytedeco.pytorch.global.torch.DeviceType;
  * functions. It lives as long as the process, because a thread may still report while the listening ends.
  */
 public final class AllocatorReports {
-    /**
-     * Hears of blocks. Called on the thread that allocates or frees, under the allocator's lock: it must be quick and
-     * allocate no tensor.
-     */
-    public interface Listener {
-        /**
-         * A block was handed out or taken back.
-         *
-         * @param address of the block
-         * @param bytes its size, negative if it was taken back
-         * @param cuda whether it is on a card, else on the CPU
-         * @param index which card
-         */
-        void reported(long address, long bytes, boolean cuda, int index);
-    }
-
     private interface Report extends Callback {
         void invoke(Pointer self, Pointer block, long bytes, long allocated, long reserved, short device);
     }
@@ -62,10 +46,10 @@ public final class AllocatorReports {
      */
     private static final int OBJECT_BYTES = 4096;
 
-    private static volatile Listener listener;
+    private static volatile AllocationListener listener;
 
     private static final Report REPORT = (self, block, bytes, allocated, reserved, device) -> {
-        Listener now = listener;
+        AllocationListener now = listener;
         if (now != null) {
             // c10::Device is a type and an index, of one byte each.
             boolean cuda = (byte) device == DeviceType.CUDA.value;
@@ -104,7 +88,7 @@ public final class AllocatorReports {
      *
      * @throws IllegalStateException if somebody else listens, or PyTorch's profiler runs on this thread
      */
-    public static synchronized void listen(Listener l) {
+    public static synchronized void listen(AllocationListener l) {
         if (listener != null) {
             throw new IllegalStateException("memory is being recorded already; stop that record first");
         }

@@ -119,7 +119,7 @@ public abstract class AutogradFunction {
                     throw new IllegalStateException("forward of " + name() + " changed input " + i + " in place");
                 }
             }
-            if (recorded && ProfilerRange.isHeard()) {
+            if (recorded && ProfilerRange.hasListeners()) {
                 nameMaker(inputs[0]);
             }
             Tensor[] results = recorded ? FunctionNode.record(this, ctx, inputs, outputs) : newHandles(outputs);

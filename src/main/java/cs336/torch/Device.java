@@ -13,22 +13,16 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * @param kind CPU or CUDA
  * @param index which card, from 0; always 0 for the CPU
  */
-public record Device(Kind kind, int index) {
-    /** The kinds of device. */
-    public enum Kind {
-        CPU,
-        CUDA
-    }
-
+public record Device(DeviceKind kind, int index) {
     static {
         Torch.load();
     }
 
     public Device {
-        if (kind == Kind.CPU && index != 0) {
+        if (kind == DeviceKind.CPU && index != 0) {
             throw new IllegalArgumentException("index of the CPU must be 0, not " + index);
         }
-        if (kind == Kind.CUDA) {
+        if (kind == DeviceKind.CUDA) {
             requireCuda(index);
         }
     }
@@ -40,7 +34,7 @@ public record Device(Kind kind, int index) {
 
     /** The CPU. */
     public static Device cpu() {
-        return new Device(Kind.CPU, 0);
+        return new Device(DeviceKind.CPU, 0);
     }
 
     /**
@@ -50,7 +44,7 @@ public record Device(Kind kind, int index) {
      *     missing
      */
     public static Device cuda(int index) {
-        return new Device(Kind.CUDA, index);
+        return new Device(DeviceKind.CUDA, index);
     }
 
     /**
@@ -97,7 +91,7 @@ public record Device(Kind kind, int index) {
 
     /** Whether this is a CUDA card. */
     public boolean isCuda() {
-        return kind == Kind.CUDA;
+        return kind == DeviceKind.CUDA;
     }
 
     /** Waits until all work that was queued on this device is done; on the CPU there is nothing to wait for. */

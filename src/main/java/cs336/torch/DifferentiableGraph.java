@@ -52,14 +52,14 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
         Tensor[] run(Tensor[] gradOutputs, Tensor[] saved);
     }
 
-    private record Recorded(DifferentiableGraph graph, BackwardPass backward) {}
+    private record GraphNode(DifferentiableGraph graph, BackwardPass backward) {}
 
     static {
         Torch.load();
     }
 
     private static final Map<DifferentiableGraph, Operation> OPERATIONS = new ConcurrentHashMap<>();
-    private static final Map<Long, Recorded> ALIVE = new ConcurrentHashMap<>();
+    private static final Map<Long, GraphNode> ALIVE = new ConcurrentHashMap<>();
     private static final AtomicLong LAST_NUMBER = new AtomicLong();
     private static final long[] ONE_ELEMENT = {1};
     private static final IValue NONE = MemoryScope.keep(new IValue());
@@ -122,7 +122,7 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
                 stack.push_back(box.with(output));
             }
             long number = LAST_NUMBER.incrementAndGet();
-            ALIVE.put(number, new Recorded(this, backward));
+            ALIVE.put(number, new GraphNode(this, backward));
             stack.push_back(box.with(torch.from_blob(new Address(number), ONE_ELEMENT, RELEASE, BYTES)));
             operation.apply(stack);
             Tensor[] results = new Tensor[outputs];
@@ -141,8 +141,8 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     private static void answer(IValueVector stack) {
         try (var scope = MemoryScope.open()) {
             long place = stack.size() - 2;
-            Recorded recorded = ALIVE.get(stack.get(place).toTensor().data_ptr().address());
-            DifferentiableGraph graph = recorded.graph;
+            GraphNode node = ALIVE.get(stack.get(place).toTensor().data_ptr().address());
+            DifferentiableGraph graph = node.graph;
             Tensor[] saved = new Tensor[graph.saved + graph.savedOutputs.size()];
             for (int i = saved.length - 1; i >= 0; i--) {
                 saved[i] = tensor(stack, --place);
@@ -154,7 +154,7 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
             }
             IValueVector gradInputs = new IValueVector();
             Box box = new Box();
-            for (Tensor gradient : recorded.backward.run(gradOutputs, saved)) {
+            for (Tensor gradient : node.backward.run(gradOutputs, saved)) {
                 gradInputs.push_back(gradient == null ? NONE : box.with(gradient));
             }
             stack.resize(place);

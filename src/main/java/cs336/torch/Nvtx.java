@@ -29,9 +29,9 @@ public final class Nvtx implements AutoCloseable {
         private static final Optional<NativeLibrary> FOUND = load();
     }
 
-    private final ProfilerRange.Listener listener;
+    private final RangeListener listener;
 
-    private Nvtx(ProfilerRange.Listener listener) {
+    private Nvtx(RangeListener listener) {
         this.listener = listener;
     }
 
@@ -42,8 +42,8 @@ public final class Nvtx implements AutoCloseable {
 
     /** Begins to show ranges, those that open from now on, until {@link #close}. */
     public static Nvtx open() {
-        ProfilerRange.Listener listener = Library.FOUND.map(Nvtx::listener).orElse(null);
-        if (listener != null) ProfilerRange.listen(listener);
+        RangeListener listener = Library.FOUND.map(Nvtx::listener).orElse(null);
+        if (listener != null) ProfilerRange.addListener(listener);
         return new Nvtx(listener);
     }
 
@@ -55,10 +55,10 @@ public final class Nvtx implements AutoCloseable {
         return System.getenv(INJECTION) == null ? new Nvtx(null) : open();
     }
 
-    private static ProfilerRange.Listener listener(NativeLibrary library) {
+    private static RangeListener listener(NativeLibrary library) {
         Function push = library.getFunction("nvtxRangePushA");
         Function pop = library.getFunction("nvtxRangePop");
-        return new ProfilerRange.Listener() {
+        return new RangeListener() {
             @Override
             public void entered(String name) {
                 push.invokeInt(new Object[] {name});
@@ -86,6 +86,6 @@ public final class Nvtx implements AutoCloseable {
 
     @Override
     public void close() {
-        if (listener != null) ProfilerRange.unlisten(listener);
+        if (listener != null) ProfilerRange.removeListener(listener);
     }
 }

@@ -16,24 +16,15 @@ import java.util.concurrent.CopyOnWriteArrayList;
  * Open and close it on one thread, as the statement above does.
  */
 public final class ProfilerRange implements AutoCloseable {
-    private static final List<Listener> LISTENERS = new CopyOnWriteArrayList<>();
-    private static final ProfilerRange UNHEARD = new ProfilerRange("", new Listener[0]);
+    private static final List<RangeListener> LISTENERS = new CopyOnWriteArrayList<>();
+    private static final ProfilerRange UNHEARD = new ProfilerRange("", new RangeListener[0]);
     private static volatile boolean heard;
 
-    /** Is told of ranges, on the thread that opens and closes them. */
-    public interface Listener {
-        /** A range begins. */
-        void entered(String name);
-
-        /** The range that was entered last on this thread, and has not been left yet, ends. */
-        void left(String name);
-    }
-
     private final String name;
-    private final Listener[] listeners; // those who heard it begin
+    private final RangeListener[] listeners; // those who heard it begin
     private boolean open;
 
-    private ProfilerRange(String name, Listener[] listeners) {
+    private ProfilerRange(String name, RangeListener[] listeners) {
         this.name = name;
         this.listeners = listeners;
         open = listeners.length > 0;
@@ -44,26 +35,26 @@ public final class ProfilerRange implements AutoCloseable {
         if (!heard) {
             return UNHEARD;
         }
-        ProfilerRange range = new ProfilerRange(name, LISTENERS.toArray(new Listener[0]));
-        for (Listener listener : range.listeners) {
+        ProfilerRange range = new ProfilerRange(name, LISTENERS.toArray(new RangeListener[0]));
+        for (RangeListener listener : range.listeners) {
             listener.entered(name);
         }
         return range;
     }
 
     /** Whether anybody listens. */
-    public static boolean isHeard() {
+    public static boolean hasListeners() {
         return heard;
     }
 
     /** Adds a listener, which hears of ranges that begin from now on. */
-    public static synchronized void listen(Listener listener) {
+    public static synchronized void addListener(RangeListener listener) {
         LISTENERS.add(listener);
         heard = true;
     }
 
     /** Removes a listener. It still hears the end of ranges whose beginning it heard. */
-    public static synchronized void unlisten(Listener listener) {
+    public static synchronized void removeListener(RangeListener listener) {
         LISTENERS.remove(listener);
         heard = !LISTENERS.isEmpty();
     }

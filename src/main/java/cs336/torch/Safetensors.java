@@ -51,20 +51,10 @@ public final class Safetensors implements AutoCloseable {
             DType.INT32, "I32",
             DType.BOOL, "BOOL");
 
-    /**
-     * What the header says of a tensor.
-     *
-     * @param dtype type of its elements
-     * @param shape its sizes
-     */
-    public record Entry(DType dtype, List<Long> shape) {}
-
-    private record Place(Entry entry, long begin, long end) {}
-
     private final Path file;
     private final FileChannel channel;
     private final long dataStart;
-    private final Map<String, Place> places = new LinkedHashMap<>();
+    private final Map<String, SafetensorsEntry> entries = new LinkedHashMap<>();
     private final Map<String, String> metadata = new LinkedHashMap<>();
 
     private Safetensors(Path file, FileChannel channel) throws IOException {
@@ -77,7 +67,7 @@ public final class Safetensors implements AutoCloseable {
             if (name.equals(METADATA)) {
                 readMetadata(header.get(name));
             } else {
-                places.put(name, place(name, header.get(name), dataLength));
+                entries.put(name, entry(name, header.get(name), dataLength));
             }
         }
         requireNoGaps(dataLength);
@@ -99,10 +89,8 @@ public final class Safetensors implements AutoCloseable {
     }
 
     /** The tensors by name, in the header's order. */
-    public Map<String, Entry> entries() {
-        Map<String, Entry> entries = new LinkedHashMap<>();
-        places.forEach((name, place) -> entries.put(name, place.entry));
-        return entries;
+    public Map<String, SafetensorsEntry> entries() {
+        return new LinkedHashMap<>(entries);
     }
 
     /** The texts that the file carries beside its tensors. */
@@ -117,17 +105,17 @@ public final class Safetensors implements AutoCloseable {
      * @throws IOException if the file cannot be read
      */
     public Tensor tensor(String name, Device device) throws IOException {
-        Place place = places.get(name);
-        if (place == null) {
+        SafetensorsEntry entry = entries.get(name);
+        if (entry == null) {
             throw new IllegalArgumentException(file + " has no tensor '" + name + "'");
         }
         try (var scope = MemoryScope.open()) {
-            long[] shape = place.entry.shape.stream().mapToLong(Long::longValue).toArray();
-            Tensor tensor = torch.empty(shape, Device.cpu().options(place.entry.dtype), new MemoryFormatOptional());
-            for (long from = 0; from < place.end - place.begin; from += CHUNK) {
-                readFully(bytes(tensor, from), dataStart + place.begin + from);
+            long[] shape = entry.shape().stream().mapToLong(Long::longValue).toArray();
+            Tensor tensor = torch.empty(shape, Device.cpu().options(entry.dtype()), new MemoryFormatOptional());
+            for (long from = 0; from < entry.end() - entry.begin(); from += CHUNK) {
+                readFully(bytes(tensor, from), dataStart + entry.begin() + from);
             }
-            return scope.escape(tensor.to(device.toTorch(), place.entry.dtype.scalarType()));
+            return scope.escape(tensor.to(device.toTorch(), entry.dtype().scalarType()));
         }
     }
 
@@ -257,7 +245,7 @@ public final class Safetensors implements AutoCloseable {
         }
     }
 
-    private Place place(String name, JsonElement element, long dataLength) throws IOException {
+    private SafetensorsEntry entry(String name, JsonElement element, long dataLength) throws IOException {
         String what = "has a tensor '" + name + "' ";
         if (!element.isJsonObject()) {
             throw error(what + "that is not an object");
@@ -292,7 +280,7 @@ public final class Safetensors implements AutoCloseable {
             throw error(what + "of " + bytes + " bytes by its shape " + shape + " and dtype " + dtype + ", but of "
                     + (offsets.get(1) - offsets.get(0)) + " bytes by its data_offsets " + offsets);
         }
-        return new Place(new Entry(dtype, shape), offsets.get(0), offsets.get(1));
+        return new SafetensorsEntry(dtype, shape, offsets.get(0), offsets.get(1));
     }
 
     private List<Long> wholeNumbers(String what, JsonElement element) throws IOException {
@@ -313,16 +301,18 @@ public final class Safetensors implements AutoCloseable {
     }
 
     private void requireNoGaps(long dataLength) throws IOException {
-        List<Map.Entry<String, Place>> byPlace = new ArrayList<>(places.entrySet());
-        byPlace.sort(Comparator.comparingLong((Map.Entry<String, Place> e) -> e.getValue().begin)
-                .thenComparingLong(e -> e.getValue().end));
+        List<String> byOffset = new ArrayList<>(entries.keySet());
+        byOffset.sort(
+                Comparator.comparingLong((String name) -> entries.get(name).begin())
+                        .thenComparingLong(name -> entries.get(name).end()));
         long end = 0;
-        for (var entry : byPlace) {
-            if (entry.getValue().begin != end) {
-                throw error("has a tensor '" + entry.getKey() + "' that begins at byte " + entry.getValue().begin
+        for (String name : byOffset) {
+            SafetensorsEntry entry = entries.get(name);
+            if (entry.begin() != end) {
+                throw error("has a tensor '" + name + "' that begins at byte " + entry.begin()
                         + " of the data; the one before it ends at " + end);
             }
-            end = entry.getValue().end;
+            end = entry.end();
         }
         if (end != dataLength) {
             throw error("has " + dataLength + " bytes of data, but its tensors end at " + end);

@@ -12,8 +12,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.NoGrad;
 import cs336.torch.TensorJson;
 import cs336.torch.Torch;
@@ -344,11 +344,11 @@ class AdamWTest {
         for (int t = 0; t < 100; t++) {
             clippedStep(optimizer);
         }
-        long before = Memory.current(Device.cpu());
+        long before = MemoryStats.current(Device.cpu());
         for (int t = 0; t < 1000; t++) {
             clippedStep(optimizer);
         }
-        long growth = Memory.current(Device.cpu()) - before;
+        long growth = MemoryStats.current(Device.cpu()) - before;
         // One leaked gradient a step would be 256 MB; Java's own heap is free to grow a little.
         assertTrue(growth < 100 << 20, () -> "1,000 steps grew the process by " + growth + " bytes");
     }

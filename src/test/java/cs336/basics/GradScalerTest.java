@@ -9,8 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.Safetensors;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
@@ -337,10 +337,10 @@ class GradScalerTest {
                     sgd.zeroGrad();
                 }
                 if (t == 9) {
-                    before = Memory.current(cpu);
+                    before = MemoryStats.current(cpu);
                 }
             }
-            assertEquals(before, Memory.current(cpu), 40e6, "50 gradients are 200 MB");
+            assertEquals(before, MemoryStats.current(cpu), 40e6, "50 gradients are 200 MB");
         }
     }
 

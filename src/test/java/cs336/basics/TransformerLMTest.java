@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -230,13 +230,13 @@ class TransformerLMTest {
             long before = 0;
             for (int step = 0; step < 1_000; step++) {
                 if (step == 200) {
-                    before = Memory.current(Device.cpu());
+                    before = MemoryStats.current(Device.cpu());
                 }
                 try (var scope = MemoryScope.open()) {
                     model.forward(randomIds(4, CONTEXT)).sum().backward();
                 }
             }
-            long grownBy = Memory.current(Device.cpu()) - before;
+            long grownBy = MemoryStats.current(Device.cpu()) - before;
             assertTrue(grownBy < 64L << 20, "grew by " + (grownBy >> 20) + " MiB over 800 steps");
         }
     }

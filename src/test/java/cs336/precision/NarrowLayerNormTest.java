@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.precision.NarrowLayerNorm.Input;
-import cs336.precision.NarrowLayerNorm.Part;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -36,8 +35,8 @@ class NarrowLayerNormTest {
         return input.draw(16, 512, narrow, Device.cpu());
     }
 
-    private static double error(Input input, DType narrow, Part... parts) {
-        Set<Part> narrowed = EnumSet.noneOf(Part.class);
+    private static double error(Input input, DType narrow, LayerNormStep... parts) {
+        Set<LayerNormStep> narrowed = EnumSet.noneOf(LayerNormStep.class);
         narrowed.addAll(Set.of(parts));
         return NarrowLayerNorm.of(narrow, narrowed).error(rows(input, narrow));
     }
@@ -50,8 +49,8 @@ class NarrowLayerNormTest {
     }
 
     @ParameterizedTest
-    @EnumSource(Part.class)
-    void everyPartCostsBits(Part part) {
+    @EnumSource(LayerNormStep.class)
+    void everyPartCostsBits(LayerNormStep part) {
         double wide = error(Input.ORDINARY, DType.BFLOAT16);
         double narrow = error(Input.ORDINARY, DType.BFLOAT16, part);
         assertTrue(narrow > 20 * wide, part + ": " + narrow);
@@ -59,18 +58,18 @@ class NarrowLayerNormTest {
 
     @Test
     void squaresOverflowInFp16AndNotInBf16() {
-        assertEquals(1, error(Input.LARGE, DType.FLOAT16, Part.SQUARES), "1 ÷ √∞ = 0: every output is 0");
-        assertTrue(error(Input.LARGE, DType.BFLOAT16, Part.SQUARES) < 1e-3);
+        assertEquals(1, error(Input.LARGE, DType.FLOAT16, LayerNormStep.SQUARES), "1 ÷ √∞ = 0: every output is 0");
+        assertTrue(error(Input.LARGE, DType.BFLOAT16, LayerNormStep.SQUARES) < 1e-3);
     }
 
     @Test
     void sumsLoseMoreInBf16ThanInFp16() {
-        for (Part sum : Set.of(Part.MEAN, Part.VARIANCE)) {
+        for (LayerNormStep sum : Set.of(LayerNormStep.MEAN, LayerNormStep.VARIANCE)) {
             double bf16 = error(Input.OFF_CENTRE, DType.BFLOAT16, sum);
             double fp16 = error(Input.OFF_CENTRE, DType.FLOAT16, sum);
             assertTrue(bf16 > 2 * fp16, sum + ": bf16 " + bf16 + ", fp16 " + fp16);
         }
-        assertTrue(error(Input.ORDINARY, DType.BFLOAT16, Part.VARIANCE) > 0.01);
+        assertTrue(error(Input.ORDINARY, DType.BFLOAT16, LayerNormStep.VARIANCE) > 0.01);
     }
 
     @Test

@@ -52,11 +52,11 @@ class AutogradFunctionTest {
     }
 
     /** The passes of a function, written where it is used. */
-    private interface Pass {
+    private interface FunctionPass {
         Tensor[] run(AutogradFunction.Context ctx, Tensor... tensors);
     }
 
-    private static AutogradFunction function(Pass forward, Pass backward) {
+    private static AutogradFunction function(FunctionPass forward, FunctionPass backward) {
         return new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
@@ -75,7 +75,7 @@ class AutogradFunctionTest {
     }
 
     /** y[i] = Σ_j w[j] x[i,j], as in the documentation. */
-    static final class WeightedSum extends AutogradFunction {
+    static final class WeightedSumFunction extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);
@@ -174,8 +174,8 @@ class AutogradFunctionTest {
 
     @Test
     void weightedSumOfTheDocumentationIsRight() {
-        GradCheck.check(new WeightedSum(), random(3, 4), random(4));
-        GradCheck.checkDouble(new WeightedSum(), random(3, 4), random(4));
+        GradCheck.check(new WeightedSumFunction(), random(3, 4), random(4));
+        GradCheck.checkDouble(new WeightedSumFunction(), random(3, 4), random(4));
     }
 
     @Test
@@ -881,11 +881,11 @@ class AutogradFunctionTest {
     void memoryStaysFlat(int iterations) {
         Tensor x = torch.ones(64, 256).set_requires_grad(true); // 64 KiB
         Tensor weight = torch.ones(256).set_requires_grad(true);
-        AutogradFunction sum = new WeightedSum();
+        AutogradFunction sum = new WeightedSumFunction();
         long before = 0;
         for (int i = 0; i < iterations; i++) {
             if (i == iterations / 5) {
-                before = Memory.current(Device.cpu());
+                before = MemoryStats.current(Device.cpu());
             }
             if (i % 1_000 == 0) {
                 System.gc(); // must not take what native code still calls
@@ -900,7 +900,7 @@ class AutogradFunctionTest {
             }
             assertEquals(0, DifferentiableGraph.alive());
         }
-        long grownBy = Memory.current(Device.cpu()) - before;
+        long grownBy = MemoryStats.current(Device.cpu()) - before;
         assertTrue(grownBy < 50 * MIB, "grew by " + grownBy / MIB + " MiB over " + iterations * 4 / 5 + " steps");
     }
 
@@ -910,7 +910,7 @@ class AutogradFunctionTest {
         long before = 0;
         for (int i = 0; i < 500; i++) {
             if (i == 100) {
-                before = Memory.current(Device.cpu());
+                before = MemoryStats.current(Device.cpu());
             }
             try (var step = MemoryScope.open()) {
                 Tensor y = throwing(new IllegalArgumentException("step")).apply(EXP.apply(x)[0])[0];
@@ -920,7 +920,7 @@ class AutogradFunctionTest {
             }
             assertEquals(0, DifferentiableGraph.alive());
         }
-        long grownBy = Memory.current(Device.cpu()) - before;
+        long grownBy = MemoryStats.current(Device.cpu()) - before;
         assertTrue(grownBy < 50 * MIB, "grew by " + grownBy / MIB + " MiB over 400 failures");
     }
 
@@ -1024,8 +1024,8 @@ class AutogradFunctionTest {
         Device card = Device.cuda(0);
         Tensor x = random(3, 4).to(card.toTorch(), ScalarType.Double);
         Tensor weight = random(4).to(card.toTorch(), ScalarType.Double);
-        GradCheck.check(new WeightedSum(), x, weight);
-        GradCheck.checkDouble(new WeightedSum(), x, weight);
+        GradCheck.check(new WeightedSumFunction(), x, weight);
+        GradCheck.checkDouble(new WeightedSumFunction(), x, weight);
         GradCheck.checkDouble(EXP, x);
         GradCheck.check(PRODUCT_AND_SUM, x, x);
     }
@@ -1044,17 +1044,20 @@ class AutogradFunctionTest {
                 System.gc(); // a large machine's Java heap would grow into new pages for minutes
             }
             if (i == 4_000) {
-                onCard = Memory.current(card);
-                onHost = Memory.current(Device.cpu());
+                onCard = MemoryStats.current(card);
+                onHost = MemoryStats.current(Device.cpu());
             }
             try (var step = MemoryScope.open()) {
-                new WeightedSum().apply(EXP.apply(x)[0], weight)[0].sum().backward();
+                new WeightedSumFunction()
+                        .apply(EXP.apply(x)[0], weight)[0]
+                        .sum()
+                        .backward();
                 x.mutable_grad().reset();
                 weight.mutable_grad().reset();
             }
         }
-        assertEquals(onCard, Memory.current(card));
-        long grownBy = Memory.current(Device.cpu()) - onHost;
+        assertEquals(onCard, MemoryStats.current(card));
+        long grownBy = MemoryStats.current(Device.cpu()) - onHost;
         assertTrue(grownBy < 50 * MIB, "the host grew by " + grownBy / MIB + " MiB over 16000 steps");
     }
 

@@ -35,7 +35,7 @@ class DeviceTest {
 
     @Test
     void cpuHasNoIndexButZero() {
-        assertThrows(IllegalArgumentException.class, () -> new Device(Device.Kind.CPU, 1));
+        assertThrows(IllegalArgumentException.class, () -> new Device(DeviceKind.CPU, 1));
     }
 
     @Test
@@ -52,13 +52,13 @@ class DeviceTest {
     void allocatorCountsBytesOnTheCard() {
         Device card = Device.cuda(0);
         try (var scope = MemoryScope.open()) {
-            Memory.resetPeak(card);
-            long before = Memory.current(card);
+            MemoryStats.resetPeak(card);
+            long before = MemoryStats.current(card);
             long bytes = 1026L << 20; // no test frees a block that is larger by so little that it would be given whole
             org.bytedeco.pytorch.global.torch.empty(new long[] {bytes / 4}, card.options(DType.FLOAT32), null);
-            assertEquals(bytes, Memory.current(card) - before);
-            assertEquals(bytes, Memory.peak(card) - before);
-            assertTrue(Memory.available(card) > 1L << 30);
+            assertEquals(bytes, MemoryStats.current(card) - before);
+            assertEquals(bytes, MemoryStats.peak(card) - before);
+            assertTrue(MemoryStats.available(card) > 1L << 30);
         }
         assertTrue(card.productName().contains("NVIDIA"), card.productName());
     }

@@ -58,7 +58,7 @@ class MemoryScopeTest {
         long before = 0;
         for (int step = 0; step < 1_000; step++) {
             if (step == 300) {
-                before = Memory.current(Device.cpu());
+                before = MemoryStats.current(Device.cpu());
             }
             try (var outer = MemoryScope.open()) {
                 Tensor grown;
@@ -68,7 +68,7 @@ class MemoryScopeTest {
                 grown.add(grown);
             }
         }
-        long grownBy = Memory.current(Device.cpu()) - before;
+        long grownBy = MemoryStats.current(Device.cpu()) - before;
         // Keeping one of the two tensors would add 700 MiB; Java's own heap may grow a little.
         assertTrue(grownBy < 100L * MIB, "grew by " + grownBy / MIB + " MiB over 700 steps of 2 MiB each");
     }

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 
 class ProfilerRangeTest {
     /** Writes down what it hears on this thread; others may open ranges at the same time. */
-    private static final class Diary implements ProfilerRange.Listener {
+    private static final class Diary implements RangeListener {
         private final Thread here = Thread.currentThread();
         private final List<String> lines = new ArrayList<>();
 
@@ -28,14 +28,14 @@ class ProfilerRangeTest {
     @Test
     void rangesNestAndEndInReverseOrder() {
         Diary diary = new Diary();
-        ProfilerRange.listen(diary);
+        ProfilerRange.addListener(diary);
         try (var outer = ProfilerRange.of("outer")) {
             try (var inner = ProfilerRange.of("inner")) {
                 inner.close(); // twice does not matter
             }
             ProfilerRange.of("next").close();
         } finally {
-            ProfilerRange.unlisten(diary);
+            ProfilerRange.removeListener(diary);
         }
         assertEquals(List.of("+outer", "+inner", "-inner", "+next", "-next", "-outer"), diary.lines);
     }
@@ -44,15 +44,15 @@ class ProfilerRangeTest {
     void whoComesInTheMiddleHearsNoEndWithoutABeginning() {
         Diary first = new Diary();
         Diary second = new Diary();
-        ProfilerRange.listen(first);
+        ProfilerRange.addListener(first);
         try (var outer = ProfilerRange.of("outer")) {
-            ProfilerRange.listen(second);
+            ProfilerRange.addListener(second);
             try (var inner = ProfilerRange.of("inner")) {
-                ProfilerRange.unlisten(first);
+                ProfilerRange.removeListener(first);
             }
         } finally {
-            ProfilerRange.unlisten(first);
-            ProfilerRange.unlisten(second);
+            ProfilerRange.removeListener(first);
+            ProfilerRange.removeListener(second);
         }
         assertEquals(List.of("+outer", "+inner", "-inner", "-outer"), first.lines);
         assertEquals(List.of("+inner", "-inner"), second.lines);
@@ -67,15 +67,16 @@ class ProfilerRangeTest {
     void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
         try (var nvtx = Nvtx.open();
                 var range = ProfilerRange.of("shown")) {
-            assertEquals(Nvtx.isAvailable(), ProfilerRange.isHeard());
+            assertEquals(Nvtx.isAvailable(), ProfilerRange.hasListeners());
         }
-        assertFalse(ProfilerRange.isHeard());
+        assertFalse(ProfilerRange.hasListeners());
     }
 
     @Test
     void aProcessThatNoToolStartedShowsThemToNobody() {
         try (var nvtx = Nvtx.openIfTraced()) {
-            assertEquals(System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.isAvailable(), ProfilerRange.isHeard());
+            assertEquals(
+                    System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.isAvailable(), ProfilerRange.hasListeners());
         }
     }
 }

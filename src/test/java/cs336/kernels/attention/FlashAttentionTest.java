@@ -16,8 +16,8 @@ import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.GradCheck;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
@@ -244,10 +244,10 @@ class FlashAttentionTest {
                     i -> torch.randn(new long[] {1, t, 16}, cpu.options(DType.FLOAT32))
                             .set_requires_grad(true));
             FlashAttention.apply(qkv[0], qkv[1], qkv[2], true).sum().backward();
-            long before = Memory.current(cpu);
-            Memory.resetPeak(cpu);
+            long before = MemoryStats.current(cpu);
+            MemoryStats.resetPeak(cpu);
             FlashAttention.apply(qkv[0], qkv[1], qkv[2], true).sum().backward();
-            long grown = Memory.peak(cpu) - before;
+            long grown = MemoryStats.peak(cpu) - before;
             assertTrue(
                     grown < scores / 4,
                     "memory grew by " + grown / MIB + " MiB; one matrix of scores has " + scores / MIB + " MiB");

@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.profile.Profiler;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.ProfilerRange;
 import java.util.List;
 import java.util.Map;
@@ -225,7 +225,7 @@ class MemoryProfileTest {
         for (int i = 0; i < 1_100; i++) {
             if (i == 100) {
                 System.gc();
-                before = Memory.current(CPU);
+                before = MemoryStats.current(CPU);
             }
             try (var memory = MemoryProfile.start(CPU);
                     var scope = MemoryScope.open();
@@ -237,7 +237,7 @@ class MemoryProfileTest {
             }
         }
         System.gc();
-        long grown = Memory.current(CPU) - before;
+        long grown = MemoryStats.current(CPU) - before;
         assertTrue(grown < 24 << 20, "1,000 records grew the process by " + grown + " bytes");
     }
 }

@@ -17,10 +17,10 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * How much memory a device uses, in bytes. On CUDA: what PyTorch's caching allocator has handed out, without its cache.
  * On the CPU: the resident set of this process, Java's own memory included, without what C's allocator keeps for later.
  */
-public final class Memory {
+public final class MemoryStats {
     private static final Function MALLOC_TRIM = NativeLibrary.getProcess().getFunction("malloc_trim");
 
-    private Memory() {}
+    private MemoryStats() {}
 
     /** Bytes in use now. */
     public static long current(Device device) {

@@ -17,11 +17,11 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * How many bits of its operands a matrix product sees. Whatever a program claims to compute in, this is what it does:
  * of the fp32 numbers 1 + 2⁻ᵏ, multiplied by 1, those come out that the product can tell from 1.
  */
-public final class ProductBits {
+public final class MatmulBits {
     private static final int SIZE = 256; // large enough for a card's usual kernels
     private static final int FP32_BITS = 24;
 
-    private ProductBits() {}
+    private MatmulBits() {}
 
     /** The significant bits that a product of fp32 matrices carries in this precision on this device. */
     public static int of(Precision precision, Device device) {

@@ -8,14 +8,14 @@ import org.bytedeco.pytorch.global.torch;
  * What a {@link AutogradFunction} costs more than a built-in operation with the same arithmetic: forward and backward
  * pass of the square of 16 numbers, in microseconds a call. Takes a device: {@code cpu} or {@code cuda}.
  */
-final class FunctionCost {
+final class AutogradFunctionCost {
     private static final int CHAIN = 20;
     private static final int CHAINS = 400;
     private static final int ROUNDS = 12;
 
-    private FunctionCost() {}
+    private AutogradFunctionCost() {}
 
-    private static final class Square extends AutogradFunction {
+    private static final class HandWrittenSquare extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs[0]);
@@ -29,14 +29,14 @@ final class FunctionCost {
         }
     }
 
-    private interface Step {
+    private interface SquareCall {
         Tensor of(Tensor x);
     }
 
     public static void main(String[] args) {
         Torch.setThreads(1);
         Device device = Device.parse(args.length == 0 ? "cpu" : args[0]);
-        AutogradFunction square = new Square();
+        AutogradFunction square = new HandWrittenSquare();
         double[] functions = new double[ROUNDS];
         double[] builtIns = new double[ROUNDS];
         for (int round = 0; round < ROUNDS; round++) {
@@ -51,7 +51,7 @@ final class FunctionCost {
                 device.productName(), builtIn, function, function - builtIn);
     }
 
-    private static double microseconds(Device device, Step step) {
+    private static double microseconds(Device device, SquareCall square) {
         try (var scope = MemoryScope.open()) {
             Tensor x =
                     torch.ones(new long[] {16}, device.options(DType.FLOAT32)).set_requires_grad(true);
@@ -61,7 +61,7 @@ final class FunctionCost {
                 try (var inner = MemoryScope.open()) {
                     Tensor y = x;
                     for (int k = 0; k < CHAIN; k++) {
-                        y = step.of(y);
+                        y = square.of(y);
                     }
                     y.sum().backward();
                     x.mutable_grad().reset();

@@ -23,7 +23,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /** The names of the kernels that multiply matrices in a training step, by which cuBLAS says what it multiplies. */
 @Tag("gpu")
-class ProductKernelsGpuTest {
+class MatmulKernelsGpuTest {
     /** The sums of products that were split along their inner dimension are fp32 in all precisions. */
     static final Pattern SUM_OF_PARTS = Pattern.compile("splitk.*reduce", Pattern.CASE_INSENSITIVE);
 

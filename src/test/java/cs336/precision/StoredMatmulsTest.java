@@ -14,7 +14,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import tech.tablesaw.api.Row;
 
 /** The names of the kernels that were profiled on the H200 tell whether they computed in the type that is claimed. */
-class StoredProductsTest {
+class StoredMatmulsTest {
     @ParameterizedTest
     @EnumSource(
             value = Precision.class,
@@ -23,15 +23,14 @@ class StoredProductsTest {
         List<String> products = Measurements.read(Project.path("data/measurements/h200/profiling_kernels.csv")).stream()
                 .filter(row -> row.getString("dtype").equals(precision.toString()))
                 .filter(row -> row.getString("kind").equals(KernelKind.MATMUL.toString()))
-                .map(StoredProductsTest::kernel)
-                .filter(name ->
-                        !ProductKernelsGpuTest.SUM_OF_PARTS.matcher(name).find())
+                .map(StoredMatmulsTest::kernel)
+                .filter(name -> !MatmulKernelsGpuTest.SUM_OF_PARTS.matcher(name).find())
                 .toList();
         assertTrue(products.size() > 0);
         assertEquals(
                 List.of(),
                 products.stream()
-                        .filter(name -> !ProductKernelsGpuTest.names(precision)
+                        .filter(name -> !MatmulKernelsGpuTest.names(precision)
                                 .matcher(name)
                                 .find())
                         .toList());

@@ -12,13 +12,13 @@ class ProductBitsTest {
     @ParameterizedTest
     @CsvSource({"FP32, 24", "TF32, 24", "BF16, 8", "FP16, 11"})
     void onTheCpuAProductSeesTheBitsOfItsTypeAndTf32IsFp32(Precision precision, int bits) {
-        assertEquals(bits, ProductBits.of(precision, Device.cpu()));
+        assertEquals(bits, MatmulBits.of(precision, Device.cpu()));
     }
 
     @ParameterizedTest
     @CsvSource({"FP32, 24", "TF32, 11", "BF16, 8", "FP16, 11"})
     @Tag("gpu")
     void onACardAProductRunsInThePrecisionThatIsClaimed(Precision precision, int bits) {
-        assertEquals(bits, ProductBits.of(precision, Device.cuda(0)));
+        assertEquals(bits, MatmulBits.of(precision, Device.cuda(0)));
     }
 }
