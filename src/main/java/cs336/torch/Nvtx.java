@@ -25,8 +25,8 @@ public final class Nvtx implements AutoCloseable {
     private static final String INJECTION = "NVTX_INJECTION64_PATH";
 
     /** Looked for when it is needed first. */
-    private static final class Library {
-        private static final Optional<NativeLibrary> FOUND = load();
+    static final class NvtxLibrary {
+        static final Optional<NativeLibrary> FOUND = load();
     }
 
     private final RangeListener listener;
@@ -35,14 +35,9 @@ public final class Nvtx implements AutoCloseable {
         this.listener = listener;
     }
 
-    /** Whether the library was found. */
-    public static boolean isAvailable() {
-        return Library.FOUND.isPresent();
-    }
-
     /** Begins to show ranges, those that open from now on, until {@link #close}. */
     public static Nvtx open() {
-        RangeListener listener = Library.FOUND.map(Nvtx::listener).orElse(null);
+        RangeListener listener = NvtxLibrary.FOUND.map(Nvtx::listener).orElse(null);
         if (listener != null) ProfilerRange.addListener(listener);
         return new Nvtx(listener);
     }

@@ -67,7 +67,7 @@ class ProfilerRangeTest {
     void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
         try (var nvtx = Nvtx.open();
                 var range = ProfilerRange.of("shown")) {
-            assertEquals(Nvtx.isAvailable(), ProfilerRange.hasListeners());
+            assertEquals(Nvtx.NvtxLibrary.FOUND.isPresent(), ProfilerRange.hasListeners());
         }
         assertFalse(ProfilerRange.hasListeners());
     }
@@ -76,7 +76,7 @@ class ProfilerRangeTest {
     void aProcessThatNoToolStartedShowsThemToNobody() {
         try (var nvtx = Nvtx.openIfTraced()) {
             assertEquals(
-                    System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.isAvailable(), ProfilerRange.hasListeners());
+                    System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.NvtxLibrary.FOUND.isPresent(), ProfilerRange.hasListeners());
         }
     }
 }
