@@ -5,6 +5,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
@@ -15,52 +16,52 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A layer normalisation taken apart, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, of which any part can be computed
- * in a narrow type and the rest in fp32. Shows which part suffers, by the error against fp64.
+ * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, that runs any of its
+ * steps in a narrow type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
 public final class NarrowLayerNorm {
-    /** Rows to normalise, all of independent normal numbers. */
+    /** The distributions of the rows to normalise: independent normal numbers. */
     public enum Input {
-        /** Mean 0, deviation 1. */
+        /** Mean 0, standard deviation 1. */
         ORDINARY("ordinary", 0, 1),
-        /** Mean 10, deviation 1. */
+        /** Mean 10, standard deviation 1. */
         OFF_CENTRE("off-centre", 10, 1),
-        /** Mean 0, deviation 300, whose square is beyond fp16. */
+        /** Mean 0, standard deviation 300: squares overflow in fp16. */
         LARGE("large", 0, 300),
-        /** Mean 0, deviation 0.003, whose square is near the smallest numbers of fp16. */
+        /** Mean 0, standard deviation 0.003: squares are subnormal in fp16. */
         SMALL("small", 0, 0.003);
 
         private final String label;
         private final double mean;
-        private final double deviation;
+        private final double standardDeviation;
 
-        Input(String label, double mean, double deviation) {
+        Input(String label, double mean, double standardDeviation) {
             this.label = label;
             this.mean = mean;
-            this.deviation = deviation;
+            this.standardDeviation = standardDeviation;
         }
 
         /**
-         * Fresh rows, rounded to a narrow type so that they are exact there: fp64 [rows, width].
+         * Returns random rows, fp64 [rows, width], rounded to a narrow type so that converting them to it is exact.
          *
-         * @param narrow the type whose numbers to draw
+         * @param narrow the narrow type
          */
         public Tensor draw(int rows, int width, DType narrow, Device device) {
             try (var scope = MemoryScope.open()) {
                 Tensor normal = torch.randn(new long[] {rows, width}, device.options(DType.FLOAT32));
-                Tensor x = normal.mul(new Scalar(deviation)).add(new Scalar(mean));
+                Tensor x = normal.mul(new Scalar(standardDeviation)).add(new Scalar(mean));
                 return scope.escape(x.to(narrow.scalarType()).to(ScalarType.Double));
             }
         }
 
-        /** Reads a name such as {@code off-centre}. */
+        /** Returns the input with this label, such as {@code off-centre}. */
         static Input parse(String label) {
             for (Input input : values()) {
                 if (input.label.equals(label)) {
                     return input;
                 }
             }
-            throw new IllegalArgumentException("input '" + label + "' is unknown");
+            throw new IllegalArgumentException("input '" + label + "' is unknown; known: " + Arrays.toString(values()));
         }
 
         @Override
@@ -79,13 +80,13 @@ public final class NarrowLayerNorm {
         this.narrowed = narrowed;
     }
 
-    /** A layer normalisation with these parts in the narrow type. */
+    /** Creates a layer normalisation with the given steps in the narrow type. */
     public static NarrowLayerNorm of(DType narrow, Set<LayerNormStep> narrowed) {
         return new NarrowLayerNorm(
                 narrow, narrowed.isEmpty() ? EnumSet.noneOf(LayerNormStep.class) : EnumSet.copyOf(narrowed));
     }
 
-    /** Normalises rows [rows, width]; the result is fp32. */
+    /** Normalises the rows of x: [rows, width] → fp32 [rows, width]. */
     public Tensor apply(Tensor x) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -106,12 +107,12 @@ public final class NarrowLayerNorm {
         return new Scalar(Normalization.EPS);
     }
 
-    /** The tensor in the type in which a part is computed. */
+    /** Converts a tensor to the type of a step. */
     private Tensor as(LayerNormStep step, Tensor x) {
         return x.to(narrowed.contains(step) ? narrow.scalarType() : ScalarType.Float);
     }
 
-    /** The sum of each row, [rows, 1]; in the narrow type one element after the other, in fp32 as PyTorch does it. */
+    /** Sums each row, [rows, width] → [rows, 1]: in the narrow type one element at a time, in fp32 with torch.sum. */
     private Tensor sum(Tensor x, LayerNormStep step) {
         Tensor terms = as(step, x);
         if (!narrowed.contains(step)) {
@@ -128,10 +129,10 @@ public final class NarrowLayerNorm {
     }
 
     /**
-     * The length of the error over the length of the exact result, all rows taken as one vector. 1 means that nothing
-     * is right; an output that is not finite counts as that.
+     * Returns the relative error ‖y − exact‖ ÷ ‖exact‖ against fp64, all rows taken as one vector; 1 if the output is
+     * not finite.
      *
-     * @param x fp64 [rows, width]
+     * @param x the rows, fp64 [rows, width]
      */
     public double error(Tensor x) {
         try (var scope = MemoryScope.open()) {
@@ -139,7 +140,7 @@ public final class NarrowLayerNorm {
         }
     }
 
-    /** The same error of PyTorch's own layer normalisation of a tensor in the narrow type. */
+    /** Returns the relative error of PyTorch's {@code layer_norm} of x in the narrow type; see {@link #error}. */
     public static double nativeError(Tensor x, DType narrow) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

@@ -20,7 +20,7 @@ import java.util.Map;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
-/** An {@link Experiment} as a case of a sweep. */
+/** The workload that runs an {@link Experiment} as a case of a sweep. */
 public final class PrecisionWorkload implements Workload {
     private static final int ADDITIONS = 1_000;
     private static final int ROWS = 64;
@@ -28,9 +28,11 @@ public final class PrecisionWorkload implements Workload {
     private static final int SEQUENCES = 4;
 
     /**
-     * The case of an experiment; {@code device} is still to be set.
+     * Returns the case of an experiment, without its {@code device}.
      *
-     * @param on {@code cpu}, or {@code cuda} for the device
+     * @param on {@code cpu}, or {@code cuda} for the sweep's device
+     * @param dtype one of {@link Experiment#dtypes}
+     * @param input one of {@link Experiment#inputs}
      */
     static Case of(Experiment experiment, String on, String dtype, String input) {
         return Case.of(PrecisionWorkload.class, "torch")
@@ -70,8 +72,8 @@ public final class PrecisionWorkload implements Workload {
 
     private static Map<String, Double> accumulation(FloatFormat narrow, double term) {
         Map<String, Double> values = new LinkedHashMap<>();
-        for (Accumulation way : Accumulation.values()) {
-            values.put(way.name().toLowerCase(Locale.ROOT), way.run(narrow.dtype(), term, ADDITIONS));
+        for (Accumulation accumulation : Accumulation.values()) {
+            values.put(accumulation.name().toLowerCase(Locale.ROOT), accumulation.run(narrow.dtype(), term, ADDITIONS));
         }
         values.put("term", narrow.round(term));
         values.put("spacing", narrow.spacing(values.get("narrow")));
@@ -81,8 +83,8 @@ public final class PrecisionWorkload implements Workload {
     private static Map<String, Double> toyModel(Device device, DType autocast) {
         Map<String, Double> values = new LinkedHashMap<>();
         AutocastToyModel.dtypes(device, autocast)
-                .forEach((part, dtype) ->
-                        values.put(part, (double) FloatFormat.of(dtype).significantBits()));
+                .forEach((tensor, dtype) ->
+                        values.put(tensor, (double) FloatFormat.of(dtype).significantBits()));
         return values;
     }
 
@@ -90,10 +92,10 @@ public final class PrecisionWorkload implements Workload {
         Map<String, Double> values = new LinkedHashMap<>();
         try (var scope = MemoryScope.open()) {
             Tensor x = input.draw(ROWS, WIDTH, narrow, device);
-            for (LayerNormStep part : LayerNormStep.values()) {
+            for (LayerNormStep step : LayerNormStep.values()) {
                 values.put(
-                        part.toString(),
-                        NarrowLayerNorm.of(narrow, EnumSet.of(part)).error(x));
+                        step.toString(),
+                        NarrowLayerNorm.of(narrow, EnumSet.of(step)).error(x));
             }
             values.put(
                     "all",
@@ -109,13 +111,13 @@ public final class PrecisionWorkload implements Workload {
         var config =
                 new TransformerConfig(ModelEdition.SPRING_2025, 10_000, context, 64, 2, 2, 256, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, device);
-                var off = GradScaler.disabled();
+                var noScaling = GradScaler.disabled();
                 var scaler = new GradScaler(device)) {
-            var plain = GradientUnderflow.of(model, SEQUENCES, context, narrow, off);
+            var unscaled = GradientUnderflow.of(model, SEQUENCES, context, narrow, noScaling);
             var scaled = GradientUnderflow.of(model, SEQUENCES, context, narrow, scaler);
             return Map.of(
-                    "lost", plain.lost(),
-                    "error", plain.error(),
+                    "lost", unscaled.lost(),
+                    "error", unscaled.error(),
                     "lost-scaled", scaled.lost(),
                     "error-scaled", scaled.error());
         }

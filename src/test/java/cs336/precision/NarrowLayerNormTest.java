@@ -35,25 +35,25 @@ class NarrowLayerNormTest {
         return input.draw(16, 512, narrow, Device.cpu());
     }
 
-    private static double error(Input input, DType narrow, LayerNormStep... parts) {
+    private static double error(Input input, DType narrow, LayerNormStep... steps) {
         Set<LayerNormStep> narrowed = EnumSet.noneOf(LayerNormStep.class);
-        narrowed.addAll(Set.of(parts));
+        narrowed.addAll(Set.of(steps));
         return NarrowLayerNorm.of(narrow, narrowed).error(rows(input, narrow));
     }
 
     @ParameterizedTest
     @EnumSource(Input.class)
-    void withNothingNarrowItIsALayerNormInFp32(Input input) {
+    void withoutNarrowStepsItIsAnFp32LayerNorm(Input input) {
         assertTrue(error(input, DType.FLOAT16) < 1e-6);
         assertTrue(error(input, DType.BFLOAT16) < 1e-6);
     }
 
     @ParameterizedTest
     @EnumSource(LayerNormStep.class)
-    void everyPartCostsBits(LayerNormStep part) {
+    void everyNarrowStepIncreasesTheError(LayerNormStep step) {
         double wide = error(Input.ORDINARY, DType.BFLOAT16);
-        double narrow = error(Input.ORDINARY, DType.BFLOAT16, part);
-        assertTrue(narrow > 20 * wide, part + ": " + narrow);
+        double narrow = error(Input.ORDINARY, DType.BFLOAT16, step);
+        assertTrue(narrow > 20 * wide, step + ": " + narrow);
     }
 
     @Test
@@ -73,7 +73,7 @@ class NarrowLayerNormTest {
     }
 
     @Test
-    void pyTorchsOwnRoundsOnlyItsOutput() {
+    void pyTorchsLayerNormRoundsOnlyItsOutput() {
         for (Input input : Input.values()) {
             double error = NarrowLayerNorm.nativeError(rows(input, DType.BFLOAT16), DType.BFLOAT16);
             double halfUlp = Math.scalb(1.0, -8);
