@@ -15,8 +15,8 @@ import picocli.CommandLine.ParameterException;
 @Command(
         name = "precision",
         description = {
-            "Measures narrow floating-point types: their precision and range, the rounding error of sums, the dtypes of a"
-                    + " model's tensors under autocast, the precision of matrix multiplications, the steps of a layer"
+            "Measures narrow floating-point types: their precision and range, the rounding error of sums, the dtypes of"
+                    + " a model's tensors under autocast, the precision of matrix multiplications, the steps of a layer"
                     + " normalisation that need more precision, and the underflow of gradients without loss scaling.",
             "Runs on the CPU and, if there is one, on the GPU. Takes seconds."
         },

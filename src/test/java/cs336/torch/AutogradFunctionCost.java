@@ -5,8 +5,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * What a {@link AutogradFunction} costs more than a built-in operation with the same arithmetic: forward and backward
- * pass of the square of 16 numbers, in microseconds a call. Takes a device: {@code cpu} or {@code cuda}.
+ * Measures the overhead of an {@link AutogradFunction} over a built-in operation with the same arithmetic: forward and
+ * backward pass of the square of 16 numbers, in µs per call. The argument is a device: {@code cpu} or {@code cuda}.
  */
 final class AutogradFunctionCost {
     private static final int CHAIN = 20;
@@ -24,7 +24,7 @@ final class AutogradFunctionCost {
 
         @Override
         protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-            // The same two operations as PyTorch's own backward pass of square.
+            // the two operations of PyTorch's backward pass of square
             return new Tensor[] {ctx.saved(0).add(ctx.saved(0)).mul(gradOutputs[0])};
         }
     }
@@ -43,11 +43,11 @@ final class AutogradFunctionCost {
             builtIns[round] = microseconds(device, Tensor::square);
             functions[round] = microseconds(device, x -> square.apply(x)[0]);
         }
-        // The first third warms the compiler.
+        // The first third of the rounds is JIT warm-up.
         double builtIn = median(Arrays.copyOfRange(builtIns, ROUNDS / 3, ROUNDS));
         double function = median(Arrays.copyOfRange(functions, ROUNDS / 3, ROUNDS));
         System.out.printf(
-                "%s: built-in %.1f µs, function %.1f µs, difference %.1f µs a forward and backward call%n",
+                "%s: built-in %.1f µs, function %.1f µs, difference %.1f µs per forward and backward call%n",
                 device.productName(), builtIn, function, function - builtIn);
     }
 

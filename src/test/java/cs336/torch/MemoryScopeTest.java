@@ -12,17 +12,17 @@ class MemoryScopeTest {
     private static final int MIB = 1 << 20;
 
     @Test
-    void closingFreesWhatWasMadeInside() {
-        Tensor made;
+    void closingFreesObjectsCreatedInside() {
+        Tensor created;
         try (var scope = MemoryScope.open()) {
-            made = torch.ones(3);
-            assertFalse(made.isNull());
+            created = torch.ones(3);
+            assertFalse(created.isNull());
         }
-        assertTrue(made.isNull());
+        assertTrue(created.isNull());
     }
 
     @Test
-    void escapedTensorLivesUntilTheScopeAroundCloses() {
+    void escapedTensorLivesUntilTheEnclosingScopeCloses() {
         Tensor escaped;
         try (var outer = MemoryScope.open()) {
             try (var inner = MemoryScope.open()) {
@@ -34,7 +34,7 @@ class MemoryScopeTest {
     }
 
     @Test
-    void escapedTensorWithoutAScopeAroundStays() {
+    void escapedTensorWithoutAnEnclosingScopeStays() {
         Tensor escaped;
         try (var scope = MemoryScope.open()) {
             escaped = scope.escape(torch.ones(3));
@@ -54,7 +54,7 @@ class MemoryScopeTest {
     }
 
     @Test
-    void thousandStepsWithEscapesLeaveMemoryFlat() {
+    void memoryStaysConstantOverAThousandStepsWithEscapes() {
         long before = 0;
         for (int step = 0; step < 1_000; step++) {
             if (step == 300) {
@@ -69,7 +69,7 @@ class MemoryScopeTest {
             }
         }
         long grownBy = MemoryStats.current(Device.cpu()) - before;
-        // Keeping one of the two tensors would add 700 MiB; Java's own heap may grow a little.
+        // A leak of one of the two tensors would add 700 MiB; the Java heap may grow a little.
         assertTrue(grownBy < 100L * MIB, "grew by " + grownBy / MIB + " MiB over 700 steps of 2 MiB each");
     }
 }

@@ -9,41 +9,45 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class ProfilerRangeTest {
-    /** Writes down what it hears on this thread; others may open ranges at the same time. */
-    private static final class Diary implements RangeListener {
+    /** Records the ranges of this thread; other threads may open ranges at the same time. */
+    private static final class RangeRecorder implements RangeListener {
         private final Thread here = Thread.currentThread();
         private final List<String> lines = new ArrayList<>();
 
         @Override
         public void entered(String name) {
-            if (Thread.currentThread() == here) lines.add("+" + name);
+            if (Thread.currentThread() == here) {
+                lines.add("+" + name);
+            }
         }
 
         @Override
         public void left(String name) {
-            if (Thread.currentThread() == here) lines.add("-" + name);
+            if (Thread.currentThread() == here) {
+                lines.add("-" + name);
+            }
         }
     }
 
     @Test
     void rangesNestAndEndInReverseOrder() {
-        Diary diary = new Diary();
-        ProfilerRange.addListener(diary);
+        RangeRecorder recorder = new RangeRecorder();
+        ProfilerRange.addListener(recorder);
         try (var outer = ProfilerRange.of("outer")) {
             try (var inner = ProfilerRange.of("inner")) {
-                inner.close(); // twice does not matter
+                inner.close(); // closing twice has no effect
             }
             ProfilerRange.of("next").close();
         } finally {
-            ProfilerRange.removeListener(diary);
+            ProfilerRange.removeListener(recorder);
         }
-        assertEquals(List.of("+outer", "+inner", "-inner", "+next", "-next", "-outer"), diary.lines);
+        assertEquals(List.of("+outer", "+inner", "-inner", "+next", "-next", "-outer"), recorder.lines);
     }
 
     @Test
-    void whoComesInTheMiddleHearsNoEndWithoutABeginning() {
-        Diary first = new Diary();
-        Diary second = new Diary();
+    void aListenerReceivesNoEndWithoutABegin() {
+        RangeRecorder first = new RangeRecorder();
+        RangeRecorder second = new RangeRecorder();
         ProfilerRange.addListener(first);
         try (var outer = ProfilerRange.of("outer")) {
             ProfilerRange.addListener(second);
@@ -59,12 +63,12 @@ class ProfilerRangeTest {
     }
 
     @Test
-    void whileNobodyListensThereIsOneRangeForAll() {
+    void withoutListenersAllRangesAreOneObject() {
         assertSame(ProfilerRange.of("a"), ProfilerRange.of("b"));
     }
 
     @Test
-    void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
+    void rangesAreReportedToNvtxIfItsLibraryIsInstalled() {
         try (var nvtx = Nvtx.open();
                 var range = ProfilerRange.of("shown")) {
             assertEquals(Nvtx.NvtxLibrary.FOUND.isPresent(), ProfilerRange.hasListeners());
@@ -73,10 +77,11 @@ class ProfilerRangeTest {
     }
 
     @Test
-    void aProcessThatNoToolStartedShowsThemToNobody() {
+    void rangesAreNotReportedInAProcessThatNoToolStarted() {
         try (var nvtx = Nvtx.openIfTraced()) {
             assertEquals(
-                    System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.NvtxLibrary.FOUND.isPresent(), ProfilerRange.hasListeners());
+                    System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.NvtxLibrary.FOUND.isPresent(),
+                    ProfilerRange.hasListeners());
         }
     }
 }

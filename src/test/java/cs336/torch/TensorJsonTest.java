@@ -139,8 +139,7 @@ class TensorJsonTest {
 
     @Test
     void aWholeDocumentIsReadInOrder() {
-        TensorJson read = TensorJson.parse(
-                """
+        TensorJson read = TensorJson.parse("""
                 {
                   "how": "by \\"hand\\"\\n",
                   "lr": 0.01,
