@@ -15,7 +15,8 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * The significant bits that a matrix multiplication keeps of its fp32 operands. It multiplies diag(1 + 2⁻ᵏ) by the
- * identity and finds the first k whose result is 1. This measures the precision that a GEMM really runs in.
+ * identity and finds the first k whose result is 1. This is the precision that the GEMM really runs in, whatever its
+ * dtypes suggest.
  */
 public final class MatmulBits {
     private static final int SIZE = 256; // large enough for the usual GEMM kernels of a GPU
@@ -32,8 +33,8 @@ public final class MatmulBits {
             Tensor identity = torch.eye(SIZE, device.options(DType.FLOAT32));
             Tensor steps = torch.arange(new Scalar((long) SIZE), device.options(DType.FLOAT32));
             Tensor aboveOne = steps.neg().exp2().add(new Scalar(1.0)); // 1 + 2⁻ᵏ, k = 0, 1, …
-            Tensor results = torch.diag(aboveOne).matmul(identity).diagonal().to(ScalarType.Double);
-            double[] result = Tensors.toDoubles(results);
+            Tensor diagonal = torch.diag(aboveOne).matmul(identity).diagonal().to(ScalarType.Double);
+            double[] result = Tensors.toDoubles(diagonal);
             int bits = 1;
             while (bits < FP32_BITS && result[bits] != 1) {
                 bits++;

@@ -1,5 +1,12 @@
 package cs336.precision;
 
+import static cs336.precision.LayerNormStep.CENTRING;
+import static cs336.precision.LayerNormStep.MEAN;
+import static cs336.precision.LayerNormStep.PRODUCT;
+import static cs336.precision.LayerNormStep.ROOT;
+import static cs336.precision.LayerNormStep.SQUARES;
+import static cs336.precision.LayerNormStep.VARIANCE;
+
 import cs336.basics.Normalization;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -70,7 +77,7 @@ public final class NarrowLayerNorm {
         }
     }
 
-    private static final long[] LAST = {-1};
+    private static final long[] LAST_DIMENSION = {-1};
 
     private final DType narrow;
     private final Set<LayerNormStep> narrowed;
@@ -90,15 +97,12 @@ public final class NarrowLayerNorm {
     public Tensor apply(Tensor x) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            Tensor mean = sum(x, LayerNormStep.MEAN).div(new Scalar((double) x.size(-1)));
-            Tensor centred =
-                    as(LayerNormStep.CENTRING, x).sub(as(LayerNormStep.CENTRING, as(LayerNormStep.MEAN, mean)));
-            Tensor squares = as(LayerNormStep.SQUARES, centred).square();
-            Tensor variance = sum(squares, LayerNormStep.VARIANCE).div(new Scalar((double) x.size(-1)));
-            Tensor root = as(LayerNormStep.ROOT, as(LayerNormStep.VARIANCE, variance))
-                    .add(eps())
-                    .rsqrt();
-            Tensor y = as(LayerNormStep.PRODUCT, centred).mul(as(LayerNormStep.PRODUCT, root));
+            Tensor mean = sum(x, MEAN).div(new Scalar((double) x.size(-1)));
+            Tensor centred = as(CENTRING, x).sub(as(CENTRING, as(MEAN, mean)));
+            Tensor squares = as(SQUARES, centred).square();
+            Tensor variance = sum(squares, VARIANCE).div(new Scalar((double) x.size(-1)));
+            Tensor root = as(ROOT, as(VARIANCE, variance)).add(eps()).rsqrt();
+            Tensor y = as(PRODUCT, centred).mul(as(PRODUCT, root));
             return scope.escape(y.to(ScalarType.Float));
         }
     }
@@ -116,7 +120,7 @@ public final class NarrowLayerNorm {
     private Tensor sum(Tensor x, LayerNormStep step) {
         Tensor terms = as(step, x);
         if (!narrowed.contains(step)) {
-            return terms.sum(LAST, true, new ScalarTypeOptional());
+            return terms.sum(LAST_DIMENSION, true, new ScalarTypeOptional());
         }
         Tensor columns = terms.t().contiguous(); // [width, rows]
         Tensor sum = torch.zeros_like(columns.select(0, 0));
@@ -159,9 +163,9 @@ public final class NarrowLayerNorm {
 
     private static double error(Tensor x, Tensor y) {
         ScalarTypeOptional same = new ScalarTypeOptional();
-        Tensor centred = x.sub(x.mean(LAST, true, same));
-        Tensor exact =
-                centred.mul(centred.square().mean(LAST, true, same).add(eps()).rsqrt());
+        Tensor centred = x.sub(x.mean(LAST_DIMENSION, true, same));
+        Tensor exact = centred.mul(
+                centred.square().mean(LAST_DIMENSION, true, same).add(eps()).rsqrt());
         double error = exact.sub(y.to(ScalarType.Double)).norm().item_double()
                 / exact.norm().item_double();
         return Double.isFinite(error) ? error : 1;

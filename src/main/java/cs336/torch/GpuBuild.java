@@ -28,7 +28,8 @@ final class GpuBuild {
     /** Returns the reason why CUDA is not available, and how to change that. */
     static String unavailableReason() {
         if (!isOnClassPath()) {
-            return "libtorch on the class path is the CPU build (" + Loader.getPlatform() + "). The GPU build is added if an"
+            return "libtorch on the class path is the CPU build (" + Loader.getPlatform()
+                    + "). The GPU build is added if an"
                     + " NVIDIA driver is loaded (/proc/driver/nvidia/version): install the driver and build again, or"
                     + " build with 'mvn -Pgpu'.";
         }

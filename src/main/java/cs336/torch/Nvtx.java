@@ -13,7 +13,7 @@ import java.util.Optional;
  * try (var nvtx = Nvtx.open()) { … }
  * }</pre>
  *
- * The commands open such a scope in the processes that measure if an NVIDIA tool has started them, as in {@code nsys
+ * <p>The commands open such a scope in the processes that measure if an NVIDIA tool has started them, as in {@code nsys
  * profile -t cuda,nvtx ./cs336 benchmark --size xl}.
  */
 public final class Nvtx implements AutoCloseable {
