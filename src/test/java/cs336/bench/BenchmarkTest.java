@@ -9,7 +9,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.Device;
-import cs336.torch.Memory;
+import cs336.torch.MemoryStats;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Arrays;
@@ -146,7 +146,7 @@ class BenchmarkTest {
     @Test
     @Tag("gpu")
     void onACardEachTimeHasItsEventTwinAndThePeakIsTheAllocators() {
-        long before = Memory.current(Device.cuda(0)); // of other tests
+        long before = MemoryStats.current(Device.cuda(0)); // of other tests
         try (var onCard = new TransformerLM(TINY, Device.cuda(0))) {
             BenchmarkResult result =
                     Benchmark.of(onCard).batch(2).context(8).warmup(1).steps(3).run(Pass.STEP);

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.fail;
 
 import com.sun.jna.NativeLibrary;
 import cs336.torch.Device;
-import cs336.torch.Memory;
+import cs336.torch.MemoryStats;
 import java.io.IOException;
 import java.lang.reflect.Constructor;
 import java.time.Duration;
@@ -120,7 +120,7 @@ public final class MemoryGrowth {
         if (steps == 0) parent.answer(String.valueOf(peakOfStep(work)));
         for (int block = 0; steps > 0 && block < WARM_UP + BLOCKS; block++) {
             for (int step = 0; step < steps; step++) work.step();
-            String bytes = inUse() + " " + Memory.current(CPU);
+            String bytes = inUse() + " " + MemoryStats.current(CPU);
             if (block >= WARM_UP) parent.answer(bytes);
         }
         parent.end(0);
@@ -129,10 +129,10 @@ public final class MemoryGrowth {
     private static long peakOfStep(Work work) throws Exception {
         work.step();
         System.gc();
-        long before = Memory.current(CPU);
-        Memory.resetPeak(CPU);
+        long before = MemoryStats.current(CPU);
+        MemoryStats.resetPeak(CPU);
         work.step();
-        return Memory.peak(CPU) - before;
+        return MemoryStats.peak(CPU) - before;
     }
 
     /**

@@ -339,7 +339,7 @@ class ProfilerTest {
             Profile profile = profileOf(ProfilerTest::multiply);
             assertEquals(List.of(), profile.trace().ranges());
         }
-        assertFalse(ProfilerRange.isHeard(), "nobody listens when no profiler runs");
+        assertFalse(ProfilerRange.hasListeners(), "nobody listens when no profiler runs");
     }
 
     @Test

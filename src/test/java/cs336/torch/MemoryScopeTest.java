@@ -13,17 +13,17 @@ class MemoryScopeTest {
     private static final int MIB = 1 << 20;
 
     @Test
-    void closingFreesWhatWasMadeInside() {
-        Tensor made;
+    void closingFreesObjectsCreatedInside() {
+        Tensor created;
         try (var scope = MemoryScope.open()) {
-            made = torch.ones(3);
-            assertFalse(made.isNull());
+            created = torch.ones(3);
+            assertFalse(created.isNull());
         }
-        assertTrue(made.isNull());
+        assertTrue(created.isNull());
     }
 
     @Test
-    void escapedTensorLivesUntilTheScopeAroundCloses() {
+    void escapedTensorLivesUntilTheEnclosingScopeCloses() {
         Tensor escaped;
         try (var outer = MemoryScope.open()) {
             try (var inner = MemoryScope.open()) {
@@ -35,7 +35,7 @@ class MemoryScopeTest {
     }
 
     @Test
-    void escapedTensorWithoutAScopeAroundStays() {
+    void escapedTensorWithoutAnEnclosingScopeStays() {
         Tensor escaped;
         try (var scope = MemoryScope.open()) {
             escaped = scope.escape(torch.ones(3));

@@ -522,7 +522,7 @@ public class FailingWellTest {
         assumeTrue(Device.cudaCount() == 0);
         var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(TIMEOUT);
         var e = assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0]));
-        requireParts(e.getMessage(), "of 2: cuda:0 asked for");
+        requireParts(e.getMessage(), "of 2: device cuda:0 is not available");
     }
 
     /** Joins and tells what came of it. */

@@ -142,7 +142,7 @@ class MemoryProfileTest {
         try (var memory = MemoryProfile.start(CPU)) {
             String second = assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU))
                     .getMessage();
-            assertEquals("memory is being recorded already; stop that record first", second);
+            assertEquals("memory is already being recorded; stop that recording first", second);
             try (var phase = ProfilerRange.of("forward")) {
                 String open =
                         assertThrows(IllegalStateException.class, memory::stop).getMessage();
