@@ -62,10 +62,12 @@ class DdpCommandTest extends CommandTest {
     @Test
     void whatIsWrongIsSaidBeforeAnyRankStarts() {
         refused("--mode ring", "mode 'ring' is unknown; known: none, naive, flat, overlapped, bucketed");
-        refused("--model toy --mode none", "mode 'none' has nothing that could match");
+        refused(
+                "--model toy --mode none",
+                "mode must be one of naive, flat, overlapped, bucketed with --model toy, not 'none'");
         refused("--processes 0", "--processes must be at least 1, not 0");
         refused("--bucket-size-mb 0", "bucket size must be above 0 MB, not 0.0");
-        refused("--dtype fp16", "dtype 'fp16' needs a scaled loss");
+        refused("--dtype fp16", "dtype must be fp32, tf32 or bf16, not 'fp16'");
         refused("--device cuda:1", "device must be best, cpu or cuda");
         refused("--backend mpi", "backend 'mpi' is unknown; known: gloo, nccl");
         refused("--trace-only naive", "--trace-only needs --trace, the folder of the traces");

@@ -51,7 +51,7 @@ class LinkTopologyTest {
                         () -> LinkTopology.parse("NVIDIA-SMI has failed because it couldn't communicate\n", ""))
                 .getMessage();
         assertEquals(
-                "topology must hold nvidia-smi's matrix of cards, not:"
+                "topology must contain nvidia-smi's matrix of GPUs, not:"
                         + " NVIDIA-SMI has failed because it couldn't communicate",
                 message);
     }

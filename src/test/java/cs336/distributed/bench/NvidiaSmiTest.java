@@ -18,15 +18,15 @@ import org.junit.jupiter.api.io.TempDir;
 class NvidiaSmiTest {
     @Test
     void whatIsPrintedAndComplainedIsHeard() throws IOException {
-        assertEquals("a\nb\n", NvidiaSmi.said(List.of("sh", "-c", "echo a; echo b >&2"), Duration.ofSeconds(20)));
+        assertEquals("a\nb\n", NvidiaSmi.output(List.of("sh", "-c", "echo a; echo b >&2"), Duration.ofSeconds(20)));
     }
 
     @Test
     void aProgramThatDoesNotEndIsAnErrorInTimeAndIsEnded(@TempDir Path folder) throws Exception {
         Path pid = folder.resolve("pid");
         List<String> endless = List.of("sh", "-c", "echo $$ > " + pid + "; exec sleep 600");
-        var e = assertThrows(IOException.class, () -> NvidiaSmi.said(endless, Duration.ofSeconds(1)));
-        assertEquals(String.join(" ", endless) + " did not come to its end within 1 s", e.getMessage());
+        var e = assertThrows(IOException.class, () -> NvidiaSmi.output(endless, Duration.ofSeconds(1)));
+        assertEquals(String.join(" ", endless) + " did not end within 1 s", e.getMessage());
         var process = ProcessHandle.of(Long.parseLong(Files.readString(pid).strip()));
         if (process.isPresent()) process.get().onExit().get(5, TimeUnit.SECONDS);
         assertFalse(process.map(ProcessHandle::isAlive).orElse(false));

@@ -49,7 +49,7 @@ class ShardCommandTest extends CommandTest {
         }
         double parameters = numbers.get("unsharded init-parameters");
         for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) {
-            for (String moment : FirstStepMemory.MOMENTS) {
+            for (String moment : FirstStepMemory.POINTS) {
                 String name = mode + " " + moment;
                 double inUse = numbers.get(name);
                 assertEquals(inUse, parts(numbers, name), name);
