@@ -105,7 +105,7 @@ class CollectiveFiguresTest {
         assertEquals(478, CollectiveFigures.linkBandwidth(numbers).gb(), 1e-9);
 
         XYChart four = (XYChart) CollectiveFigures.throughput(numbers).panels().get(1);
-        double[] queued = four.getSeries("queued").getYData();
+        double[] queued = four.getSeries("back to back").getYData();
         double seconds = 6 * (5e-6 + 0.25e9 / 350e9);
         assertEquals(1.5 * 1e9 / seconds / 1e9, queued[queued.length - 1], 1e-3, "2 · 3/4 of 1 GB by the time");
     }
@@ -116,7 +116,7 @@ class CollectiveFiguresTest {
         assertEquals(3, times.panels().size());
         assertNotNull(((XYChart) times.panels().get(0)).getSeries("6 processes"));
         assertNotNull(((XYChart) times.panels().get(2)).getSeries("4 processes"));
-        assertNull(((XYChart) times.panels().get(2)).getSeries("6 processes"), "NCCL: a card each");
+        assertNull(((XYChart) times.panels().get(2)).getSeries("6 processes"), "NCCL needs one GPU per rank");
     }
 
     @Test

@@ -120,11 +120,11 @@ class DataParallelFiguresTest {
     }
 
     private static List<?> modes(CategoryChart bars) {
-        return new ArrayList<Object>((Collection<?>) bars.getSeries("2 cards").getXData());
+        return new ArrayList<Object>((Collection<?>) bars.getSeries("2 GPUs").getXData());
     }
 
     private static double bar(CategoryChart bars, String mode) {
-        return bars.getSeries("2 cards").getYData()[modes(bars).indexOf(mode)];
+        return bars.getSeries("2 GPUs").getYData()[modes(bars).indexOf(mode)];
     }
 
     @Test
