@@ -118,7 +118,7 @@ public final class ProfilingFigures {
                 .size(960, 340)
                 .figure(
                         "profiling-softmax",
-                        "Softmax over the matrix products inside attention over the context: ratio of their times for each"
+                        "Softmax over the matrix multiplications inside attention over the context: ratio of their times for each"
                                 + " size in fp32 and in bf16, and ratio of their operations, forward pass");
     }
 

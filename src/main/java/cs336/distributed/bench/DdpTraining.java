@@ -21,7 +21,7 @@ import java.util.Arrays;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
-/** One rank's model, optimizer and batch, trained under one strategy after another. Opened in a memory scope. */
+/** One rank's model, optimizer and batch, to be trained under several strategies. The surrounding memory scope owns the batch. */
 final class DdpTraining implements AutoCloseable {
     /** The phases of a step, in order. */
     static final List<String> PHASES = List.of("forward", "backward", "communication", "optimizer");
@@ -64,7 +64,7 @@ final class DdpTraining implements AutoCloseable {
     }
 
     /**
-     * Returns the times of each timed step in milliseconds: its phases, then the whole step by the host's clock.
+     * Returns the times of each timed step in milliseconds: its phases, then the measured wall time of the whole step.
      *
      * @param ddp the wrapper; null to train without communication
      */

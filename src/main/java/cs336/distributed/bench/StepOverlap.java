@@ -47,16 +47,16 @@ record StepOverlap(long communication, long overlapped, long computation, long s
     }
 
     /**
-     * Returns one value per step and metric, taken from the rank that communicated least in that step: the other ranks'
-     * communication includes waiting for it.
+     * Returns one value per step and metric. It is that of the rank that communicated least in that step, because the
+     * communication of the others includes waiting for this rank.
      *
      * @param ranks the steps of each rank
      */
     static List<Samples> samples(List<? extends List<StepOverlap>> ranks) {
-        var last = new ArrayList<StepOverlap>();
+        var slowest = new ArrayList<StepOverlap>();
         for (int i = 0; i < ranks.get(0).size(); i++) {
             int step = i;
-            last.add(ranks.stream()
+            slowest.add(ranks.stream()
                     .map(rank -> rank.get(step))
                     .min(Comparator.comparingLong(StepOverlap::communication))
                     .orElseThrow());
@@ -65,7 +65,7 @@ record StepOverlap(long communication, long overlapped, long computation, long s
         for (int i = 0; i < METRICS.size(); i++) {
             samples.add(new Samples(
                     METRICS.get(i),
-                    last.stream().mapToDouble(VALUES.get(i)).boxed().toList()));
+                    slowest.stream().mapToDouble(VALUES.get(i)).boxed().toList()));
         }
         return samples;
     }

@@ -48,14 +48,14 @@ class AllReduceCommandTest extends CommandTest {
                 "--loading-timeout 0 | --loading-timeout must be at least 1, not 0",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
-    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+    void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, run("--device cpu " + arguments));
         assertEquals(message, err.toString());
         assertEquals("", out.toString());
     }
 
     @Test
-    void aCardForAllRanksIsRefused() {
+    void aSingleGpuForAllRanksIsRejected() {
         assertEquals(2, run("--device cuda:0"));
         assertEquals(
                 "device must be best, cpu or cuda, since each rank has a card of its own, not 'cuda:0'",
@@ -63,9 +63,9 @@ class AllReduceCommandTest extends CommandTest {
     }
 
     @Test
-    void sizesAreMeasuredStoredAndShownAndNotMeasuredAgain() throws IOException {
+    void sizesAreMeasuredStoredAndPrintedOnce() throws IOException {
         assertEquals(0, run(SMALL + "0.004,0.512"), err + " " + progress);
-        assertEquals(3, out.toString().lines().count(), "a heading and two sizes: " + out);
+        assertEquals(3, out.toString().lines().count(), "a header and two sizes: " + out);
         Table first = stored();
         assertEquals(
                 List.of("backend", "on", "nodes", "processes", "megabytes", "implementation", "metric"),
@@ -89,6 +89,6 @@ class AllReduceCommandTest extends CommandTest {
         assertEquals(2, out.toString().lines().count(), "only the size that was missing: " + out);
         Table second = stored();
         assertEquals(3 * 3, second.rowCount());
-        assertEquals(first.toString(), second.first(first.rowCount()).toString(), "what was stored stays as it is");
+        assertEquals(first.toString(), second.first(first.rowCount()).toString(), "stored rows are unchanged");
     }
 }

@@ -17,12 +17,12 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(30)
 class NvidiaSmiTest {
     @Test
-    void whatIsPrintedAndComplainedIsHeard() throws IOException {
+    void standardOutputAndErrorAreReturned() throws IOException {
         assertEquals("a\nb\n", NvidiaSmi.output(List.of("sh", "-c", "echo a; echo b >&2"), Duration.ofSeconds(20)));
     }
 
     @Test
-    void aProgramThatDoesNotEndIsAnErrorInTimeAndIsEnded(@TempDir Path folder) throws Exception {
+    void aProgramThatDoesNotEndFailsInTimeAndIsKilled(@TempDir Path folder) throws Exception {
         Path pid = folder.resolve("pid");
         List<String> endless = List.of("sh", "-c", "echo $$ > " + pid + "; exec sleep 600");
         var e = assertThrows(IOException.class, () -> NvidiaSmi.output(endless, Duration.ofSeconds(1)));
