@@ -23,9 +23,9 @@ public final class AttentionFigures {
     private record AttentionMemoryPoint(int context, String series, String panel, double gb) {}
 
     /**
-     * Returns the predicted memory of a training step of single-head attention by context length: plain attention at
-     * its peak and before the backward pass, and attention that stores no scores before the backward pass. Batch 8, d
-     * 64, fp32, no mask.
+     * Plots the predicted memory of a training step of single-head attention by context length: plain attention at its
+     * peak and before the backward pass, and attention that stores no scores before the backward pass. Batch 8, d 64,
+     * fp32, no mask.
      */
     public static Figure memory() {
         int d = 64;
@@ -55,7 +55,7 @@ public final class AttentionFigures {
                                 + " held before the backward pass with all scores stored, and what is held without them");
     }
 
-    /** Returns the times of forward and backward pass of plain attention by context length, one line per d. */
+    /** Plots the times of forward and backward pass of plain attention by context length, one line per d. */
     public static Figure times(MeasurementQuery numbers) {
         return Charts.line(numbers.select(
                         "pytorch_attention[implementation=plain, causal=false, status=ok, metric=forward, backward]"))
@@ -77,7 +77,7 @@ public final class AttentionFigures {
                                 + " batch 8, fp32");
     }
 
-    /** Returns the predicted and measured memory of plain attention by context length at three points of the step. */
+    /** Plots the predicted and measured memory of plain attention by context length at three points of the step. */
     public static Figure countedAndMeasured(MeasurementQuery numbers, int d) {
         var points = new ArrayList<AttentionMemoryPoint>();
         String[] metrics = {"peak-memory-forward", "memory-before-backward", "peak-memory-backward"};

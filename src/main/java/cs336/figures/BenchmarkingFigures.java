@@ -14,7 +14,7 @@ public final class BenchmarkingFigures {
     /** A bar: our median time divided by that of PyTorch eager. */
     private record PyTorchRatio(String size, String pass, String context, double ratio) {}
 
-    /** Returns the time of each phase of a training step by context length, one line per model size. */
+    /** Plots the time of each phase of a training step by context length, one line per model size. */
     public static Figure phases(MeasurementQuery numbers) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=step, implementation=plain,"
                         + " metric=forward, backward, optimizer]"))
@@ -32,7 +32,7 @@ public final class BenchmarkingFigures {
                                 + " of the model, in fp32 with a batch of 4");
     }
 
-    /** Returns the measured wall time of a forward pass with and without device synchronisation, by context length. */
+    /** Plots the measured wall time of a forward pass with and without device synchronisation, by context length. */
     public static Figure synchronisation(MeasurementQuery numbers, String size) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=forward, implementation=plain, size="
                         + size + ", metric=forward, unsynchronised]"))
@@ -50,7 +50,7 @@ public final class BenchmarkingFigures {
                                 + " and without waiting for the device");
     }
 
-    /** Returns the time of each step of a process without warm-up, one line per model size. */
+    /** Plots the time of each step of a process without warm-up, one line per model size. */
     public static Figure firstSteps(MeasurementQuery numbers) {
         return Charts.line(numbers.select("benchmarking_warmup_steps[warmup=0, metric=total]"))
                 .x("step", "step of the process")
@@ -65,7 +65,7 @@ public final class BenchmarkingFigures {
                                 + " forward passes and for forward and backward passes");
     }
 
-    /** Returns our median time divided by that of PyTorch eager from Python, for each model size and pass. */
+    /** Plots our median time divided by that of PyTorch eager from Python, for each model size and pass. */
     public static Figure besidePyTorch(MeasurementQuery numbers) {
         var ratios = new ArrayList<PyTorchRatio>();
         for (Row theirs : numbers.select("benchmarking_script[metric=total, implementation=pytorch-eager]")) {

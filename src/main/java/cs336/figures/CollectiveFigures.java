@@ -49,7 +49,7 @@ public final class CollectiveFigures {
 
     private CollectiveFigures() {}
 
-    /** Returns the time by message size: one panel per backend and device, one line per number of processes. */
+    /** Plots the time by message size: one panel per backend and device, one line per number of processes. */
     public static Figure times(MeasurementQuery numbers) {
         Table rows = numbers.select(ONE_NODE + "[implementation=java, status=ok, metric=time]")
                 .sortOn("backend", "on", "processes", "megabytes");
@@ -67,8 +67,8 @@ public final class CollectiveFigures {
     }
 
     /**
-     * Returns NCCL's bus bandwidth by message size, with the fitted ring model and the nominal bandwidth of the
-     * NVLinks: one panel per number of GPUs.
+     * Plots NCCL's bus bandwidth by message size, with the fitted ring model and the nominal bandwidth of the NVLinks:
+     * one panel per number of GPUs.
      */
     public static Figure throughput(MeasurementQuery numbers) {
         var points = new ArrayList<AllReducePoint>();
@@ -101,7 +101,7 @@ public final class CollectiveFigures {
                                 + " and the bandwidth of a GPU's NVLinks in one direction");
     }
 
-    /** Returns the time of Gloo's all-reduce on one Slurm node and on two, emulated as namespaces of one machine. */
+    /** Plots the time of Gloo's all-reduce on one Slurm node and on two, emulated as namespaces of one machine. */
     public static Figure slurmNodes(MeasurementQuery numbers) {
         Table all = labelled(
                 rows(numbers, SLURM, "java", "backend=gloo"),
@@ -119,7 +119,7 @@ public final class CollectiveFigures {
                                 + " nodes with half of them each, both of them namespaces on one machine");
     }
 
-    /** Returns the time of NCCL's all-reduce on one node over NVLink and on two emulated nodes over sockets. */
+    /** Plots the time of NCCL's all-reduce on one node over NVLink and on two emulated nodes over sockets. */
     public static Figure emulatedNodes(MeasurementQuery numbers) {
         var points = new ArrayList<AllReducePoint>();
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl")) {

@@ -40,9 +40,8 @@ public final class DataParallelFigures {
     private record ExposedTimePoint(double messages, double ms, String series) {}
 
     /**
-     * Returns the milliseconds that the overlapping modes and PyTorch's DDP add to the median step without
-     * communication of the same run, for the xl model. Error bars are the standard deviation of the difference between
-     * two steps.
+     * Plots the milliseconds that the overlapping modes and PyTorch's DDP add to the median step without communication
+     * of the same run, for the xl model. Error bars are the standard deviation of the difference between two steps.
      *
      * @param context tokens per sequence
      */
@@ -88,7 +87,7 @@ public final class DataParallelFigures {
         };
     }
 
-    /** Returns the time of a step on two GPUs divided by that without communication, per model size and mode. */
+    /** Plots the time of a step on two GPUs divided by that without communication, per model size and mode. */
     public static Figure sizes(MeasurementQuery numbers) {
         var ratios = new ArrayList<StepTimeRatio>();
         String two = "ddp[implementation=plain, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
@@ -113,7 +112,7 @@ public final class DataParallelFigures {
     }
 
     /**
-     * Returns the exposed communication by number of all-reduces, as measured and by the fitted {@link BucketModel}.
+     * Plots the exposed communication by number of all-reduces, as measured and by the fitted {@link BucketModel}.
      *
      * @param selection defined name of the measurements of one model on one backend, all modes
      */
@@ -176,7 +175,7 @@ public final class DataParallelFigures {
     }
 
     /**
-     * Returns the timeline of one step on all ranks.
+     * Plots the timeline of one step on all ranks.
      *
      * @param folder folder of the traces {@code <mode>-rank<n>.json.gz}
      * @param mode label of the mode, such as {@code bucketed-100mb}

@@ -55,10 +55,7 @@ public final class FlashFigures {
         return matmuls * 2 * d * (causal ? scores / 2 : scores);
     }
 
-    /**
-     * Returns a drawing of the tiles of QKᵀ: computed, masked or skipped, and in which order one thread block visits
-     * them.
-     */
+    /** Draws the tiles of QKᵀ: computed, masked or skipped, and in which order one thread block visits them. */
     public static Figure tiles() {
         int tokens = 24;
         int tile = 4;
@@ -78,12 +75,12 @@ public final class FlashFigures {
                         new TilePanel("causal, backward", causal, TilePath.ALONG_QUERIES, 2, false)));
     }
 
-    /** Returns the time of each pass by context length in bf16, d 64. */
+    /** Plots the time of each pass by context length in bf16, d 64. */
     public static Figure times(MeasurementQuery numbers) {
         return times(numbers, "flash-times", "bf16", HALF);
     }
 
-    /** Returns the time of each pass by context length in fp32, d 64. */
+    /** Plots the time of each pass by context length in fp32, d 64. */
     public static Figure timesInSinglePrecision(MeasurementQuery numbers) {
         return times(numbers, "flash-times-fp32", "fp32", SINGLE);
     }
@@ -103,7 +100,7 @@ public final class FlashFigures {
                                 + ", causal, for plain attention, PyTorch's fused kernels and this project's");
     }
 
-    /** Returns the TFLOP/s of each implementation by context length in bf16, d 64, one panel per pass. */
+    /** Plots the TFLOP/s of each implementation by context length in bf16, d 64, one panel per pass. */
     public static Figure rates(MeasurementQuery numbers) {
         return named(Charts.line(rates(select(numbers, "bf16", List.of(64), PASSES, HALF), TERA)))
                 .x("context", "context (tokens)")
@@ -118,7 +115,7 @@ public final class FlashFigures {
                                 + " counting the operations of scores that are not masked");
     }
 
-    /** Returns the rate of both passes together as a percentage of {@link #PEAK}, one panel per d. */
+    /** Plots the rate of both passes together as a percentage of {@link #PEAK}, one panel per d. */
     public static Figure shareOfPeak(MeasurementQuery numbers) {
         Table rows = select(numbers, "bf16", List.of(16, 32, 64, 128), List.of("forward-backward"), HALF);
         return named(Charts.line(rates(rows, PEAK / 100)))
@@ -134,7 +131,7 @@ public final class FlashFigures {
                                 + " context, one head, bf16, causal, a panel for each d");
     }
 
-    /** Returns the peak memory of forward and backward pass in addition to the inputs by context length, d 64. */
+    /** Plots the peak memory of forward and backward pass in addition to the inputs by context length, d 64. */
     public static Figure memory(MeasurementQuery numbers) {
         List<String> metric = List.of("peak-memory");
         Table rows = select(numbers, "bf16", List.of(64), metric, HALF)

@@ -68,7 +68,7 @@ public final class IsoFlopsFigures {
         }
     }
 
-    /** Returns the losses of each compute budget by model size, with a parabola fit and the lowest run. */
+    /** Plots the losses of each compute budget by model size, with a parabola fit and the lowest run. */
     public static Figure curves(IsoFlops runs) {
         List<IsoFlopProfile> profiles = runs.profiles();
         double[] sizes =
@@ -118,23 +118,23 @@ public final class IsoFlopsFigures {
     }
 
     /**
-     * Returns the compute-optimal model size by compute budget up to 10²⁴ FLOP, one panel per method.
+     * Plots the compute-optimal model size by compute budget up to 10²⁴ FLOP, one panel per method.
      *
      * @param runs name under which the results are stored
-     * @param known a law to compare the methods with
-     * @param as label of that law
+     * @param reference a law to compare the methods with
+     * @param label label of that law
      */
-    public static Figure modelSize(MeasurementQuery numbers, String runs, PowerLaw known, String as) {
-        return laws(numbers, runs, OptimalSize.PARAMETERS, known, as, "isoflops-model-size-" + runs);
+    public static Figure modelSize(MeasurementQuery numbers, String runs, PowerLaw reference, String label) {
+        return laws(numbers, runs, OptimalSize.PARAMETERS, reference, label, "isoflops-model-size-" + runs);
     }
 
-    /** Returns the compute-optimal data size, otherwise as {@link #modelSize}. */
-    public static Figure dataSize(MeasurementQuery numbers, String runs, PowerLaw known, String as) {
-        return laws(numbers, runs, OptimalSize.TOKENS, known, as, "isoflops-data-size-" + runs);
+    /** Plots the compute-optimal data size, otherwise as {@link #modelSize}. */
+    public static Figure dataSize(MeasurementQuery numbers, String runs, PowerLaw reference, String label) {
+        return laws(numbers, runs, OptimalSize.TOKENS, reference, label, "isoflops-data-size-" + runs);
     }
 
     private static Figure laws(
-            MeasurementQuery numbers, String runs, OptimalSize size, PowerLaw known, String as, String name) {
+            MeasurementQuery numbers, String runs, OptimalSize size, PowerLaw reference, String label, String name) {
         List<Double> computes = new ArrayList<>();
         List<Double> values = new ArrayList<>();
         for (FitMethod method : FitMethod.values()) {
@@ -149,20 +149,20 @@ public final class IsoFlopsFigures {
         int width = 980;
         var legend = new Legend(
                 "",
-                List.of("one minimum a budget, fitted law (dashed: extrapolated), 95 % interval", as),
+                List.of("one minimum a budget, fitted law (dashed: extrapolated), 95 % interval", label),
                 (width - 80.0) * ChartStyle.UNITS);
         List<LawPanel> panels = new ArrayList<>();
         for (FitMethod method : FitMethod.values()) {
             boolean first = panels.isEmpty();
             var frame = new Frame(title(method), true, legend, first, "compute budget C (FLOP)");
             var panel = new LawPanel(frame, scale, range, first ? size.title : "");
-            panels.add(draw(panel, numbers, runs, method, size, known, as));
+            panels.add(draw(panel, numbers, runs, method, size, reference, label));
         }
         return new Figure(
                 name,
                 "Compute-optimal " + size.title
                         + " over the compute budget to 1e24 FLOP by three methods, each with the minima"
-                        + " it found, its law and the law's 95 % interval, next to " + as,
+                        + " it found, its law and the law's 95 % interval, next to " + label,
                 width,
                 380,
                 panels);
@@ -174,8 +174,8 @@ public final class IsoFlopsFigures {
             String runs,
             FitMethod method,
             OptimalSize size,
-            PowerLaw known,
-            String as) {
+            PowerLaw reference,
+            String label) {
         BudgetColumn law = law(numbers, runs, method, size.metric());
         BudgetColumn low = law(numbers, runs, method, size.metric() + "-low");
         BudgetColumn high = law(numbers, runs, method, size.metric() + "-high");
@@ -183,7 +183,7 @@ public final class IsoFlopsFigures {
         double[] budgets = budgets(numbers, runs);
         double last = budgets[budgets.length - 1];
         panel.band(color, law.compute, low.values, high.values)
-                .curve(as, ChartStyle.color(1), false, law.compute, sizes(size, law.compute, known));
+                .curve(label, ChartStyle.color(1), false, law.compute, sizes(size, law.compute, reference));
         BudgetColumn within = law.where(c -> c <= last);
         BudgetColumn beyond = law.where(c -> c >= last);
         panel.curve("law", color, false, within.compute, within.values)

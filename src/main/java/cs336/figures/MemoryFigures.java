@@ -23,7 +23,7 @@ public final class MemoryFigures {
     private record PeakMemoryBar(String size, String pass, String series, double gb) {}
 
     /**
-     * Returns the memory of forward passes of the 2.7B model without and with a graph.
+     * Plots the memory of forward passes of the 2.7B model without and with a graph.
      *
      * @param timelines folder of the stored timelines
      */
@@ -39,7 +39,7 @@ public final class MemoryFigures {
     }
 
     /**
-     * Returns the memory of two training steps of the 2.7B model in fp32 and under autocast.
+     * Plots the memory of two training steps of the 2.7B model in fp32 and under autocast.
      *
      * @param timelines folder of the stored timelines
      */
@@ -62,7 +62,7 @@ public final class MemoryFigures {
         }
     }
 
-    /** Returns the measured and predicted peak memory of each model size, one panel per pass. */
+    /** Plots the measured and predicted peak memory of each model size, one panel per pass. */
     public static Figure peaks(MeasurementQuery numbers) {
         var peaks = new ArrayList<PeakMemoryBar>();
         for (Row row : numbers.select("memory_profiling[year=2024, implementation=plain, dtype=fp32,"

@@ -20,7 +20,7 @@ public final class MixedPrecisionFigures {
     /** A bar: the time of a pass in fp32 divided by its time in another precision. */
     private record PrecisionSpeedup(String size, String dtype, String metric, double ratio) {}
 
-    /** Returns the times of forward and backward pass per model size in fp32, with TF32, and under autocast to bf16. */
+    /** Plots the times of forward and backward pass per model size in fp32, with TF32, and under autocast to bf16. */
     public static Figure times(MeasurementQuery numbers) {
         return Charts.bar(numbers.select(TIMES + "fp32, tf32, bf16]"))
                 .x("size", "size of the model")
@@ -35,7 +35,7 @@ public final class MixedPrecisionFigures {
                                 + " autocast to bf16");
     }
 
-    /** Returns the speedup of forward and backward pass over fp32 with TF32 and under autocast to bf16. */
+    /** Plots the speedup of forward and backward pass over fp32 with TF32 and under autocast to bf16. */
     public static Figure speedup(MeasurementQuery numbers) {
         var speedups = new ArrayList<PrecisionSpeedup>();
         for (Row narrow : numbers.select(TIMES + "tf32, bf16]")) {
@@ -63,7 +63,7 @@ public final class MixedPrecisionFigures {
                                 + " autocast to bf16, for each size of the model");
     }
 
-    /** Returns the error of a layer normalisation with one of its operations in fp16 or bf16. */
+    /** Plots the error of a layer normalisation with one of its operations in fp16 or bf16. */
     public static Figure layerNorm(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("mixed_precision[experiment=layer-norm, on=cuda,"
                         + " metric=mean, centring, squares, variance, root, product]"))

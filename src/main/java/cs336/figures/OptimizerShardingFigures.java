@@ -33,7 +33,7 @@ public final class OptimizerShardingFigures {
     /** A bar: bytes that a rank sends per step, divided by the bytes of the parameters. */
     private record SentBytesBar(String mode, String series, double ratio) {}
 
-    /** Returns a rank's memory by category around the first optimizer step: one panel per point in the step. */
+    /** Plots a rank's memory by category around the first optimizer step: one panel per point in the step. */
     public static Figure memory(MeasurementQuery numbers, String size) {
         var bars = new ArrayList<ShardMemoryBar>();
         Map<String, String> points = new LinkedHashMap<>();
@@ -64,7 +64,7 @@ public final class OptimizerShardingFigures {
                                 + " the optimizer whole and in shards");
     }
 
-    /** Returns the shortest and longest times of a step and its phases, one bar per mode. */
+    /** Plots the shortest and longest times of a step and its phases, one bar per mode. */
     public static Figure times(MeasurementQuery numbers, String size) {
         var bars = new ArrayList<ShardTimeBar>();
         for (String extreme : List.of("min", "max")) {
@@ -92,7 +92,7 @@ public final class OptimizerShardingFigures {
     }
 
     /**
-     * Returns the bytes that a rank sends per step, divided by the bytes of the parameters: the least that its
+     * Plots the bytes that a rank sends per step, divided by the bytes of the parameters: the least that its
      * collectives need, and as counted by the NVLinks or sockets.
      */
     public static Figure traffic(MeasurementQuery numbers, String size) {

@@ -67,7 +67,7 @@ public final class ProfilingFigures {
     }
 
     /**
-     * Returns the percentage of kernel time by kind of kernel and model size, in a forward pass and in a training step,
+     * Plots the percentage of kernel time by kind of kernel and model size, in a forward pass and in a training step,
      * in fp32 and bf16; context 256.
      */
     public static Figure kinds(MeasurementQuery numbers) {
@@ -94,7 +94,7 @@ public final class ProfilingFigures {
     }
 
     /**
-     * Returns the time of attention's softmax divided by that of its GEMMs in the forward pass, by context length and
+     * Plots the time of attention's softmax divided by that of its GEMMs in the forward pass, by context length and
      * model size, and the ratio of their FLOPs.
      */
     public static Figure softmax(MeasurementQuery numbers) {
@@ -123,7 +123,7 @@ public final class ProfilingFigures {
     }
 
     /**
-     * Returns the flame graph of GPU time in a forward pass of the xl model.
+     * Plots the flame graph of GPU time in a forward pass of the xl model.
      *
      * @param stacks file of the folded stacks
      * @throws IOException if the file cannot be read
@@ -134,7 +134,7 @@ public final class ProfilingFigures {
     }
 
     /**
-     * Returns the flame graph of one layer of that pass.
+     * Plots the flame graph of one layer of that pass.
      *
      * @param stacks file of the folded stacks
      * @param layer name of the layer, such as {@code layers.3}
@@ -158,7 +158,7 @@ public final class ProfilingFigures {
     }
 
     /**
-     * Returns the timeline of host and GPU in one layer of a forward pass of the small model.
+     * Plots the timeline of host and GPU in one layer of a forward pass of the small model.
      *
      * @param trace file of the trace
      * @throws IOException if the file cannot be read

@@ -10,7 +10,7 @@ public final class RmsNormFigures {
 
     private RmsNormFigures() {}
 
-    /** Returns the memory bandwidth of each implementation's forward pass by row width, with a copy as the roofline. */
+    /** Plots the memory bandwidth of each implementation's forward pass by row width, with a copy as the roofline. */
     public static Figure roofline(MeasurementQuery numbers) {
         return Charts.line(numbers.select("rmsnorm_benchmarking[rows=50000, metric=forward-bandwidth, implementation="
                         + SHOWN + ", copy]"))
@@ -27,7 +27,7 @@ public final class RmsNormFigures {
                                 + " and one write of the rows, next to a plain copy of the same bytes");
     }
 
-    /** Returns the time of forward and backward pass together by row width. */
+    /** Plots the time of forward and backward pass together by row width. */
     public static Figure forwardBackward(MeasurementQuery numbers) {
         return Charts.line(numbers.select(
                         "rmsnorm_benchmarking[rows=50000, metric=forward-backward, implementation=" + SHOWN + "]"))
@@ -44,7 +44,7 @@ public final class RmsNormFigures {
                                 + " 50,000 rows");
     }
 
-    /** Returns the time of the whole model's forward and backward pass with each normalisation, by model size. */
+    /** Plots the time of the whole model's forward and backward pass with each normalisation, by model size. */
     public static Figure wholeModel(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("normalization_benchmarking[pass=forward-backward, metric=total]"))
                 .x("size", "size of the model")

@@ -40,7 +40,7 @@ public final class ScalingFigures {
     /** A bar: the measured or predicted communication time of a mode. */
     private record CommunicationBar(String mode, double ms, String series) {}
 
-    /** Returns the memory per device of the XXL model by number of devices, with half of the activations sharded. */
+    /** Plots the memory per device of the XXL model by number of devices, with half of the activations sharded. */
     public static Figure memory() {
         Map<String, double[]> series = new LinkedHashMap<>();
         double[] devices = {8, 16, 32, 64, 128, 256, 512};
@@ -68,7 +68,7 @@ public final class ScalingFigures {
                                 + " on every device, so that large batches never get below 95 GB by more devices");
     }
 
-    /** Returns the smallest compute-bound batch on 64 chips by the width of tensor parallelism. */
+    /** Plots the smallest compute-bound batch on 64 chips by the width of tensor parallelism. */
     public static Figure batch() {
         int chips = (int) CommunicationAccounting.mesh().chips();
         double[] widths = {1, 2, 4, 8, 16};
@@ -129,7 +129,7 @@ public final class ScalingFigures {
     }
 
     /**
-     * Returns the {@link #communicationTimes} of each mode.
+     * Plots the {@link #communicationTimes} of each mode.
      *
      * @param predictions {@link ScaleOutStudy#predictions}
      */
@@ -153,7 +153,7 @@ public final class ScalingFigures {
     }
 
     /**
-     * Returns the simulated step time of the xl model by number of devices.
+     * Plots the simulated step time of the xl model by number of devices.
      *
      * @param curves {@link ScaleOutStudy#curves}
      */
@@ -174,7 +174,7 @@ public final class ScalingFigures {
     }
 
     /**
-     * Returns the percentage of a step that is forward and backward pass by number of devices, for both models.
+     * Plots the percentage of a step that is forward and backward pass by number of devices, for both models.
      *
      * @param curves {@link ScaleOutStudy#curves}
      */
@@ -206,7 +206,7 @@ public final class ScalingFigures {
     }
 
     /**
-     * Returns the timelines of simulated steps, each with a lane for computation and one for communication.
+     * Plots the timelines of simulated steps, each with a lane for computation and one for communication.
      *
      * @param name name of the figure
      * @param description description of the figure

@@ -21,7 +21,10 @@ import java.util.Arrays;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
-/** One rank's model, optimizer and batch, to be trained under several strategies. The surrounding memory scope owns the batch. */
+/**
+ * One rank's model, optimizer and batch, to be trained under several strategies. The surrounding memory scope owns the
+ * batch.
+ */
 final class DdpTraining implements AutoCloseable {
     /** The phases of a step, in order. */
     static final List<String> PHASES = List.of("forward", "backward", "communication", "optimizer");

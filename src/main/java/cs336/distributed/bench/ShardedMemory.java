@@ -13,7 +13,7 @@ import java.util.List;
 
 /**
  * The predicted memory of a rank around the first step of data-parallel training in fp32, tensor by tensor, with a
- * whole or a sharded AdamW. Gradients are views into buckets that exist from the start; see {@link Strategy#bucketed}.
+ * whole or a sharded AdamW. Gradients are stored in buckets that exist from the start; see {@link Strategy#bucketed}.
  *
  * <p>P parameters on n ranks take 4P bytes for the parameters, 4P for the gradients and, after the first step, 8P for
  * AdamW's moments, or 8P/n if these are sharded. {@link ModelMemory} predicts everything else.
