@@ -1,13 +1,13 @@
-"""The measurements of `cs336 allreduce`, made with PyTorch from Python, for comparison on the same machine.
+"""The PyTorch counterpart of `cs336 allreduce`: the same measurements from Python on the same machine.
 
 usage: python3 peers/allreduce.py CSV --backend gloo|nccl --device cpu|cuda [--processes 2,4,6] [--megabytes 0.512,1,10]
            [--warmup 5] [--steps 20] [--seconds 10] [--emulate-nodes 2]
 
-CSV is the file that `cs336 allreduce` wrote; rows are added to it under the implementation `python`. Protocol as in
-cs336.distributed.bench.AllReduceBenchmark: a tensor of float32 on each rank; some warm-up; before each timed all-reduce it is filled
-anew, the ranks meet in an all-reduce of one number and wait for the device; the time ends when the device is done; the slowest
-rank counts. With NCCL also groups of all-reduces queued one after the other. Fewer steps where they would take longer than
---seconds. Rows of a case that is already there are replaced.
+CSV is the file that `cs336 allreduce` wrote. Rows are added to it under the implementation `python`; rows of the same case are
+replaced. The protocol is that of cs336.distributed.bench.AllReduceBenchmark: warm-up; before each timed all-reduce the float32
+tensor is refilled, the ranks synchronise with an all-reduce of one element and synchronise their devices; the time ends when
+the device has finished; the time of the slowest rank is reported. With NCCL, groups of all-reduces are also timed back to back.
+Fewer steps are run if they would exceed --seconds.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Rank:
             torch.cuda.synchronize()
 
     def slowest(self, times):
-        """Of each all-reduce, the time of the rank that took longest."""
+        """Returns the time of the slowest rank for each all-reduce."""
         gathered = [None] * self.size
         dist.all_gather_object(gathered, times)
         return [max(each) for each in zip(*gathered)]

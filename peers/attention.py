@@ -1,16 +1,16 @@
-"""The measurements of `cs336 flash` and `cs336 leaderboard`, made with PyTorch from Python, for comparison on the same card.
+"""The PyTorch counterpart of `cs336 flash` and `cs336 leaderboard`: the same measurements from Python on the same GPU.
 
 usage: python3 peers/attention.py flash CSV [--full] [--d 64] [--context 128,256,512] [--dtype bf16,fp32] [--batch 1]
            [--heads 1] [--no-mask] [--warmup 25] [--rep 100] [--attention NAME,...]
        python3 peers/attention.py leaderboard CSV [--heads 16] [--d 64] [--context 16384] [--warmup 1000] [--rep 10000]
            [--round 1] [--attention NAME,...]
 
-CSV is the file that the command of the same name wrote; rows are added to it under the implementations `pytorch-plain` (all
-scores stored), `sdpa-flash`, `sdpa-cudnn` and `sdpa-efficient` (scaled_dot_product_attention with one backend allowed). The
-latter also as `sdpa-…-one-thread`: backward passes run on the calling thread, as they do from Java, where otherwise each waits
-for a change of threads.
-Protocol: triton.testing.do_bench, as in cs336.bench.DoBench; what is timed is what cs336.kernels.attention.FlashBenchmark and
-LeaderboardWorkload say. TF32 is off. Rows of a case that is already there are replaced.
+CSV is the file that the command of the same name wrote. Rows are added to it under the implementations `pytorch-plain` (all
+scores stored), `sdpa-flash`, `sdpa-cudnn` and `sdpa-efficient` (scaled_dot_product_attention with a single backend enabled);
+rows of the same case are replaced. The variants `sdpa-…-one-thread` run the backward pass on the calling thread, as Java does,
+and so avoid the switch to autograd's thread.
+Protocol: triton.testing.do_bench, as in cs336.bench.DoBench. cs336.kernels.attention.FlashBenchmark and LeaderboardWorkload
+define what is timed. TF32 is off.
 """
 
 import argparse
@@ -27,7 +27,7 @@ BACKENDS = {"sdpa-flash": "FLASH_ATTENTION", "sdpa-cudnn": "CUDNN_ATTENTION", "s
 DEFAULT = ["pytorch-plain", *BACKENDS]
 ONE_THREAD = "-one-thread"
 IMPLEMENTATIONS = [*DEFAULT, *(name + ONE_THREAD for name in BACKENDS)]
-UNITS = {"peak-memory": "bytes"}  # all others are times
+UNITS = {"peak-memory": "bytes"}  # all other metrics are times
 FEW_TOKENS = 16
 
 
@@ -40,7 +40,7 @@ def plain(q, k, v, causal):
 
 
 def attention(name):
-    """attend(q, k, v, causal) for tensors [B, H, T, d] or, as heads of one sequence, [H, T, d]."""
+    """Returns attend(q, k, v, causal) for tensors [B, H, T, d] or, for a single sequence, [H, T, d]."""
     if name == "pytorch-plain":
         return plain
 
@@ -63,7 +63,7 @@ def inputs(shape, dtype):
 
 
 def flash(attend, case, time, record):
-    """Forward, backward, both in ms, and the peak of memory above the inputs, each recorded before the next is taken."""
+    """Records the times of forward pass, backward pass and both in ms, and the peak memory in addition to the inputs."""
     dtype, causal = DTYPES[case["dtype"]], case["causal"] == "true"
 
     def tensors(tokens):
@@ -73,7 +73,7 @@ def flash(attend, case, time, record):
     def step(qkv, do):
         torch.autograd.grad(attend(*qkv, causal), qkv, do)
 
-    step(*tensors(FEW_TOKENS))  # libraries allocate what they keep
+    step(*tensors(FEW_TOKENS))  # libraries allocate their workspaces
     qkv, do = tensors(case["context"])
     torch.cuda.synchronize()
     at_rest = torch.cuda.memory_allocated()
@@ -89,7 +89,7 @@ def flash(attend, case, time, record):
 
 
 def leaderboard(attend, case, time, record):
-    """The course's test; the same with inputs of their own, whose gradients are dropped; its forward pass."""
+    """Records the course's test; the same with separate inputs whose gradients are cleared; and the forward pass."""
     shape, dtype = (case["heads"], case["context"], case["d"]), DTYPES[case["dtype"]]
     q, k, v = torch.randn((3, *shape), device="cuda", dtype=dtype, requires_grad=True)
     record("leaderboard", time(lambda: attend(q, k, v, True).sum().backward()))
@@ -113,7 +113,7 @@ METRICS = {
 
 
 def measure(what, case, time):
-    """What was measured of a case, name to values, and how it ended."""
+    """Returns the measured values of a case by metric, and its status."""
     values = {}
     try:
         name = case["implementation"]
@@ -123,7 +123,7 @@ def measure(what, case, time):
     except torch.OutOfMemoryError:
         return values, "oom"
     except RuntimeError as e:
-        if "No available kernel" in str(e):  # the backend does not offer this size or type
+        if "No available kernel" in str(e):  # the backend does not support this size or dtype
             return values, "unsupported"
         print(e)
         return values, "error"

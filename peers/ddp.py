@@ -1,13 +1,13 @@
-"""The measurements of `cs336 ddp`, made with PyTorch from Python, for comparison on the same cards.
+"""The PyTorch counterpart of `cs336 ddp`: the same measurements from Python on the same GPUs.
 
 usage: python3 peers/ddp.py CSV [--size xl] [--batch 2] [--context 128] [--mode none,naive,flat,ddp,ddp-view] [--bucket-size-mb 25]
                             [--backend nccl] [--processes 2] [--warmup 2] [--steps 5] [--rounds 2] [--round 1]
 
-CSV is the file that `cs336 ddp` wrote; rows are added to it under the implementation `pytorch-eager`. Modes: none (no communication), naive
-(an all-reduce for each gradient after the backward pass), flat (gradients concatenated, one all-reduce, copied back), ddp
-(torch.nn.parallel.DistributedDataParallel as it comes), ddp-view (with gradient_as_bucket_view). Protocol as in
-cs336.distributed.bench.DdpBenchmark: the modes take turns on one model; of each number of each step the rank where it is largest counts; phases are
-times between events in the stream that computes. fp32 with TF32 off; AdamW is PyTorch's fused one.
+CSV is the file that `cs336 ddp` wrote. Rows are added to it under the implementation `pytorch-eager`. Modes: none (no
+communication), naive (an all-reduce for each gradient after the backward pass), flat (gradients concatenated, one all-reduce,
+copied back), ddp (torch.nn.parallel.DistributedDataParallel with its defaults), ddp-view (with gradient_as_bucket_view). The
+protocol is that of cs336.distributed.bench.DdpBenchmark: the modes are interleaved on one model; each value is that of the slowest
+rank in that step; phases are times between events in the compute stream. fp32 with TF32 off; AdamW is PyTorch's fused version.
 """
 
 import argparse
@@ -30,7 +30,7 @@ MIB = 2**20
 
 
 class Clock:
-    """Marks in the current stream of a card, or on the host's clock."""
+    """Times between marks: CUDA events in the current stream, or the host's clock on the CPU."""
 
     def __init__(self, device):
         self.cuda = device.type == "cuda"
@@ -53,7 +53,7 @@ class Clock:
             self.marks.append(time.perf_counter())
 
     def stop(self):
-        """Milliseconds of each phase, then of the whole."""
+        """Returns the milliseconds of each phase, then of the whole step."""
         self.wait()
         total = 1e3 * (time.perf_counter() - self.began)
         pairs = zip(self.marks, self.marks[1:])
@@ -96,7 +96,7 @@ def step(model, optimizer, synchronize, inputs, targets, clock):
 
 
 def measure(mode, bucket_mb, model, optimizer, batch, clock, args):
-    """The timed steps of a mode in one round, of each number the largest of all ranks."""
+    """Returns the times of the timed steps of a mode in one round; each value is the maximum over the ranks."""
     parameters, wrapped, synchronize = list(model.parameters()), model, lambda: None
     if mode == "naive":
         synchronize = lambda: naive(parameters)
@@ -122,7 +122,7 @@ def rows(case, steps, origin):
 
 
 def begin(rank, args, port):
-    """Joins the other ranks; this rank's device, and on rank 0 the origin of its measurements."""
+    """Joins the process group. Returns this rank's device and, on rank 0, the provenance of the measurements."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(args.processes))
     device = torch.device("cuda", rank) if args.device == "cuda" else torch.device("cpu")
     if args.device == "cuda":
@@ -171,7 +171,7 @@ def run(rank, args, port):
 
 
 def options(size, mode, warmup):
-    """A parser of what the programs of several ranks all ask for, with this one's defaults."""
+    """Returns a parser of the options that all programs of several ranks share, with these defaults."""
     parser = argparse.ArgumentParser()
     parser.add_argument("csv")
     parser.add_argument("--size", default=size)
@@ -189,7 +189,7 @@ def options(size, mode, warmup):
 
 
 def launch(run, args):
-    """Starts run(rank, args, port) in a process for each rank."""
+    """Starts run(rank, args, port) in one process per rank."""
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
@@ -198,7 +198,7 @@ def launch(run, args):
 
 def main():
     parser = options("xl", "none,naive,flat,ddp,ddp-view", warmup=2)
-    parser.add_argument("--bucket-size-mb", default="25", help="of DDP's buckets, in 10^6 bytes; several by comma")
+    parser.add_argument("--bucket-size-mb", default="25", help="DDP's bucket sizes in 10^6 bytes, separated by commas")
     launch(run, parser.parse_args())
 
 

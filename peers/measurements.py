@@ -1,4 +1,4 @@
-"""Rows of measurements as cs336 stores them: a tidy CSV, one row a case and metric, with its origin."""
+"""Measurements in the format of cs336: a tidy CSV with one row per case and metric, including its provenance."""
 
 import csv
 import datetime
@@ -11,7 +11,7 @@ import torch
 
 
 def provenance(device="cuda", count=1):
-    """Where rows come from; the names are those that cs336.bench.Provenance gives."""
+    """Returns the provenance columns, named as in cs336.bench.Provenance."""
 
     def said(*command):
         try:
@@ -41,7 +41,7 @@ def number(value):
 
 
 def row(case, metric, unit, values, origin, status="ok"):
-    """A row of the file. `case` has the parameters and the implementation; no values: only the status is stored."""
+    """Returns a row. `case` contains the parameters and the implementation; without values only the status is stored."""
     numbers = {
         "n": len(values),
         "mean": statistics.fmean(values),
@@ -55,7 +55,7 @@ def row(case, metric, unit, values, origin, status="ok"):
 
 
 def store(path, fresh):
-    """Adds rows to a file that cs336 wrote, in place of those that their cases had."""
+    """Adds rows to a file that cs336 wrote and replaces earlier rows of the same cases."""
     with open(path, newline="") as file:
         reader = csv.DictReader(file)
         header, old = reader.fieldnames, list(reader)

@@ -1,12 +1,12 @@
-"""The measurements of `cs336 norms`, made with PyTorch from Python, for comparison on the same card.
+"""The PyTorch counterpart of `cs336 norms`: the same measurements from Python on the same GPU.
 
 usage: python3 peers/norms.py CSV [--rows 50000] [--hidden 1024,2048,4096,8192] [--dtype fp32,bf16] [--passes 1000]
 
-CSV is the file that `cs336 norms` wrote; rows are added to it under the implementations `pytorch-layernorm`,
-`pytorch-rms_norm`, `pytorch-eager` (RMSNorm in plain operations) and `torch-compile` (the same, compiled). Protocol as in
-cs336.kernels.norms.NormBenchmark: warm-up, then 20 groups of passes; before a group the card is waited for, two passes that do not
-count run ahead, and an event before and one after the group take the time. Gradients are dropped before each pass. Rows of a
-case that is already there are replaced.
+CSV is the file that `cs336 norms` wrote. Rows are added to it under the implementations `pytorch-layernorm`,
+`pytorch-rms_norm`, `pytorch-eager` (RMSNorm in plain operations) and `torch-compile` (the same, compiled); rows of the same
+case are replaced. The protocol is that of cs336.kernels.norms.NormBenchmark: warm-up, then 20 groups of passes; each group starts
+with a device synchronisation and two untimed passes and is timed by a CUDA event before and after it. Gradients are cleared
+before each pass.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def implementations(width):
 
 
 def time(run, passes):
-    """Milliseconds of a pass, one number a group."""
+    """Returns the milliseconds per pass, one value per group."""
     for _ in range(WARMUP):
         run()
     samples = []

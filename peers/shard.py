@@ -1,13 +1,14 @@
-"""The measurements of `cs336 shard`, made with PyTorch from Python, for comparison on the same cards.
+"""The PyTorch counterpart of `cs336 shard`: the same measurements from Python on the same GPUs.
 
 usage: python3 peers/shard.py CSV [--size large,xl] [--batch 2] [--context 128] [--mode ddp,zero,zero-view] [--bucket-size-mb 25]
                               [--backend nccl] [--processes 2] [--warmup 3] [--steps 5] [--rounds 2] [--round 1]
 
-CSV is the file that `cs336 shard` wrote; rows are added to it under the implementation `pytorch-eager`. Modes, all with
+CSV is the file that `cs336 shard` wrote. Rows are added to it under the implementation `pytorch-eager`. Modes, all with
 torch.nn.parallel.DistributedDataParallel (gradients as views into buckets): ddp (fused AdamW on every rank), zero
-(ZeroRedundancyOptimizer around it), zero-view (with parameters_as_bucket_view). Protocol as in cs336.distributed.bench.ShardBenchmark: modes
-take turns; the steps of a turn follow each other without a wait for the card; of each number of each step the rank where it is largest
-counts. What ZeroRedundancyOptimizer sends is part of `update`. Memory is read around the first step of the first round. fp32, TF32 off.
+(ZeroRedundancyOptimizer around it), zero-view (with parameters_as_bucket_view). The protocol is that of
+cs336.distributed.bench.ShardBenchmark: the modes are interleaved; steps run back to back without device synchronisation; each
+value is that of the slowest rank in that step. The communication of ZeroRedundancyOptimizer is part of `update`. Memory is read
+around the first step of the first round. fp32 with TF32 off.
 """
 
 import statistics
@@ -42,7 +43,7 @@ def step(model, optimizer, inputs, targets, clock, memory):
     clock.mark()
     loss.backward()
     del loss
-    clock.mark()  # DistributedDataParallel's backward pass ends when gradients are averaged
+    clock.mark()  # DistributedDataParallel's backward pass ends when the gradients are averaged
     clock.mark()
     memory("before-step")
     optimizer.step()
@@ -53,7 +54,7 @@ def step(model, optimizer, inputs, targets, clock, memory):
 
 
 def turn(mode, size, args, device, clock):
-    """Times of the timed steps, phase by phase, and bytes in use around the first step, of this rank."""
+    """Returns the times of each timed step by phase and this rank's memory around the first step."""
     memory = {}
     note = lambda moment: memory.setdefault(moment, in_use(device))
     with device:
@@ -113,7 +114,7 @@ def run(rank, args, port):
 
 def main():
     parser = options("large,xl", "ddp,zero,zero-view", warmup=3)
-    parser.add_argument("--bucket-size-mb", type=float, default=25, help="of DDP's buckets, in 10^6 bytes")
+    parser.add_argument("--bucket-size-mb", type=float, default=25, help="DDP's bucket size in 10^6 bytes")
     launch(run, parser.parse_args())
 
 

@@ -1,10 +1,11 @@
-"""The measurements of `cs336 benchmark`, made with PyTorch eager from Python, for comparison on the same card.
+"""The PyTorch counterpart of `cs336 benchmark`: the same measurements with PyTorch eager on the same GPU.
 
 usage: python3 peers/transformer_step.py CSV [--size small,medium] [--context 128,512] [--pass forward,step] [--warmup 5] [--steps 10]
 
-CSV is the file that `cs336 benchmark` wrote for the same model form (2025) and batch; rows are added to it under the
-implementation `pytorch-eager`. Protocol as in cs336.bench.Benchmark: warm-up steps, then each step timed by itself with the card
-synchronised before and after. fp32 with TF32 off; AdamW is PyTorch's fused one. Rows of a case that is already there are replaced.
+CSV is the file that `cs336 benchmark` wrote for the 2025 model and the same batch size. Rows are added to it under the
+implementation `pytorch-eager`; rows of the same case are replaced. The protocol is that of cs336.bench.Benchmark: warm-up steps,
+then each step is timed separately, with the GPU synchronised before and after. fp32 with TF32 off; AdamW is PyTorch's fused
+version.
 """
 
 import argparse

@@ -1,51 +1,49 @@
 package cs336.figures;
 
+import static cs336.units.UnitFactors.GB;
+
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
 import cs336.scaling.AttentionMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
+import java.util.ArrayList;
 import java.util.List;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.IntColumn;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
-import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on plain attention, from its accounting and from what {@code cs336 attention} stored. */
+/** The figures of the chapter on plain attention: predicted memory, and measurements of {@code cs336 attention}. */
 public final class AttentionFigures {
-    private static final double GB = 1e9;
     private static final int BATCH = 8;
 
     private AttentionFigures() {}
 
+    /** A point of a memory chart: a context length, a series, the panel and the memory. */
+    private record AttentionMemoryPoint(int context, String series, String panel, double gb) {}
+
     /**
-     * What a training step of attention without heads holds over the context: plain attention at its peak and between
-     * the passes, and what is left between the passes where no scores are stored. Batch 8, d 64, fp32, no mask.
+     * Plots the predicted memory of a training step of single-head attention by context length: plain attention at its
+     * peak and before the backward pass, and attention that stores no scores before the backward pass. Batch 8, d 64,
+     * fp32, no mask.
      */
     public static Figure memory() {
         int d = 64;
-        IntColumn contexts = IntColumn.create("context");
-        DoubleColumn gb = DoubleColumn.create("GB");
-        StringColumn what = StringColumn.create("what");
+        var points = new ArrayList<AttentionMemoryPoint>();
         for (int context = 256; context <= 65_536; context *= 2) {
             var plain = new AttentionMemory(BATCH, context, d, DType.FLOAT32, false, DeviceKind.CUDA);
             long output = plain.inputBytes() / 4;
             long logSumExp = (long) BATCH * context * Float.BYTES;
-            double[] bytes = {plain.peakBytes(), plain.beforeBackward().bytes(), plain.inputBytes() + output + logSumExp
-            };
-            String[] names = {"peak", "before backward", "before backward, no scores stored"};
-            for (int i = 0; i < bytes.length; i++) {
-                contexts.append(context);
-                gb.append(bytes[i] / GB);
-                what.append(names[i]);
-            }
+            double flash = plain.inputBytes() + output + logSumExp;
+            points.add(new AttentionMemoryPoint(context, "peak", "", plain.peakBytes() / GB));
+            points.add(new AttentionMemoryPoint(
+                    context, "before backward", "", plain.beforeBackward().bytes() / GB));
+            points.add(new AttentionMemoryPoint(context, "before backward, no scores stored", "", flash / GB));
         }
-        return Charts.line(Table.create(contexts, gb, what))
+        return Charts.line(Tables.of(AttentionMemoryPoint.class, points))
                 .x("context", "context (tokens)")
-                .y("GB", "memory (GB)")
-                .by("what")
+                .y("gb", "memory (GB)")
+                .by("series")
                 .level(24, "24 GB")
                 .level(141, "141 GB")
                 .log2X()
@@ -57,7 +55,7 @@ public final class AttentionFigures {
                                 + " held before the backward pass with all scores stored, and what is held without them");
     }
 
-    /** Time of the passes of plain attention over the context, a line for each d. */
+    /** Plots the times of forward and backward pass of plain attention by context length, one line per d. */
     public static Figure times(MeasurementQuery numbers) {
         return Charts.line(numbers.select(
                         "pytorch_attention[implementation=plain, causal=false, status=ok, metric=forward, backward]"))
@@ -79,12 +77,9 @@ public final class AttentionFigures {
                                 + " batch 8, fp32");
     }
 
-    /** Measured and counted memory of plain attention over the context, for one d, at three moments. */
+    /** Plots the predicted and measured memory of plain attention by context length at three points of the step. */
     public static Figure countedAndMeasured(MeasurementQuery numbers, int d) {
-        IntColumn contexts = IntColumn.create("context");
-        DoubleColumn gb = DoubleColumn.create("GB");
-        StringColumn how = StringColumn.create("how");
-        StringColumn moments = StringColumn.create("moment");
+        var points = new ArrayList<AttentionMemoryPoint>();
         String[] metrics = {"peak-memory-forward", "memory-before-backward", "peak-memory-backward"};
         for (Row row : numbers.select("pytorch_attention[implementation=plain, causal=false, status=ok, d=" + d
                 + ", metric=" + String.join(", ", metrics) + "]")) {
@@ -96,21 +91,16 @@ public final class AttentionFigures {
                     .value();
             List<AttentionMemory.Moment> counted =
                     List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward());
-            int moment = List.of(metrics).indexOf(row.getString("metric"));
-            double[] bytes = {atRest - memory.inputBytes() + counted.get(moment).bytes(), row.getDouble("mean")};
-            String[] names = {"counted", "measured"};
-            for (int i = 0; i < bytes.length; i++) {
-                contexts.append(context);
-                gb.append(bytes[i] / GB);
-                how.append(names[i]);
-                moments.append(metrics[moment]);
-            }
+            int point = List.of(metrics).indexOf(row.getString("metric"));
+            double predicted = atRest - memory.inputBytes() + counted.get(point).bytes();
+            points.add(new AttentionMemoryPoint(context, "counted", metrics[point], predicted / GB));
+            points.add(new AttentionMemoryPoint(context, "measured", metrics[point], row.getDouble("mean") / GB));
         }
-        return Charts.line(Table.create(contexts, gb, how, moments))
+        return Charts.line(Tables.of(AttentionMemoryPoint.class, points))
                 .x("context", "context (tokens)")
-                .y("GB", "memory (GB)")
-                .by("how")
-                .panels("moment")
+                .y("gb", "memory (GB)")
+                .by("series")
+                .panels("panel")
                 .rename("peak-memory-forward", "peak of forward")
                 .rename("memory-before-backward", "before backward")
                 .rename("peak-memory-backward", "peak of backward")
@@ -119,7 +109,7 @@ public final class AttentionFigures {
                 .size(960, 340)
                 .figure(
                         "attention-counted-and-measured",
-                        "Memory of plain attention over the context as counted copy by copy and as measured, at the peak of"
+                        "Memory of plain attention over the context as counted tensor by tensor and as measured, at the peak of"
                                 + " the forward pass, before the backward pass and at its peak");
     }
 }

@@ -3,16 +3,18 @@ package cs336.figures;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
-import tech.tablesaw.api.DoubleColumn;
+import cs336.numbers.Tables;
+import java.util.ArrayList;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
-import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on end-to-end benchmarking, from what {@code cs336 benchmark} stored. */
+/** The figures of the chapter on end-to-end benchmarking, from measurements of {@code cs336 benchmark}. */
 public final class BenchmarkingFigures {
     private BenchmarkingFigures() {}
 
-    /** Time of each phase of a training step over the context, a line a size. */
+    /** A bar: our median time divided by that of PyTorch eager. */
+    private record PyTorchRatio(String size, String pass, String context, double ratio) {}
+
+    /** Plots the time of each phase of a training step by context length, one line per model size. */
     public static Figure phases(MeasurementQuery numbers) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=step, implementation=plain,"
                         + " metric=forward, backward, optimizer]"))
@@ -30,7 +32,7 @@ public final class BenchmarkingFigures {
                                 + " of the model, in fp32 with a batch of 4");
     }
 
-    /** What the clock shows for a forward pass of one size with and without waiting for the device. */
+    /** Plots the measured wall time of a forward pass with and without device synchronisation, by context length. */
     public static Figure synchronisation(MeasurementQuery numbers, String size) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=forward, implementation=plain, size="
                         + size + ", metric=forward, unsynchronised]"))
@@ -44,11 +46,11 @@ public final class BenchmarkingFigures {
                 .size(620, 340)
                 .figure(
                         "benchmarking-synchronisation",
-                        "Time of a forward pass of the " + size + " model over the context, as the clock shows it with"
+                        "Time of a forward pass of the " + size + " model over the context, as measured with"
                                 + " and without waiting for the device");
     }
 
-    /** Every step of processes that do not warm up, a line a size. */
+    /** Plots the time of each step of a process without warm-up, one line per model size. */
     public static Figure firstSteps(MeasurementQuery numbers) {
         return Charts.line(numbers.select("benchmarking_warmup_steps[warmup=0, metric=total]"))
                 .x("step", "step of the process")
@@ -63,25 +65,21 @@ public final class BenchmarkingFigures {
                                 + " forward passes and for forward and backward passes");
     }
 
-    /** Our median time over that of PyTorch eager from Python, for each size and pass. */
+    /** Plots our median time divided by that of PyTorch eager from Python, for each model size and pass. */
     public static Figure besidePyTorch(MeasurementQuery numbers) {
-        Table ratios = Table.create(
-                StringColumn.create("size"),
-                StringColumn.create("pass"),
-                StringColumn.create("context"),
-                DoubleColumn.create("ratio"));
+        var ratios = new ArrayList<PyTorchRatio>();
         for (Row theirs : numbers.select("benchmarking_script[metric=total, implementation=pytorch-eager]")) {
             String same =
                     "benchmarking_script[year=2025, metric=total, size=%s, context=%s, pass=%s, implementation=%%s].median"
                             .formatted(theirs.getString("size"), theirs.getInt("context"), theirs.getString("pass"));
             String ratio = same.formatted("plain") + " / " + same.formatted("pytorch-eager");
-            Row row = ratios.appendRow();
-            row.setString("size", theirs.getString("size"));
-            row.setString("pass", theirs.getString("pass"));
-            row.setString("context", "context " + theirs.getInt("context"));
-            row.setDouble("ratio", numbers.quantity(ratio).value());
+            ratios.add(new PyTorchRatio(
+                    theirs.getString("size"),
+                    theirs.getString("pass"),
+                    "context " + theirs.getInt("context"),
+                    numbers.quantity(ratio).value()));
         }
-        return Charts.bar(ratios)
+        return Charts.bar(Tables.of(PyTorchRatio.class, ratios))
                 .x("size", "size of the model")
                 .y("ratio", "time ÷ time of PyTorch eager")
                 .by("pass")

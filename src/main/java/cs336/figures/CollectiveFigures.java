@@ -1,41 +1,63 @@
 package cs336.figures;
 
+import static cs336.units.UnitFactors.GB;
+import static cs336.units.UnitFactors.MB;
+
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
 import cs336.scaling.RingAllReduce;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
 import java.util.ArrayList;
 import java.util.List;
-import tech.tablesaw.api.DoubleColumn;
+import java.util.function.Function;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on collectives, from what {@code cs336 allreduce} and its peer stored. */
+/** The figures of the chapter on collectives, from measurements of {@code cs336 allreduce} and its PyTorch peer. */
 public final class CollectiveFigures {
     private static final String ONE_NODE = "distributed_communication_single_node@h200-x4";
     private static final String EMULATED = "distributed_communication_multi_node@h200-x4";
     private static final String SLURM = "distributed_communication_multi_node@slurm-2-nodes-emulated";
-    private static final String SHOWN = "shown";
+    private static final String PANEL = "panel";
     private static final String SERIES = "series";
-    private static final double MB = 1e6;
-    private static final double GB = 1e9;
+
+    /** A point of a chart over message size; {@code value} is a time or a bandwidth. */
+    private record AllReducePoint(double megabytes, double value, String series, String panel) {
+        /** Returns the median time of a row in milliseconds. */
+        static AllReducePoint time(Row row, String series) {
+            return new AllReducePoint(
+                    row.getNumber("megabytes"), row.getDouble("median"), series, ranks(row) + " GPUs");
+        }
+
+        /** Returns the bus bandwidth of a row's median time. */
+        static AllReducePoint bandwidth(Row row, String series) {
+            return bandwidth(ranks(row), row.getNumber("megabytes"), Seconds.ms(row.getDouble("median")), series);
+        }
+
+        /** Returns the bus bandwidth in GB/s. */
+        static AllReducePoint bandwidth(int ranks, double megabytes, Seconds time, String series) {
+            double value = RingAllReduce.sent(ranks) * megabytes * MB / time.value() / GB;
+            return new AllReducePoint(megabytes, value, series, ranks + " GPUs");
+        }
+    }
 
     private CollectiveFigures() {}
 
-    /** Time over size, a panel for each backend and device, a line for each number of processes. */
+    /** Plots the time by message size: one panel per backend and device, one line per number of processes. */
     public static Figure times(MeasurementQuery numbers) {
         Table rows = numbers.select(ONE_NODE + "[implementation=java, status=ok, metric=time]")
                 .sortOn("backend", "on", "processes", "megabytes");
         rows = labelled(rows, SERIES, row -> ranks(row) + " processes");
-        return overSize(labelled(rows, SHOWN, CollectiveFigures::place))
+        return overSize(labelled(rows, PANEL, CollectiveFigures::place))
                 .y("median", "time (ms)")
                 .by(SERIES)
-                .panels(SHOWN)
+                .panels(PANEL)
                 .logY()
                 .size(900, 380)
                 .figure(
@@ -45,47 +67,50 @@ public final class CollectiveFigures {
     }
 
     /**
-     * Bus bandwidth of NCCL over size beside the ring that fits it and the links' own bandwidth, a panel a number of
-     * cards.
+     * Plots NCCL's bus bandwidth by message size, with the fitted ring model and the nominal bandwidth of the NVLinks:
+     * one panel per number of GPUs.
      */
     public static Figure throughput(MeasurementQuery numbers) {
-        Table points = Table.create(
-                DoubleColumn.create("megabytes"),
-                DoubleColumn.create("bandwidth"),
-                StringColumn.create(SERIES),
-                StringColumn.create(SHOWN));
-        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "time")) add(points, row, "one by one");
-        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "queued")) add(points, row, "queued");
-        for (Row row : rows(numbers, ONE_NODE, "python", "backend=nccl", "queued")) add(points, row, "queued, Python");
+        var points = new ArrayList<AllReducePoint>();
+        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "time")) {
+            points.add(AllReducePoint.bandwidth(row, "synchronised"));
+        }
+        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "queued")) {
+            points.add(AllReducePoint.bandwidth(row, "back to back"));
+        }
+        for (Row row : rows(numbers, ONE_NODE, "python", "backend=nccl", "queued")) {
+            points.add(AllReducePoint.bandwidth(row, "back to back, Python"));
+        }
         for (int ranks : ranks(numbers)) {
             RingAllReduce ring = ring(numbers, ranks);
             for (double megabytes = 0.5; megabytes < 1100; megabytes *= Math.sqrt(2)) {
-                add(points, ranks, megabytes, ring.time(ranks, bytes(megabytes)), "ring, fitted");
+                Seconds time = ring.time(ranks, bytes(megabytes));
+                points.add(AllReducePoint.bandwidth(ranks, megabytes, time, "ring, fitted"));
             }
         }
-        return overSize(points)
-                .y("bandwidth", "bus bandwidth (GB/s)")
+        return overSize(Tables.of(AllReducePoint.class, points))
+                .y("value", "bus bandwidth (GB/s)")
                 .by(SERIES)
-                .panels(SHOWN)
+                .panels(PANEL)
                 .level(linkBandwidth(numbers).gb(), "the links")
                 .size(900, 380)
                 .figure(
                         "allreduce-throughput",
-                        "Bus bandwidth of NCCL's all-reduce over the size of the message, one by one and queued, from Java and"
-                                + " from Python, with the ring whose latency and bandwidth fit best and the bandwidth of a"
-                                + " card's NVLinks in one direction");
+                        "Bus bandwidth of NCCL's all-reduce over the size of the message, synchronised after each call and back"
+                                + " to back, from Java and from Python, with the ring whose latency and bandwidth fit best"
+                                + " and the bandwidth of a GPU's NVLinks in one direction");
     }
 
-    /** Time of Gloo's all-reduce in one Slurm node and over two, which are namespaces of one machine. */
+    /** Plots the time of Gloo's all-reduce on one Slurm node and on two, emulated as namespaces of one machine. */
     public static Figure slurmNodes(MeasurementQuery numbers) {
         Table all = labelled(
                 rows(numbers, SLURM, "java", "backend=gloo"),
                 SERIES,
                 row -> row.getInt("nodes") == 1 ? "1 node" : "2 nodes, emulated");
-        return overSize(labelled(all, SHOWN, row -> ranks(row) + " processes"))
+        return overSize(labelled(all, PANEL, row -> ranks(row) + " processes"))
                 .y("median", "time (ms)")
                 .by(SERIES)
-                .panels(SHOWN)
+                .panels(PANEL)
                 .logY()
                 .size(980, 340)
                 .figure(
@@ -94,23 +119,19 @@ public final class CollectiveFigures {
                                 + " nodes with half of them each, both of them namespaces on one machine");
     }
 
-    /**
-     * Time of NCCL's all-reduce on one node, over NVLink, and over two emulated ones, between which it takes sockets.
-     */
+    /** Plots the time of NCCL's all-reduce on one node over NVLink and on two emulated nodes over sockets. */
     public static Figure emulatedNodes(MeasurementQuery numbers) {
-        Table points = Table.create(
-                DoubleColumn.create("megabytes"),
-                DoubleColumn.create("median"),
-                StringColumn.create(SERIES),
-                StringColumn.create(SHOWN));
-        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl")) addTime(points, row, "1 node: NVLink");
-        for (Row row : rows(numbers, EMULATED, "java", "backend=nccl")) {
-            addTime(points, row, row.getInt("nodes") + " emulated nodes: sockets");
+        var points = new ArrayList<AllReducePoint>();
+        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl")) {
+            points.add(AllReducePoint.time(row, "1 node: NVLink"));
         }
-        return overSize(points)
-                .y("median", "time (ms)")
+        for (Row row : rows(numbers, EMULATED, "java", "backend=nccl")) {
+            points.add(AllReducePoint.time(row, row.getInt("nodes") + " emulated nodes: sockets"));
+        }
+        return overSize(Tables.of(AllReducePoint.class, points))
+                .y("value", "time (ms)")
                 .by(SERIES)
-                .panels(SHOWN)
+                .panels(PANEL)
                 .logY()
                 .size(900, 340)
                 .figure(
@@ -119,15 +140,7 @@ public final class CollectiveFigures {
                                 + " among GPUs of one node that were told they are on two");
     }
 
-    private static void addTime(Table points, Row row, String series) {
-        Row point = points.appendRow();
-        point.setDouble("megabytes", row.getNumber("megabytes"));
-        point.setDouble("median", row.getDouble("median"));
-        point.setString(SERIES, series);
-        point.setString(SHOWN, ranks(row) + " GPUs");
-    }
-
-    /** The ring that fits NCCL's queued all-reduces of so many cards. */
+    /** Returns the ring model fitted to NCCL's back-to-back all-reduces on this number of GPUs. */
     public static RingAllReduce ring(MeasurementQuery numbers, int ranks) {
         var measured = new ArrayList<RingAllReduce.Measured>();
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl, processes=" + ranks, "queued")) {
@@ -141,7 +154,7 @@ public final class CollectiveFigures {
         return new Bytes(Math.round(megabytes * MB));
     }
 
-    /** What a card's NVLinks carry in one direction, by {@code nvidia-smi}. */
+    /** Returns the nominal bandwidth of all NVLinks of a GPU in one direction, from {@code nvidia-smi}. */
     public static Bandwidth linkBandwidth(MeasurementQuery numbers) {
         return Bandwidth.gb(numbers.select("link_topology@h200-x4[from=0, to=1, metric=nvlink-bandwidth]")
                 .row(0)
@@ -166,18 +179,6 @@ public final class CollectiveFigures {
                 .sortOn("processes", "nodes", "megabytes");
     }
 
-    private static void add(Table points, Row row, String series) {
-        add(points, row.getInt("processes"), row.getNumber("megabytes"), Seconds.ms(row.getDouble("median")), series);
-    }
-
-    private static void add(Table points, int ranks, double megabytes, Seconds time, String series) {
-        Row point = points.appendRow();
-        point.setDouble("megabytes", megabytes);
-        point.setDouble("bandwidth", RingAllReduce.sent(ranks) * megabytes * MB / time.value() / GB);
-        point.setString(SERIES, series);
-        point.setString(SHOWN, ranks + " GPUs");
-    }
-
     private static int ranks(Row row) {
         return row.getInt("processes");
     }
@@ -187,13 +188,9 @@ public final class CollectiveFigures {
         return backend + (row.getString("on").equals("cuda") ? ", GPUs" : ", CPU");
     }
 
-    private interface Label {
-        String of(Row row);
-    }
-
-    private static Table labelled(Table rows, String column, Label label) {
+    private static Table labelled(Table rows, String column, Function<Row, String> label) {
         StringColumn labels = StringColumn.create(column);
-        for (Row row : rows) labels.append(label.of(row));
+        for (Row row : rows) labels.append(label.apply(row));
         return rows.copy().addColumns(labels);
     }
 

@@ -4,6 +4,7 @@ import cs336.basics.ModelSize;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
 import cs336.profile.Timeline;
 import cs336.profile.Trace;
 import cs336.scaling.BucketModel;
@@ -17,33 +18,35 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on data parallelism, from what {@code cs336 ddp} and its peer stored. Selections begin
- * with the name {@code ddp}, to be defined as the measurements of one machine's first round.
+ * The figures of the chapter on data parallelism, from measurements of {@code cs336 ddp} and its PyTorch peer. They
+ * expect that the query defines {@code ddp} as the first round's measurements of one machine.
  */
 public final class DataParallelFigures {
     private static final int CURVE = 24;
 
     private DataParallelFigures() {}
 
+    /** A bar: the milliseconds that a mode adds to a step, with the standard deviation of the difference. */
+    private record AddedTimeBar(String call, String mode, double added, double deviation) {}
+
+    /** A bar: the time of a step divided by that of a step without communication. */
+    private record StepTimeRatio(String size, String mode, double ratio) {}
+
+    /** A point: the exposed communication of a number of all-reduces. */
+    private record ExposedTimePoint(double messages, double ms, String series) {}
+
     /**
-     * What the modes that send during the backward pass add to the median step without communication of the same call,
-     * for the xl model: a bar for each call that has PyTorch's own beside ours. A bar's error is the deviation of the
-     * difference between one step of each.
+     * Plots the milliseconds that the overlapping modes and PyTorch's DDP add to the median step without communication
+     * of the same run, for the xl model. Error bars are the standard deviation of the difference between two steps.
      *
-     * @param context tokens of a sequence
+     * @param context tokens per sequence
      */
     public static Figure added(MeasurementQuery numbers, int context) {
-        Table added = Table.create(
-                StringColumn.create("call"),
-                StringColumn.create("mode"),
-                DoubleColumn.create("added"),
-                DoubleColumn.create("deviation"));
+        var added = new ArrayList<AddedTimeBar>();
         String xl = "ddp_benchmarking[size=xl, context=" + context
                 + ", backend=nccl, nodes=1, batch=2, metric=total, status=ok";
         Table shown = numbers.select(xl + ", mode=overlapped, bucketed, ddp, ddp-view, bucket_mb=0, 25, 100, 1000]")
@@ -51,17 +54,15 @@ public final class DataParallelFigures {
         for (Row row : shown) {
             String call = ", processes=%d, round=%d".formatted(row.getInt("processes"), row.getInt("round"));
             String none = xl + call + ", mode=none, implementation=" + row.getString("implementation") + "]";
-            Row bar = added.appendRow();
-            bar.setString("call", row.getInt("processes") + " cards" + (row.getInt("round") > 1 ? ", again" : ""));
-            bar.setString("mode", named(row));
-            bar.setDouble("added", row.getDouble("median") - median(numbers, none));
-            bar.setDouble(
-                    "deviation",
+            added.add(new AddedTimeBar(
+                    row.getInt("processes") + " GPUs" + (row.getInt("round") > 1 ? ", again" : ""),
+                    label(row),
+                    row.getDouble("median") - median(numbers, none),
                     Math.hypot(
                             row.getDouble("std"),
-                            numbers.quantity(none + ".std").value()));
+                            numbers.quantity(none + ".std").value())));
         }
-        return Charts.bar(added)
+        return Charts.bar(Tables.of(AddedTimeBar.class, added))
                 .x("mode", "")
                 .y("added", "added to a step (ms)")
                 .error("deviation")
@@ -71,37 +72,33 @@ public final class DataParallelFigures {
                         "data-parallel-added-" + context,
                         "Milliseconds that modes of data parallelism add to a training step of the xl model with sequences of "
                                 + context + " tokens, from Java and by PyTorch's own DistributedDataParallel, with the"
-                                + " deviation from step to step");
+                                + " standard deviation from step to step");
     }
 
-    private static String named(Row row) {
+    private static String label(Row row) {
         double megabytes = number(row, "bucket_mb");
         String buckets = megabytes == 0 ? "" : " " + Math.round(megabytes) + " MB";
         String mode = row.getString("mode");
-        String who = row.getString("implementation").equals("plain") ? "Java" : "PyTorch";
+        String implementation = row.getString("implementation").equals("plain") ? "Java" : "PyTorch";
         return switch (mode) {
-            case "ddp", "bucketed" -> who + "," + buckets;
-            case "ddp-view" -> who + ", views" + buckets;
-            default -> who + ", " + mode;
+            case "ddp", "bucketed" -> implementation + "," + buckets;
+            case "ddp-view" -> implementation + ", views" + buckets;
+            default -> implementation + ", " + mode;
         };
     }
 
-    /** Time of a step over that without communication, for each size of the model and each mode, on two cards. */
+    /** Plots the time of a step on two GPUs divided by that without communication, per model size and mode. */
     public static Figure sizes(MeasurementQuery numbers) {
-        Table ratios =
-                Table.create(StringColumn.create("size"), StringColumn.create("mode"), DoubleColumn.create("ratio"));
+        var ratios = new ArrayList<StepTimeRatio>();
         String two = "ddp[implementation=plain, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
         Table steps = numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 100]");
         for (ModelSize size : ModelSize.values()) {
             for (Row row : steps.where(steps.stringColumn("size").isEqualTo(size.label()))) {
                 double none = median(numbers, two + ", mode=none, size=" + size.label() + "]");
-                Row bar = ratios.appendRow();
-                bar.setString("size", size.label());
-                bar.setString("mode", row.getString("mode"));
-                bar.setDouble("ratio", row.getDouble("median") / none);
+                ratios.add(new StepTimeRatio(size.label(), row.getString("mode"), row.getDouble("median") / none));
             }
         }
-        return Charts.bar(ratios)
+        return Charts.bar(Tables.of(StepTimeRatio.class, ratios))
                 .x("size", "size of the model")
                 .y("ratio", "step ÷ step without communication")
                 .by("mode")
@@ -110,27 +107,27 @@ public final class DataParallelFigures {
                 .size(860, 340)
                 .figure(
                         "data-parallel-sizes",
-                        "Time of a training step on two cards over that without communication, for each size of the model,"
-                                + " a bar a mode");
+                        "Time of a training step on two GPUs over that without communication, for each size of the model,"
+                                + " one bar per mode");
     }
 
     /**
-     * What is left to wait for after the backward pass over the number of messages, as measured and by the model fitted
-     * to it.
+     * Plots the exposed communication by number of all-reduces, as measured and by the fitted {@link BucketModel}.
+     *
+     * @param selection defined name of the measurements of one model on one backend, all modes
      */
     public static Figure buckets(MeasurementQuery numbers, String selection) {
-        Table points =
-                Table.create(DoubleColumn.create("messages"), DoubleColumn.create("ms"), StringColumn.create("series"));
+        var points = new ArrayList<ExposedTimePoint>();
         Map<Double, Seconds> measured = overheads(numbers, selection);
-        measured.forEach((messages, overhead) -> point(points, messages, overhead, "measured"));
+        measured.forEach((messages, exposed) -> points.add(new ExposedTimePoint(messages, exposed.ms(), "measured")));
         BucketModel model = bucketModel(numbers, selection);
         double least = Collections.min(measured.keySet());
         double most = Collections.max(measured.keySet());
         for (int i = 0; i <= CURVE; i++) {
             double messages = least * Math.pow(most / least, (double) i / CURVE);
-            point(points, messages, model.overhead(messages), "model");
+            points.add(new ExposedTimePoint(messages, model.overhead(messages).ms(), "model"));
         }
-        return Charts.line(points)
+        return Charts.line(Tables.of(ExposedTimePoint.class, points))
                 .x("messages", "all-reduces a step")
                 .y("ms", "after the backward pass (ms)")
                 .by("series")
@@ -144,18 +141,11 @@ public final class DataParallelFigures {
                                 + " logarithmic");
     }
 
-    private static void point(Table points, double messages, Seconds overhead, String series) {
-        Row row = points.appendRow();
-        row.setDouble("messages", messages);
-        row.setDouble("ms", overhead.ms());
-        row.setString("series", series);
-    }
-
     /**
-     * The model of buckets that fits measurements: B is the backward pass that runs while nothing is sent; numbers of
-     * buckets are those that there were.
+     * Returns the {@link BucketModel} fitted to measurements, with the backward pass of steps without communication and
+     * the measured numbers of all-reduces.
      *
-     * @param selection a name that stands for the measurements of one model on one backend, all modes
+     * @param selection defined name of the measurements of one model on one backend, all modes
      */
     public static BucketModel bucketModel(MeasurementQuery numbers, String selection) {
         double backward = median(numbers, selection + "[mode=none, implementation=plain, metric=backward]");
@@ -163,7 +153,7 @@ public final class DataParallelFigures {
         return BucketModel.fit(new Bytes(Math.round(bytes)), Seconds.ms(backward), overheads(numbers, selection));
     }
 
-    /** Time after the backward pass by number of messages; the mean where two sizes of buckets make as many. */
+    /** Returns the exposed communication by number of all-reduces; the mean if two bucket sizes need equally many. */
     private static Map<Double, Seconds> overheads(MeasurementQuery numbers, String selection) {
         Map<Double, List<Double>> all = new TreeMap<>();
         String sent = selection + "[mode=bucketed, overlapped, implementation=plain, status=ok, metric=%s]";
@@ -185,8 +175,11 @@ public final class DataParallelFigures {
     }
 
     /**
-     * A step on all ranks, from their traces {@code <mode>-rank<n>.json.gz} in a folder.
+     * Plots the timeline of one step on all ranks.
      *
+     * @param folder folder of the traces {@code <mode>-rank<n>.json.gz}
+     * @param mode label of the mode, such as {@code bucketed-100mb}
+     * @param ranks number of ranks
      * @throws IOException if there is no trace of rank 0, or one cannot be read
      */
     public static Figure timeline(Path folder, String mode, int ranks) throws IOException {
@@ -206,7 +199,7 @@ public final class DataParallelFigures {
         return numbers.quantity(selection + ".median").value();
     }
 
-    /** A column of numbers is one of whole ones where all of them are. */
+    /** Returns a cell of a column that is read as integers if all its cells are. */
     private static double number(Row row, String column) {
         return ((Number) row.getObject(column)).doubleValue();
     }

@@ -1,9 +1,13 @@
 package cs336.figures;
 
+import static cs336.units.UnitFactors.MB;
+import static cs336.units.UnitFactors.SECONDS_PER_MS;
+import static cs336.units.UnitFactors.TERA;
+
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
-import cs336.figures.TilePanel.Way;
+import cs336.figures.TilePanel.TilePath;
 import cs336.numbers.MeasurementQuery;
 import java.util.List;
 import java.util.function.ToDoubleFunction;
@@ -12,18 +16,16 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on FlashAttention, from what {@code cs336 flash} and its peer stored: one head, causal.
+ * The figures of the chapter on FlashAttention, from measurements of {@code cs336 flash} and its PyTorch peer with one
+ * head and a causal mask.
  */
 public final class FlashFigures {
     /**
-     * What an H200's tensor cores do with dense bf16 or fp16 matrices by its data sheet (which counts a clock that they
-     * do not keep up under load), in FLOP/s.
+     * The peak rate of an H200's tensor cores for dense bf16 or fp16 matrices, in FLOP/s, from its data sheet. It
+     * assumes a clock rate that the GPU does not sustain under load.
      */
     public static final double PEAK = 989e12;
 
-    private static final double TERA = 1e12;
-    private static final double MS = 1e-3;
-    private static final double MB = 1e6;
     private static final String DERIVED = "derived";
     private static final List<String> PASSES = List.of("forward", "backward", "forward-backward");
     private static final List<String> HALF = List.of("plain", "sdpa-flash", "sdpa-cudnn", "flash");
@@ -32,16 +34,17 @@ public final class FlashFigures {
     private FlashFigures() {}
 
     /**
-     * Operations that the products of attention take: 2·d for a score and as many for its part of the output, and in
-     * the backward pass five such products instead of two. Scores that a causal mask hides are not counted; of T² about
-     * half.
+     * Returns the FLOPs of attention's matrix multiplications. Each of them takes 2·d FLOPs per score; the forward pass
+     * has two, the backward pass five. Scores that a causal mask hides, about half of the T², are not counted.
      *
      * @param pass {@code forward}, {@code backward} or {@code forward-backward}
-     * @param sequences batch times heads
+     * @param sequences batch size times number of heads
+     * @param context sequence length T
+     * @param d head dimension
      * @throws IllegalArgumentException if there is no such pass
      */
     public static double operations(String pass, int sequences, int context, int d, boolean causal) {
-        double products = switch (pass) {
+        double matmuls = switch (pass) {
             case "forward" -> 2;
             case "backward" -> 5;
             case "forward-backward" -> 7;
@@ -49,10 +52,10 @@ public final class FlashFigures {
                 throw new IllegalArgumentException("pass must be forward, backward or forward-backward, not " + pass);
         };
         double scores = (double) sequences * context * context;
-        return products * 2 * d * (causal ? scores / 2 : scores);
+        return matmuls * 2 * d * (causal ? scores / 2 : scores);
     }
 
-    /** Which tiles of QKᵀ are computed, masked and skipped, and which of them one block visits in which order. */
+    /** Draws the tiles of QKᵀ: computed, masked or skipped, and in which order one thread block visits them. */
     public static Figure tiles() {
         int tokens = 24;
         int tile = 4;
@@ -67,17 +70,17 @@ public final class FlashFigures {
                 840,
                 330,
                 List.of(
-                        new TilePanel("no mask, forward", full, Way.ALONG_KEYS, 3, true),
-                        new TilePanel("causal, forward", causal, Way.ALONG_KEYS, 3, false),
-                        new TilePanel("causal, backward", causal, Way.ALONG_QUERIES, 2, false)));
+                        new TilePanel("no mask, forward", full, TilePath.ALONG_KEYS, 3, true),
+                        new TilePanel("causal, forward", causal, TilePath.ALONG_KEYS, 3, false),
+                        new TilePanel("causal, backward", causal, TilePath.ALONG_QUERIES, 2, false)));
     }
 
-    /** Time of each pass over the context in bf16, d 64. */
+    /** Plots the time of each pass by context length in bf16, d 64. */
     public static Figure times(MeasurementQuery numbers) {
         return times(numbers, "flash-times", "bf16", HALF);
     }
 
-    /** Time of each pass over the context in fp32, d 64. */
+    /** Plots the time of each pass by context length in fp32, d 64. */
     public static Figure timesInSinglePrecision(MeasurementQuery numbers) {
         return times(numbers, "flash-times-fp32", "fp32", SINGLE);
     }
@@ -97,7 +100,7 @@ public final class FlashFigures {
                                 + ", causal, for plain attention, PyTorch's fused kernels and this project's");
     }
 
-    /** How many operations a second each implementation reaches over the context in bf16, d 64, a panel a pass. */
+    /** Plots the TFLOP/s of each implementation by context length in bf16, d 64, one panel per pass. */
     public static Figure rates(MeasurementQuery numbers) {
         return named(Charts.line(rates(select(numbers, "bf16", List.of(64), PASSES, HALF), TERA)))
                 .x("context", "context (tokens)")
@@ -112,23 +115,23 @@ public final class FlashFigures {
                                 + " counting the operations of scores that are not masked");
     }
 
-    /** The same for both passes as a share of {@link #PEAK}, a panel for each d. */
+    /** Plots the rate of both passes together as a percentage of {@link #PEAK}, one panel per d. */
     public static Figure shareOfPeak(MeasurementQuery numbers) {
         Table rows = select(numbers, "bf16", List.of(16, 32, 64, 128), List.of("forward-backward"), HALF);
         return named(Charts.line(rates(rows, PEAK / 100)))
                 .x("context", "context (tokens)")
-                .y(DERIVED, "share of 989 TFLOP/s (%)")
+                .y(DERIVED, "percentage of 989 TFLOP/s")
                 .by("implementation")
                 .panels("d")
                 .log2X()
                 .size(980, 340)
                 .figure(
                         "flash-share-of-peak",
-                        "Share of the tensor cores' nominal peak that forward and backward pass together reach over the"
+                        "Percentage of the tensor cores' nominal peak that forward and backward pass together reach over the"
                                 + " context, one head, bf16, causal, a panel for each d");
     }
 
-    /** Peak memory of forward and backward pass above the inputs over the context, d 64. */
+    /** Plots the peak memory of forward and backward pass in addition to the inputs by context length, d 64. */
     public static Figure memory(MeasurementQuery numbers) {
         List<String> metric = List.of("peak-memory");
         Table rows = select(numbers, "bf16", List.of(64), metric, HALF)
@@ -150,8 +153,8 @@ public final class FlashFigures {
     }
 
     /**
-     * One head, causal: what worked, in the order of the arguments, so that panels stand and colours go in it whatever
-     * was measured first.
+     * Returns the successful measurements in the order of the arguments, so that panels and colours do not depend on
+     * the order of measurement.
      */
     private static Table select(
             MeasurementQuery numbers,
@@ -173,7 +176,11 @@ public final class FlashFigures {
         return all;
     }
 
-    /** With operations a second, in some unit, beside the times. */
+    /**
+     * Returns the rows with the FLOP rate as a further column.
+     *
+     * @param unit the unit of the rates, in FLOP/s
+     */
     private static Table rates(Table times, double unit) {
         return derived(times, row -> {
             double operations = operations(
@@ -182,7 +189,7 @@ public final class FlashFigures {
                     row.getInt("context"),
                     row.getInt("d"),
                     true);
-            return operations / (row.getDouble("median") * MS) / unit;
+            return operations / (row.getDouble("median") * SECONDS_PER_MS) / unit;
         });
     }
 

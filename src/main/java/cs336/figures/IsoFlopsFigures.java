@@ -28,22 +28,22 @@ import org.knowm.xchart.style.markers.SeriesMarkers;
 import tech.tablesaw.api.Row;
 
 /**
- * The figures of the chapter on scaling laws, from training runs and from what {@code cs336 isoflops --store} stored.
+ * The figures of the chapter on scaling laws, from training runs and from results of {@code cs336 isoflops --store}.
  */
 public final class IsoFlopsFigures {
-    private static final List<Double> ASKED = List.of(1e23, 1e24);
+    private static final List<Double> PREDICTED_BUDGETS = List.of(1e23, 1e24);
     private static final int CURVE_POINTS = 40;
 
     private IsoFlopsFigures() {}
 
-    /** Which of the two sizes a figure is about. */
-    private enum Size {
+    /** The compute-optimal size that a figure shows. */
+    private enum OptimalSize {
         PARAMETERS("model size N (parameters)"),
         TOKENS("data size D (tokens)");
 
         private final String title;
 
-        Size(String title) {
+        OptimalSize(String title) {
             this.title = title;
         }
 
@@ -56,31 +56,31 @@ public final class IsoFlopsFigures {
         }
     }
 
-    /** A column of numbers over budgets in ascending order. */
-    private record Column(double[] compute, double[] values) {
-        private Column where(DoublePredicate budget) {
+    /** Values by compute budget, in ascending order of the budget. */
+    private record BudgetColumn(double[] compute, double[] values) {
+        private BudgetColumn where(DoublePredicate budget) {
             int[] at = IntStream.range(0, compute.length)
                     .filter(i -> budget.test(compute[i]))
                     .toArray();
-            return new Column(
+            return new BudgetColumn(
                     Arrays.stream(at).mapToDouble(i -> compute[i]).toArray(),
                     Arrays.stream(at).mapToDouble(i -> values[i]).toArray());
         }
     }
 
-    /** The losses of each budget over the size, the parabola through them, and the lowest of them. */
+    /** Plots the losses of each compute budget by model size, with a parabola fit and the lowest run. */
     public static Figure curves(IsoFlops runs) {
         List<IsoFlopProfile> profiles = runs.profiles();
         double[] sizes =
                 runs.runs().stream().mapToDouble(TrainingRun::parameters).toArray();
         double[] losses = runs.runs().stream().mapToDouble(TrainingRun::loss).toArray();
-        double[] withRoom = DoubleStream.concat(
+        double[] range = DoubleStream.concat(
                         Arrays.stream(sizes),
-                        DoubleStream.of(Arrays.stream(sizes).max().orElseThrow() * 2)) // for the last label
+                        DoubleStream.of(Arrays.stream(sizes).max().orElseThrow() * 2)) // space for the last label
                 .toArray();
         var panel = new LawPanel(
                 new Frame("", false, Legend.NONE, false, "model size N (parameters)"),
-                HorizontalScale.of(withRoom, Spacing.LOG10),
+                HorizontalScale.of(range, Spacing.LOG10),
                 AxisRange.of(losses, false, false),
                 "final training loss (nats a token)");
         for (int i = 0; i < profiles.size(); i++) {
@@ -118,28 +118,28 @@ public final class IsoFlopsFigures {
     }
 
     /**
-     * The compute-optimal model size over the budget by each method, to 10²⁴ FLOP.
+     * Plots the compute-optimal model size by compute budget up to 10²⁴ FLOP, one panel per method.
      *
-     * @param runs the name under which the results were stored
-     * @param known what the methods can be held against
-     * @param as what that is
+     * @param runs name under which the results are stored
+     * @param reference a law to compare the methods with
+     * @param label label of that law
      */
-    public static Figure modelSize(MeasurementQuery numbers, String runs, PowerLaw known, String as) {
-        return laws(numbers, runs, Size.PARAMETERS, known, as, "isoflops-model-size-" + runs);
+    public static Figure modelSize(MeasurementQuery numbers, String runs, PowerLaw reference, String label) {
+        return laws(numbers, runs, OptimalSize.PARAMETERS, reference, label, "isoflops-model-size-" + runs);
     }
 
-    /** The same for the data size. */
-    public static Figure dataSize(MeasurementQuery numbers, String runs, PowerLaw known, String as) {
-        return laws(numbers, runs, Size.TOKENS, known, as, "isoflops-data-size-" + runs);
+    /** Plots the compute-optimal data size, otherwise as {@link #modelSize}. */
+    public static Figure dataSize(MeasurementQuery numbers, String runs, PowerLaw reference, String label) {
+        return laws(numbers, runs, OptimalSize.TOKENS, reference, label, "isoflops-data-size-" + runs);
     }
 
     private static Figure laws(
-            MeasurementQuery numbers, String runs, Size size, PowerLaw known, String as, String name) {
+            MeasurementQuery numbers, String runs, OptimalSize size, PowerLaw reference, String label, String name) {
         List<Double> computes = new ArrayList<>();
         List<Double> values = new ArrayList<>();
         for (FitMethod method : FitMethod.values()) {
             for (String end : List.of("-low", "-high")) {
-                Column column = law(numbers, runs, method, size.metric() + end);
+                BudgetColumn column = law(numbers, runs, method, size.metric() + end);
                 Arrays.stream(column.compute).forEach(computes::add);
                 Arrays.stream(column.values).forEach(values::add);
             }
@@ -149,20 +149,20 @@ public final class IsoFlopsFigures {
         int width = 980;
         var legend = new Legend(
                 "",
-                List.of("one minimum a budget, fitted law (dashed: extrapolated), 95 % interval", as),
+                List.of("one minimum a budget, fitted law (dashed: extrapolated), 95 % interval", label),
                 (width - 80.0) * ChartStyle.UNITS);
         List<LawPanel> panels = new ArrayList<>();
         for (FitMethod method : FitMethod.values()) {
             boolean first = panels.isEmpty();
             var frame = new Frame(title(method), true, legend, first, "compute budget C (FLOP)");
             var panel = new LawPanel(frame, scale, range, first ? size.title : "");
-            panels.add(draw(panel, numbers, runs, method, size, known, as));
+            panels.add(draw(panel, numbers, runs, method, size, reference, label));
         }
         return new Figure(
                 name,
                 "Compute-optimal " + size.title
                         + " over the compute budget to 1e24 FLOP by three methods, each with the minima"
-                        + " it found, its law and the law's 95 % interval, beside " + as,
+                        + " it found, its law and the law's 95 % interval, next to " + label,
                 width,
                 380,
                 panels);
@@ -173,58 +173,59 @@ public final class IsoFlopsFigures {
             MeasurementQuery numbers,
             String runs,
             FitMethod method,
-            Size size,
-            PowerLaw known,
-            String as) {
-        Column law = law(numbers, runs, method, size.metric());
-        Column low = law(numbers, runs, method, size.metric() + "-low");
-        Column high = law(numbers, runs, method, size.metric() + "-high");
+            OptimalSize size,
+            PowerLaw reference,
+            String label) {
+        BudgetColumn law = law(numbers, runs, method, size.metric());
+        BudgetColumn low = law(numbers, runs, method, size.metric() + "-low");
+        BudgetColumn high = law(numbers, runs, method, size.metric() + "-high");
         Color color = ChartStyle.color(0);
         double[] budgets = budgets(numbers, runs);
         double last = budgets[budgets.length - 1];
         panel.band(color, law.compute, low.values, high.values)
-                .curve(as, ChartStyle.color(1), false, law.compute, sizes(size, law.compute, known));
-        Column within = law.where(c -> c <= last);
-        Column beyond = law.where(c -> c >= last);
+                .curve(label, ChartStyle.color(1), false, law.compute, sizes(size, law.compute, reference));
+        BudgetColumn within = law.where(c -> c <= last);
+        BudgetColumn beyond = law.where(c -> c >= last);
         panel.curve("law", color, false, within.compute, within.values)
                 .curve("extrapolation", color, true, beyond.compute, beyond.values);
         if (method != FitMethod.LOSS_SURFACE) {
-            Column found = column(numbers, runs, method, "minimum");
+            BudgetColumn found = column(numbers, runs, method, "minimum");
             double[] at = IntStream.range(0, found.compute.length)
                     .mapToDouble(i -> size.of(new Optimum(found.compute[i], found.values[i])))
                     .toArray();
             panel.points("minima", color, SeriesMarkers.CIRCLE, found.compute, at);
         }
-        double[] asked = array(ASKED);
-        double[] predicted = Arrays.stream(asked).map(c -> value(law, c)).toArray();
-        return panel.points("predictions", color, SeriesMarkers.DIAMOND, asked, predicted);
+        double[] budgetsToPredict = array(PREDICTED_BUDGETS);
+        double[] predicted =
+                Arrays.stream(budgetsToPredict).map(c -> value(law, c)).toArray();
+        return panel.points("predictions", color, SeriesMarkers.DIAMOND, budgetsToPredict, predicted);
     }
 
-    private static double[] sizes(Size size, double[] computes, PowerLaw law) {
+    private static double[] sizes(OptimalSize size, double[] computes, PowerLaw law) {
         return Arrays.stream(computes).map(c -> size.of(law.at(c))).toArray();
     }
 
-    private static double value(Column column, double compute) {
+    private static double value(BudgetColumn column, double compute) {
         for (int i = 0; i < column.compute.length; i++) {
             if (column.compute[i] == compute) {
                 return column.values[i];
             }
         }
-        throw new IllegalArgumentException("nothing is stored for a budget of " + compute + " FLOP");
+        throw new IllegalArgumentException("no value is stored for a budget of " + compute + " FLOP");
     }
 
-    /** The budgets that there were runs of, in ascending order. */
+    /** Returns the budgets of the runs in ascending order. */
     private static double[] budgets(MeasurementQuery numbers, String runs) {
         return column(numbers, runs, FitMethod.LOWEST_RUN, "minimum").compute;
     }
 
-    /** A law or an end of its interval, from the first of these budgets on. */
-    private static Column law(MeasurementQuery numbers, String runs, FitMethod method, String metric) {
+    /** Returns a law or an end of its interval, from the first budget of the runs on. */
+    private static BudgetColumn law(MeasurementQuery numbers, String runs, FitMethod method, String metric) {
         double first = budgets(numbers, runs)[0];
         return column(numbers, runs, method, metric).where(c -> c >= first);
     }
 
-    private static Column column(MeasurementQuery numbers, String runs, FitMethod method, String metric) {
+    private static BudgetColumn column(MeasurementQuery numbers, String runs, FitMethod method, String metric) {
         var found = numbers.select(
                 "isoflops_optima@any[runs=%s, implementation=%s, metric=%s]".formatted(runs, method, metric));
         List<double[]> pairs = new ArrayList<>();
@@ -232,12 +233,12 @@ public final class IsoFlopsFigures {
             pairs.add(new double[] {row.getDouble("compute"), row.getDouble("mean")});
         }
         pairs.sort(Comparator.comparingDouble(pair -> pair[0]));
-        return new Column(
+        return new BudgetColumn(
                 pairs.stream().mapToDouble(pair -> pair[0]).toArray(),
                 pairs.stream().mapToDouble(pair -> pair[1]).toArray());
     }
 
-    /** The law that was stored for runs and a method. */
+    /** Returns the stored law of a method. */
     public static PowerLaw law(MeasurementQuery numbers, String runs, FitMethod method) {
         String of = "isoflops_laws@any[runs=%s, implementation=%s, metric=%%s].mean".formatted(runs, method);
         return new PowerLaw(
@@ -257,17 +258,17 @@ public final class IsoFlopsFigures {
         return values.stream().mapToDouble(Double::doubleValue).toArray();
     }
 
-    /** Values from one end to the other by equal factors. */
+    /** Returns logarithmically spaced values. */
     private static double[] spread(double from, double to) {
         return IntStream.range(0, CURVE_POINTS)
                 .mapToDouble(i -> from * Math.pow(to / from, i / (CURVE_POINTS - 1.0)))
                 .toArray();
     }
 
-    private static Color between(Color from, Color to, double share) {
+    private static Color between(Color from, Color to, double fraction) {
         return new Color(
-                (int) Math.round(from.getRed() + share * (to.getRed() - from.getRed())),
-                (int) Math.round(from.getGreen() + share * (to.getGreen() - from.getGreen())),
-                (int) Math.round(from.getBlue() + share * (to.getBlue() - from.getBlue())));
+                (int) Math.round(from.getRed() + fraction * (to.getRed() - from.getRed())),
+                (int) Math.round(from.getGreen() + fraction * (to.getGreen() - from.getGreen())),
+                (int) Math.round(from.getBlue() + fraction * (to.getBlue() - from.getBlue())));
     }
 }

@@ -1,27 +1,31 @@
 package cs336.figures;
 
+import static cs336.units.UnitFactors.GB;
+
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
 import cs336.profile.memory.MemoryTimeline;
 import cs336.profile.memory.MemoryTimelineChart;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
-import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on memory: timelines of what is in use, and peaks as measured and as predicted. */
+/** The figures of the chapter on memory: timelines by category, and measured and predicted peaks. */
 public final class MemoryFigures {
-    private static final double GB = 1e9;
-
     private MemoryFigures() {}
 
+    /** A bar: the measured or predicted peak memory of a pass. */
+    private record PeakMemoryBar(String size, String pass, String series, double gb) {}
+
     /**
-     * Forward passes of the 2.7B model with nothing kept and with the graph kept, from the timelines that were stored.
+     * Plots the memory of forward passes of the 2.7B model without and with a graph.
+     *
+     * @param timelines folder of the stored timelines
      */
     public static Figure forward(Path timelines, int context) {
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
@@ -34,7 +38,11 @@ public final class MemoryFigures {
                         + context + ", fp32: without a graph, and with the graph that a backward pass needs");
     }
 
-    /** Two training steps of the 2.7B model in fp32 and under autocast, from the timelines that were stored. */
+    /**
+     * Plots the memory of two training steps of the 2.7B model in fp32 and under autocast.
+     *
+     * @param timelines folder of the stored timelines
+     */
     public static Figure steps(Path timelines, int context) {
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
         byTitle.put("fp32", read(timelines.resolve("2.7B-" + context + "-fp32-step")));
@@ -54,25 +62,19 @@ public final class MemoryFigures {
         }
     }
 
-    /** Peaks of each size as measured and as predicted, a panel a pass. */
+    /** Plots the measured and predicted peak memory of each model size, one panel per pass. */
     public static Figure peaks(MeasurementQuery numbers) {
-        Table table = Table.create(
-                StringColumn.create("size"),
-                StringColumn.create("pass"),
-                StringColumn.create("how"),
-                DoubleColumn.create("GB"));
+        var peaks = new ArrayList<PeakMemoryBar>();
         for (Row row : numbers.select("memory_profiling[year=2024, implementation=plain, dtype=fp32,"
                 + " metric=peak-memory, predicted-peak-memory, pass=forward, step, status=ok]")) {
-            Row to = table.appendRow();
-            to.setString("size", row.getString("size"));
-            to.setString("pass", row.getString("pass"));
-            to.setString("how", row.getString("metric").equals("peak-memory") ? "measured" : "predicted");
-            to.setDouble("GB", row.getDouble("mean") / GB);
+            String series = row.getString("metric").equals("peak-memory") ? "measured" : "predicted";
+            peaks.add(new PeakMemoryBar(
+                    row.getString("size"), row.getString("pass"), series, row.getDouble("mean") / GB));
         }
-        return Charts.bar(table)
+        return Charts.bar(Tables.of(PeakMemoryBar.class, peaks))
                 .x("size", "size of the model")
-                .y("GB", "peak memory (GB)")
-                .by("how")
+                .y("gb", "peak memory (GB)")
+                .by("series")
                 .panels("pass")
                 .rename("forward", "forward, nothing kept")
                 .rename("step", "training step")
@@ -80,7 +82,7 @@ public final class MemoryFigures {
                 .size(820, 340)
                 .figure(
                         "memory-peaks",
-                        "Peak memory of each size of the model as measured and as predicted, 2024 form, batch 16, context 128,"
+                        "Peak memory of each size of the model as measured and as predicted, 2024 model, batch 16, context 128,"
                                 + " fp32: a forward pass with nothing kept, and a training step");
     }
 }

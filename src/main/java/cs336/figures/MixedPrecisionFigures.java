@@ -3,13 +3,13 @@ package cs336.figures;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
-import tech.tablesaw.api.DoubleColumn;
+import cs336.numbers.Tables;
+import java.util.ArrayList;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
-import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on mixed precision, from what {@code cs336 benchmark} and {@code cs336 precision} stored.
+ * The figures of the chapter on mixed precision, from measurements of {@code cs336 benchmark} and {@code cs336
+ * precision}.
  */
 public final class MixedPrecisionFigures {
     private static final String TIMES = "benchmarking_mixed_precision[year=2025, implementation=plain,"
@@ -17,7 +17,10 @@ public final class MixedPrecisionFigures {
 
     private MixedPrecisionFigures() {}
 
-    /** Time of forward and backward pass of every size in fp32, with TF32 products, and under autocast to bf16. */
+    /** A bar: the time of a pass in fp32 divided by its time in another precision. */
+    private record PrecisionSpeedup(String size, String dtype, String metric, double ratio) {}
+
+    /** Plots the times of forward and backward pass per model size in fp32, with TF32, and under autocast to bf16. */
     public static Figure times(MeasurementQuery numbers) {
         return Charts.bar(numbers.select(TIMES + "fp32, tf32, bf16]"))
                 .x("size", "size of the model")
@@ -28,30 +31,26 @@ public final class MixedPrecisionFigures {
                 .size(960, 340)
                 .figure(
                         "mixed-precision-times",
-                        "Time of forward and backward pass of each size of the model in fp32, with TF32 products, and under"
+                        "Time of forward and backward pass of each size of the model in fp32, with TF32 matrix multiplications, and under"
                                 + " autocast to bf16");
     }
 
-    /** How many times as fast as in fp32 each size's passes are with TF32 products and under autocast to bf16. */
+    /** Plots the speedup of forward and backward pass over fp32 with TF32 and under autocast to bf16. */
     public static Figure speedup(MeasurementQuery numbers) {
-        Table ratios = Table.create(
-                StringColumn.create("size"),
-                StringColumn.create("dtype"),
-                StringColumn.create("metric"),
-                DoubleColumn.create("ratio"));
+        var speedups = new ArrayList<PrecisionSpeedup>();
         for (Row narrow : numbers.select(TIMES + "tf32, bf16]")) {
             String same =
                     "benchmarking_mixed_precision[year=2025, implementation=plain, pass=forward-backward, size=%s,"
                                     .formatted(narrow.getString("size"))
                             + " metric=%s, dtype=%%s].median".formatted(narrow.getString("metric"));
             String ratio = same.formatted("fp32") + " / " + same.formatted(narrow.getString("dtype"));
-            Row row = ratios.appendRow();
-            row.setString("size", narrow.getString("size"));
-            row.setString("dtype", narrow.getString("dtype"));
-            row.setString("metric", narrow.getString("metric"));
-            row.setDouble("ratio", numbers.quantity(ratio).value());
+            speedups.add(new PrecisionSpeedup(
+                    narrow.getString("size"),
+                    narrow.getString("dtype"),
+                    narrow.getString("metric"),
+                    numbers.quantity(ratio).value()));
         }
-        return Charts.bar(ratios)
+        return Charts.bar(Tables.of(PrecisionSpeedup.class, speedups))
                 .x("size", "size of the model")
                 .y("ratio", "time in fp32 ÷ time")
                 .by("dtype")
@@ -60,11 +59,11 @@ public final class MixedPrecisionFigures {
                 .size(960, 340)
                 .figure(
                         "mixed-precision-speedup",
-                        "Median time of forward and backward pass in fp32 over that with TF32 products and over that under"
+                        "Median time of forward and backward pass in fp32 over that with TF32 matrix multiplications and over that under"
                                 + " autocast to bf16, for each size of the model");
     }
 
-    /** The error of a layer normalisation of which one part is computed in fp16 or bf16. */
+    /** Plots the error of a layer normalisation with one of its operations in fp16 or bf16. */
     public static Figure layerNorm(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("mixed_precision[experiment=layer-norm, on=cuda,"
                         + " metric=mean, centring, squares, variance, root, product]"))

@@ -1,58 +1,61 @@
 package cs336.figures;
 
+import static cs336.units.UnitFactors.GB;
+
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
-import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on sharding the optimizer, from what {@code cs336 shard} stored. Selections begin with the
- * names {@code shard}, to be defined as the measurements of one machine's first round on one node and two processes,
- * and {@code shardGloo}, those of our own two processes with Gloo.
+ * The figures of the chapter on optimizer state sharding, from measurements of {@code cs336 shard}. They expect that
+ * the query defines {@code shard} as the first round's measurements of one machine on one node with two processes, and
+ * {@code shardGloo} as our measurements of two processes with Gloo.
  */
 public final class OptimizerShardingFigures {
-    private static final double GB = 1e9;
     private static final String OURS = "shard[implementation=plain, ";
     private static final String MODES = "mode=unsharded, broadcast, all-gather, zero-1";
 
     private OptimizerShardingFigures() {}
 
-    /** What a rank's memory holds around the first step of the optimizer, a panel a moment, a bar a mode. */
+    /** A bar: the memory of a category at a point in the step. */
+    private record ShardMemoryBar(String point, String category, String mode, double gb) {}
+
+    /** A bar: the shortest or longest time of a phase. */
+    private record ShardTimeBar(String extreme, String phase, String mode, double ms) {}
+
+    /** A bar: bytes that a rank sends per step, divided by the bytes of the parameters. */
+    private record SentBytesBar(String mode, String series, double ratio) {}
+
+    /** Plots a rank's memory by category around the first optimizer step: one panel per point in the step. */
     public static Figure memory(MeasurementQuery numbers, String size) {
-        Table parts = Table.create(
-                StringColumn.create("moment"),
-                StringColumn.create("part"),
-                StringColumn.create("mode"),
-                DoubleColumn.create("GB"));
-        Map<String, String> moments = new LinkedHashMap<>();
-        moments.put("init", "after initialisation");
-        moments.put("before-step", "before the first step");
-        moments.put("after-step", "after the first step");
-        moments.forEach((moment, title) -> {
-            for (String part : List.of("parameters", "gradients", "optimizer-state", "")) {
+        var bars = new ArrayList<ShardMemoryBar>();
+        Map<String, String> points = new LinkedHashMap<>();
+        points.put("init", "after initialisation");
+        points.put("before-step", "before the first step");
+        points.put("after-step", "after the first step");
+        points.forEach((point, title) -> {
+            for (String category : List.of("parameters", "gradients", "optimizer-state", "")) {
                 for (String mode : List.of("unsharded", "broadcast", "all-gather")) {
-                    Row bar = parts.appendRow();
-                    bar.setString("moment", title);
-                    bar.setString("part", part.isEmpty() ? "all" : part.replace("optimizer-state", "moments"));
-                    bar.setString("mode", mode);
-                    String metric = part.isEmpty() ? moment : moment + "-" + part;
+                    String label = category.isEmpty() ? "all" : category.replace("optimizer-state", "moments");
+                    String metric = category.isEmpty() ? point : point + "-" + category;
                     String selection = OURS + "size=" + size + ", mode=" + mode + ", metric=" + metric + "]";
-                    bar.setDouble("GB", numbers.quantity(selection + ".max").value() / GB);
+                    double bytes = numbers.quantity(selection + ".max").value();
+                    bars.add(new ShardMemoryBar(title, label, mode, bytes / GB));
                 }
             }
         });
-        return named(Charts.bar(parts))
-                .x("part", "")
-                .y("GB", "in use on the fullest rank (GB)")
+        return named(Charts.bar(Tables.of(ShardMemoryBar.class, bars)))
+                .x("category", "")
+                .y("gb", "in use on the fullest rank (GB)")
                 .by("mode")
-                .panels("moment")
+                .panels("point")
                 .size(980, 360)
                 .figure(
                         "sharding-memory",
@@ -61,26 +64,18 @@ public final class OptimizerShardingFigures {
                                 + " the optimizer whole and in shards");
     }
 
-    /** Time of a step and of its phases, the shortest and the longest, a bar a mode. */
+    /** Plots the shortest and longest times of a step and its phases, one bar per mode. */
     public static Figure times(MeasurementQuery numbers, String size) {
-        Table times = Table.create(
-                StringColumn.create("extreme"),
-                StringColumn.create("phase"),
-                StringColumn.create("mode"),
-                DoubleColumn.create("ms"));
+        var bars = new ArrayList<ShardTimeBar>();
         for (String extreme : List.of("min", "max")) {
             for (String phase : List.of("forward", "backward", "gradients", "update", "parameters", "total")) {
                 String selection = OURS + "size=" + size + ", " + MODES + ", metric=" + phase + ", status=ok]";
                 for (Row row : numbers.select(selection)) {
-                    Row bar = times.appendRow();
-                    bar.setString("extreme", extreme);
-                    bar.setString("phase", phase);
-                    bar.setString("mode", row.getString("mode"));
-                    bar.setDouble("ms", row.getDouble(extreme));
+                    bars.add(new ShardTimeBar(extreme, phase, row.getString("mode"), row.getDouble(extreme)));
                 }
             }
         }
-        return named(Charts.bar(times))
+        return named(Charts.bar(Tables.of(ShardTimeBar.class, bars)))
                 .x("phase", "")
                 .y("ms", "time (ms)")
                 .by("mode")
@@ -92,43 +87,42 @@ public final class OptimizerShardingFigures {
                 .size(980, 380)
                 .figure(
                         "sharding-times",
-                        "Time of a training step of the " + size + " model on two cards and of its phases, each at its"
+                        "Time of a training step of the " + size + " model on two GPUs and of its phases, each at its"
                                 + " shortest and at its longest, with the optimizer whole and in shards");
     }
 
     /**
-     * Bytes that a rank sends in a step over those of the parameters, which are those of the gradients that are
-     * averaged without shards: the least by what was handed over, and as counted.
+     * Plots the bytes that a rank sends per step, divided by the bytes of the parameters: the least that its
+     * collectives need, and as counted by the NVLinks or sockets.
      */
     public static Figure traffic(MeasurementQuery numbers, String size) {
-        Table sent =
-                Table.create(StringColumn.create("mode"), StringColumn.create("how"), DoubleColumn.create("times"));
-        String cards = OURS + "size=" + size + ", ";
+        var bars = new ArrayList<SentBytesBar>();
+        String nccl = OURS + "size=" + size + ", ";
         String gloo = "shardGloo[";
-        appendSent(sent, numbers, cards, "least-sent", "least for what was asked for");
-        appendSent(sent, numbers, cards, "sent", "NCCL, at a card's NVLinks");
-        appendSent(sent, numbers, gloo, "sent", "Gloo, at a process's sockets");
-        return named(Charts.bar(sent))
+        bars.addAll(sent(numbers, nccl, "least-sent", "least for what was asked for"));
+        bars.addAll(sent(numbers, nccl, "sent", "NCCL, at a GPU's NVLinks"));
+        bars.addAll(sent(numbers, gloo, "sent", "Gloo, at a process's sockets"));
+        return named(Charts.bar(Tables.of(SentBytesBar.class, bars)))
                 .x("mode", "")
-                .y("times", "sent by a rank ÷ bytes of the parameters")
-                .by("how")
+                .y("ratio", "sent by a rank ÷ bytes of the parameters")
+                .by("series")
                 .size(640, 340)
                 .figure(
                         "sharding-traffic",
                         "Bytes that one of two ranks sends in a step over the bytes of the parameters, for each mode: the"
-                                + " least that its collectives need, what was counted at the NVLinks of a card with NCCL"
+                                + " least that its collectives need, what was counted at the NVLinks of a GPU with NCCL"
                                 + " for the " + size + " model, and at the sockets with Gloo for a tiny one");
     }
 
-    private static void appendSent(Table sent, MeasurementQuery numbers, String runs, String metric, String how) {
+    /** Without shards a step averages the gradients once; they are as large as the parameters. */
+    private static List<SentBytesBar> sent(MeasurementQuery numbers, String runs, String metric, String series) {
         double gradients =
                 numbers.quantity(runs + "mode=unsharded, metric=handed].mean").value();
+        var bars = new ArrayList<SentBytesBar>();
         for (Row row : numbers.select(runs + MODES + ", metric=" + metric + ", status=ok]")) {
-            Row bar = sent.appendRow();
-            bar.setString("mode", row.getString("mode"));
-            bar.setString("how", how);
-            bar.setDouble("times", row.getDouble("mean") / gradients);
+            bars.add(new SentBytesBar(row.getString("mode"), series, row.getDouble("mean") / gradients));
         }
+        return bars;
     }
 
     private static Plot named(Plot plot) {

@@ -4,6 +4,7 @@ import cs336.basics.ModelSize;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
 import cs336.profile.FlameGraph;
 import cs336.profile.FoldedStacks;
 import cs336.profile.Timeline;
@@ -13,29 +14,33 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.IntColumn;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
-import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on profiling, from what {@code cs336 profile} stored. */
+/** The figures of the chapter on profiling, from measurements and traces of {@code cs336 profile}. */
 public final class ProfilingFigures {
     private static final List<String> KINDS = List.of("matmul", "elementwise", "reduction", "softmax", "copy");
     private static final String OF_CASE = "profiling[year=2025, implementation=plain, ";
 
     private ProfilingFigures() {}
 
-    /** What one metric of a case is of another. */
-    private record Share(ModelSize size, int context, String dtype, String pass, String metric, double value) {}
+    /** A metric of a case divided by another one. */
+    private record MetricRatio(ModelSize size, int context, String dtype, String pass, String metric, double value) {}
+
+    /** A bar: the percentage of a kind of kernel in the time of all kernels. */
+    private record KernelKindBar(String size, String kind, String panel, double percent) {}
+
+    /** A point: the time of softmax divided by that of attention's GEMMs. */
+    private record SoftmaxPoint(int context, String size, String dtype, double ratio) {}
 
     /**
-     * What metrics are of another one in all cases that have them, fp32 first, then by pass, size and context.
+     * Returns metrics divided by another one for all cases that have them, sorted by dtype (fp32 first), pass, size and
+     * context.
      *
      * @param cases further filters
+     * @param of the metric to divide by
      */
-    private static List<Share> shares(MeasurementQuery numbers, String cases, List<String> metrics, String of) {
-        List<Share> shares = new ArrayList<>();
+    private static List<MetricRatio> ratios(MeasurementQuery numbers, String cases, List<String> metrics, String of) {
+        List<MetricRatio> ratios = new ArrayList<>();
         for (Row row : numbers.select(OF_CASE + cases + ", metric=" + String.join(", ", metrics) + "]")) {
             String whole = "size=%s, context=%d, dtype=%s, pass=%s, metric=%s]"
                     .formatted(
@@ -44,7 +49,7 @@ public final class ProfilingFigures {
                             row.getString("dtype"),
                             row.getString("pass"),
                             of);
-            shares.add(new Share(
+            ratios.add(new MetricRatio(
                     ModelSize.parse(row.getString("size")),
                     row.getInt("context"),
                     row.getString("dtype"),
@@ -52,66 +57,59 @@ public final class ProfilingFigures {
                     row.getString("metric"),
                     row.getDouble("mean") / numbers.quantity(OF_CASE + whole).value()));
         }
-        shares.sort(Comparator.comparing(Share::dtype)
+        ratios.sort(Comparator.comparing(MetricRatio::dtype)
                 .reversed()
-                .thenComparing(Share::pass)
-                .thenComparing(Share::size)
-                .thenComparing(Share::context)
-                .thenComparing(share -> metrics.indexOf(share.metric)));
-        return shares;
+                .thenComparing(MetricRatio::pass)
+                .thenComparing(MetricRatio::size)
+                .thenComparing(MetricRatio::context)
+                .thenComparing(ratio -> metrics.indexOf(ratio.metric)));
+        return ratios;
     }
 
     /**
-     * Share of the kernels' time by kind, in a forward pass and in a whole training step, in fp32 and bf16, a group a
-     * size; context 256.
+     * Plots the percentage of kernel time by kind of kernel and model size, in a forward pass and in a training step,
+     * in fp32 and bf16; context 256.
      */
     public static Figure kinds(MeasurementQuery numbers) {
-        StringColumn size = StringColumn.create("size");
-        StringColumn kind = StringColumn.create("kind");
-        StringColumn panel = StringColumn.create("panel");
-        DoubleColumn percent = DoubleColumn.create("percent");
+        var bars = new ArrayList<KernelKindBar>();
         List<String> metrics = KINDS.stream().map(name -> "total-" + name).toList();
-        for (Share share :
-                shares(numbers, "context=256, dtype=fp32, bf16, pass=forward, step", metrics, "total-kernels")) {
-            size.append(share.size.label());
-            kind.append(KINDS.get(metrics.indexOf(share.metric)));
-            panel.append((share.pass.equals("step") ? "training step, " : "forward pass, ") + share.dtype);
-            percent.append(100 * share.value);
+        for (MetricRatio ratio :
+                ratios(numbers, "context=256, dtype=fp32, bf16, pass=forward, step", metrics, "total-kernels")) {
+            bars.add(new KernelKindBar(
+                    ratio.size.label(),
+                    KINDS.get(metrics.indexOf(ratio.metric)),
+                    (ratio.pass.equals("step") ? "training step, " : "forward pass, ") + ratio.dtype,
+                    100 * ratio.value));
         }
-        return Charts.bar(Table.create(size, kind, panel, percent))
+        return Charts.bar(Tables.of(KernelKindBar.class, bars))
                 .x("size", "size of the model")
-                .y("percent", "share of the kernels' time (%)")
+                .y("percent", "percentage of kernel time")
                 .by("kind")
                 .panels("panel")
                 .size(960, 340)
                 .figure(
                         "profiling-kinds",
-                        "Share of the time of all kernels that each kind of kernel takes, in a forward pass and in a training"
+                        "Percentage of the time of all kernels that each kind of kernel takes, in a forward pass and in a training"
                                 + " step of each size, context 256, in fp32 and in bf16");
     }
 
     /**
-     * Softmax over the products of attention in the forward pass, over the context: their times for each size, and
-     * their operations.
+     * Plots the time of attention's softmax divided by that of its GEMMs in the forward pass, by context length and
+     * model size, and the ratio of their FLOPs.
      */
     public static Figure softmax(MeasurementQuery numbers) {
-        IntColumn context = IntColumn.create("context");
-        StringColumn size = StringColumn.create("size");
-        StringColumn dtype = StringColumn.create("dtype");
-        DoubleColumn ratio = DoubleColumn.create("ratio");
+        var points = new ArrayList<SoftmaxPoint>();
         String cases = "dtype=fp32, bf16, pass=forward";
-        for (Share share : shares(numbers, cases, List.of("forward-attention-softmax"), "forward-attention-matmul")) {
-            context.append(share.context);
-            size.append(share.size.label());
-            dtype.append(share.dtype);
-            ratio.append(share.value);
+        for (MetricRatio ratio :
+                ratios(numbers, cases, List.of("forward-attention-softmax"), "forward-attention-matmul")) {
+            points.add(new SoftmaxPoint(ratio.context, ratio.size.label(), ratio.dtype, ratio.value));
         }
-        Share operations = shares(
+        MetricRatio operations = ratios(
                         numbers, cases + ", size=small", List.of("attention-softmax-flop"), "attention-matmul-flop")
                 .get(0);
-        return Charts.line(Table.create(context, size, dtype, ratio))
+        return Charts.line(Tables.of(SoftmaxPoint.class, points))
                 .x("context", "context (tokens)")
-                .y("ratio", "softmax ÷ products")
+                .y("ratio", "softmax ÷ GEMMs")
                 .by("size")
                 .panels("dtype")
                 .level(operations.value, "operations, d = 64")
@@ -120,27 +118,27 @@ public final class ProfilingFigures {
                 .size(960, 340)
                 .figure(
                         "profiling-softmax",
-                        "Softmax over the matrix products inside attention over the context: ratio of their times for each"
+                        "Softmax over the matrix multiplications inside attention over the context: ratio of their times for each"
                                 + " size in fp32 and in bf16, and ratio of their operations, forward pass");
     }
 
     /**
-     * Where the time of the card goes in a forward pass of the xl model, to be explored.
+     * Plots the flame graph of GPU time in a forward pass of the xl model.
      *
-     * @param stacks as the profile of that pass left them
-     * @throws IOException if they cannot be read
+     * @param stacks file of the folded stacks
+     * @throws IOException if the file cannot be read
      */
     public static FlameGraph flameGraph(Path stacks) throws IOException {
         return FlameGraph.of(FoldedStacks.read(stacks))
-                .title("Forward pass of the xl model, context 256, fp32: time of the card");
+                .title("Forward pass of the xl model, context 256, fp32: GPU time");
     }
 
     /**
-     * One layer of that pass.
+     * Plots the flame graph of one layer of that pass.
      *
-     * @param stacks as the profile of the pass left them
-     * @param layer its name, such as {@code layers.3}
-     * @throws IOException if they cannot be read
+     * @param stacks file of the folded stacks
+     * @param layer name of the layer, such as {@code layers.3}
+     * @throws IOException if the file cannot be read
      */
     public static Figure layer(Path stacks, String layer) throws IOException {
         List<FoldedStacks.Stack> inside = FoldedStacks.read(stacks).stacks().stream()
@@ -156,21 +154,21 @@ public final class ProfilingFigures {
                 .title("One of its layers")
                 .figure(
                         "profiling-flame-graph-layer",
-                        "Flame graph of one layer of a forward pass of the xl model, context 256, fp32: time of the card");
+                        "Flame graph of one layer of a forward pass of the xl model, context 256, fp32: GPU time");
     }
 
     /**
-     * Who works when in one layer of a forward pass of the small model.
+     * Plots the timeline of host and GPU in one layer of a forward pass of the small model.
      *
-     * @param trace as the profile of that pass left it
-     * @throws IOException if it cannot be read
+     * @param trace file of the trace
+     * @throws IOException if the file cannot be read
      */
     public static Figure timeline(Path trace) throws IOException {
         return Timeline.of(Trace.read(trace))
                 .during("layers.1", -1)
                 .figure(
                         "profiling-timeline",
-                        "Ranges of the host and kernels of the card in one layer of a forward pass of the small model, context"
+                        "Ranges of the host and kernels of the GPU in one layer of a forward pass of the small model, context"
                                 + " 128, fp32");
     }
 }

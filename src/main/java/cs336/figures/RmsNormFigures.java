@@ -4,15 +4,13 @@ import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
 
-/** The figures of the chapter on RMSNorm, from what {@code cs336 norms} and its peer stored. */
+/** The figures of the chapter on RMSNorm, from measurements of {@code cs336 norms} and its PyTorch peer. */
 public final class RmsNormFigures {
     private static final String SHOWN = "plain, fused, layernorm, torch-rms_norm, torch-compile";
 
     private RmsNormFigures() {}
 
-    /**
-     * Bandwidth that each implementation's forward pass gets out of memory, over the width, with a copy as the roof.
-     */
+    /** Plots the memory bandwidth of each implementation's forward pass by row width, with a copy as the roofline. */
     public static Figure roofline(MeasurementQuery numbers) {
         return Charts.line(numbers.select("rmsnorm_benchmarking[rows=50000, metric=forward-bandwidth, implementation="
                         + SHOWN + ", copy]"))
@@ -26,10 +24,10 @@ public final class RmsNormFigures {
                 .figure(
                         "rmsnorm-roofline",
                         "Bandwidth of the forward pass of each implementation over the width of a row, counting one read"
-                                + " and one write of the rows, beside a plain copy of the same bytes");
+                                + " and one write of the rows, next to a plain copy of the same bytes");
     }
 
-    /** Time of forward and backward pass together over the width. */
+    /** Plots the time of forward and backward pass together by row width. */
     public static Figure forwardBackward(MeasurementQuery numbers) {
         return Charts.line(numbers.select(
                         "rmsnorm_benchmarking[rows=50000, metric=forward-backward, implementation=" + SHOWN + "]"))
@@ -46,7 +44,7 @@ public final class RmsNormFigures {
                                 + " 50,000 rows");
     }
 
-    /** What the whole model gains: time of forward and backward pass with each normalisation, a group a size. */
+    /** Plots the time of the whole model's forward and backward pass with each normalisation, by model size. */
     public static Figure wholeModel(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("normalization_benchmarking[pass=forward-backward, metric=total]"))
                 .x("size", "size of the model")

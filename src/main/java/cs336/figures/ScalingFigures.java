@@ -3,6 +3,7 @@ package cs336.figures;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
+import cs336.numbers.Tables;
 import cs336.profile.Timeline.Bar;
 import cs336.profile.Timeline.Lane;
 import cs336.profile.TimelinePanel;
@@ -17,18 +18,29 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on accounting and scaling out: from the calculators, and from simulated steps. */
+/** The figures of the chapter on parallelism accounting: from closed forms and from simulated training steps. */
 public final class ScalingFigures {
     private static final List<String> KINDS = List.of("forward", "backward", "optimizer", "copy", "gather", "reduce");
 
     private ScalingFigures() {}
 
-    /** Memory of a device over the number of devices that share the XXL model, half of the activations split. */
+    /**
+     * The time that gradient averaging adds to a training step of the xl model on four GPUs, in milliseconds.
+     *
+     * @param mode mode of data parallelism
+     * @param bucketMb bucket size in 10⁶ bytes; 0 without buckets
+     * @param measured measured time
+     * @param predicted simulated time
+     */
+    public record CommunicationTime(String mode, double bucketMb, double measured, double predicted) {}
+
+    /** A bar: the measured or predicted communication time of a mode. */
+    private record CommunicationBar(String mode, double ms, String series) {}
+
+    /** Plots the memory per device of the XXL model by number of devices, with half of the activations sharded. */
     public static Figure memory() {
         Map<String, double[]> series = new LinkedHashMap<>();
         double[] devices = {8, 16, 32, 64, 128, 256, 512};
@@ -56,7 +68,7 @@ public final class ScalingFigures {
                                 + " on every device, so that large batches never get below 95 GB by more devices");
     }
 
-    /** The smallest batch of 64 chips that is compute-bound, over the chips that share a matrix. */
+    /** Plots the smallest compute-bound batch on 64 chips by the width of tensor parallelism. */
     public static Figure batch() {
         int chips = (int) CommunicationAccounting.mesh().chips();
         double[] widths = {1, 2, 4, 8, 16};
@@ -77,7 +89,7 @@ public final class ScalingFigures {
             inTurn[i] = (double) mesh.batchInTurn().count() / chips;
         }
         Map<String, double[]> series = new LinkedHashMap<>();
-        series.put("in turn", inTurn);
+        series.put("one after the other", inTurn);
         series.put("side by side", sideBySide);
         return Charts.line(Charts.table(widths, series))
                 .x("x", "chips that share a matrix, Y (X = 64 / Y)")
@@ -90,43 +102,61 @@ public final class ScalingFigures {
                         "accounting-batch",
                         "The smallest compute-bound batch of the XXL model on 64 chips, in tokens a chip, over the width of"
                                 + " tensor parallelism: it halves with each doubling where both communications run side by"
-                                + " side; in turn it is least at 8");
+                                + " side; one after the other it is least at 8");
     }
 
     /**
-     * What sending adds to a step of the xl model on four cards, measured and predicted: each beyond the step of its
-     * kind that sends nothing, for of the whole step most is computing.
+     * Returns the communication time of each mode of the xl model on four GPUs: measured and predicted steps minus the
+     * measured and predicted step without communication.
+     *
+     * @param predictions {@link ScaleOutStudy#predictions}
      */
-    public static Figure predicted(Table predictions) {
+    public static List<CommunicationTime> communicationTimes(Table predictions) {
         Table four = predictions.where(predictions
                 .stringColumn("size")
                 .isEqualTo("xl")
                 .and(predictions.intColumn("processes").isEqualTo(4)));
         Row alone = four.where(four.stringColumn("mode").isEqualTo("none")).row(0);
-        Table rows = Table.create(StringColumn.create("way"), DoubleColumn.create("ms"), StringColumn.create("kind"));
+        var times = new ArrayList<CommunicationTime>();
         for (Row row : four.where(four.stringColumn("mode").isNotEqualTo("none"))) {
-            double megabytes = row.getDouble("bucket_mb");
-            String way = megabytes == 0 ? row.getString("mode") : "%.0f MB".formatted(megabytes);
-            for (String kind : List.of("measured", "predicted")) {
-                Row at = rows.appendRow();
-                at.setString("way", way);
-                at.setDouble("ms", row.getDouble(kind) - alone.getDouble(kind));
-                at.setString("kind", kind);
-            }
+            times.add(new CommunicationTime(
+                    row.getString("mode"),
+                    row.getDouble("bucket_mb"),
+                    row.getDouble("measured") - alone.getDouble("measured"),
+                    row.getDouble("predicted") - alone.getDouble("predicted")));
         }
-        return Charts.bar(rows)
-                .x("way", "how gradients are summed")
+        return times;
+    }
+
+    /**
+     * Plots the {@link #communicationTimes} of each mode.
+     *
+     * @param predictions {@link ScaleOutStudy#predictions}
+     */
+    public static Figure predicted(Table predictions) {
+        var bars = new ArrayList<CommunicationBar>();
+        for (CommunicationTime time : communicationTimes(predictions)) {
+            String mode = time.bucketMb == 0 ? time.mode : "%.0f MB".formatted(time.bucketMb);
+            bars.add(new CommunicationBar(mode, time.measured, "measured"));
+            bars.add(new CommunicationBar(mode, time.predicted, "predicted"));
+        }
+        return Charts.bar(Tables.of(CommunicationBar.class, bars))
+                .x("mode", "how gradients are summed")
                 .y("ms", "added to a step that sends nothing (ms)")
-                .by("kind")
+                .by("series")
                 .size(860, 340)
                 .figure(
                         "scaling-predicted",
                         "What summing gradients adds to a training step of the xl model on four H200s, as measured and as"
-                                + " predicted from measurements on two, for each way of summing them and each size of"
+                                + " predicted from measurements on two, for each mode of summing them and each size of"
                                 + " buckets");
     }
 
-    /** Time of a step over the number of devices, the xl model as it was benchmarked on one. */
+    /**
+     * Plots the simulated step time of the xl model by number of devices.
+     *
+     * @param curves {@link ScaleOutStudy#curves}
+     */
     public static Figure steps(Table curves) {
         return named(Charts.line(curves.where(curves.stringColumn("model").isEqualTo("xl"))))
                 .x("devices", "devices")
@@ -143,20 +173,24 @@ public final class ScalingFigures {
                                 + " them");
     }
 
-    /** The share of a step that is forward and backward pass, over the number of devices, for both models. */
+    /**
+     * Plots the percentage of a step that is forward and backward pass by number of devices, for both models.
+     *
+     * @param curves {@link ScaleOutStudy#curves}
+     */
     public static Figure useful(Table curves) {
         return named(Charts.line(curves.where(curves.stringColumn("strategy").isNotEqualTo("ddp-flat"))))
                 .x("devices", "devices")
                 .y("useful", "forward and backward pass, % of the step")
                 .by("strategy")
                 .panels("model")
-                .rename("xl", "xl, fp32, " + ScaleOutStudy.ALONE_TOKENS + " a card")
-                .rename("XXL", "XXL, bf16, " + ScaleOutStudy.LARGE_TOKENS + " a card")
+                .rename("xl", "xl, fp32, " + ScaleOutStudy.ALONE_TOKENS + " per GPU")
+                .rename("XXL", "XXL, bf16, " + ScaleOutStudy.LARGE_TOKENS + " per GPU")
                 .log2X()
                 .size(1000, 400)
                 .figure(
                         "scaling-useful",
-                        "Share of a simulated training step that is forward and backward pass, over 8 to 16,384 H200s, for"
+                        "Percentage of a simulated training step that is forward and backward pass, over 8 to 16,384 H200s, for"
                                 + " the xl and the XXL model and several ways of splitting them");
     }
 
@@ -172,9 +206,11 @@ public final class ScalingFigures {
     }
 
     /**
-     * Who works when in simulated steps: for each a row that computes and one that communicates.
+     * Plots the timelines of simulated steps, each with a lane for computation and one for communication.
      *
-     * @param steps by the names that stand in front of the rows
+     * @param name name of the figure
+     * @param description description of the figure
+     * @param steps steps by the labels of their lanes
      */
     public static Figure timeline(String name, String description, Map<String, SimulatedStep> steps) {
         List<Lane> lanes = new ArrayList<>();

@@ -3,23 +3,24 @@ package cs336.figures;
 import cs336.bench.ArgumentCheck;
 
 /**
- * How a tiled attention cuts the matrix of scores QKᵀ: rows of tiles for queries, columns for keys. With a causal mask,
- * query i sees the keys 0 … i, so that a tile lies before the diagonal, on it, or after it.
+ * The tiles of the score matrix QKᵀ in a tiled attention: a row of tiles for each block of queries, a column for each
+ * block of keys. With a causal mask, query i attends to the keys 0 … i, so a tile lies below the diagonal, on it or
+ * above it.
  *
- * @param queries T, rows of the matrix
- * @param keys S, columns of the matrix
- * @param queryTile rows of a tile; the last may have fewer
- * @param keyTile columns of a tile; the last may have fewer
- * @param causal whether there is a mask
+ * @param queries number of queries T, the rows of the matrix
+ * @param keys number of keys S, the columns of the matrix
+ * @param queryTile rows of a tile; the last tile may have fewer
+ * @param keyTile columns of a tile; the last tile may have fewer
+ * @param causal whether the mask is causal
  */
 public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, boolean causal) {
-    /** What becomes of a tile. */
+    /** The treatment of a tile. */
     public enum Fate {
-        /** All its scores are computed and all count. */
+        /** All scores are computed and none is masked. */
         WHOLE,
-        /** All its scores are computed; those after the diagonal are set to −∞. */
+        /** All scores are computed; those above the diagonal are set to −∞. */
         MASKED,
-        /** No score of it counts, so none is computed. */
+        /** All scores are masked, so none is computed. */
         SKIPPED
     }
 
@@ -31,34 +32,34 @@ public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, bool
         ArgumentCheck.atLeast("keyTile", 1, keyTile);
     }
 
-    /** Tiles above each other. */
+    /** Returns the number of rows of tiles. */
     public int rows() {
         return (queries + queryTile - 1) / queryTile;
     }
 
-    /** Tiles beside each other. */
+    /** Returns the number of columns of tiles. */
     public int columns() {
         return (keys + keyTile - 1) / keyTile;
     }
 
-    /** Whether a score counts. */
-    public boolean counts(int query, int key) {
+    /** Returns whether the query attends to the key. */
+    public boolean attends(int query, int key) {
         return !causal || key <= query;
     }
 
-    /** What becomes of the tile in this row and column of tiles. */
+    /** Returns the treatment of the tile in this row and column of tiles. */
     public Fate fate(int row, int column) {
         int firstQuery = row * queryTile;
         int lastQuery = Math.min(queries, firstQuery + queryTile) - 1;
         int firstKey = column * keyTile;
         int lastKey = Math.min(keys, firstKey + keyTile) - 1;
-        if (!counts(lastQuery, firstKey)) {
+        if (!attends(lastQuery, firstKey)) {
             return Fate.SKIPPED;
         }
-        return counts(firstQuery, lastKey) ? Fate.WHOLE : Fate.MASKED;
+        return attends(firstQuery, lastKey) ? Fate.WHOLE : Fate.MASKED;
     }
 
-    /** How many tiles share a fate. */
+    /** Returns the number of tiles with this treatment. */
     public long count(Fate fate) {
         long count = 0;
         for (int row = 0; row < rows(); row++) {

@@ -13,15 +13,15 @@ import java.util.Map;
 import org.knowm.xchart.XYChart;
 
 /**
- * A matrix of scores, cut into tiles and coloured by what becomes of each, with the way of one thread block through it.
- * It is drawn on a bare XChart chart, so that it can stand in a {@link Figure}.
+ * A drawing of {@link ScoreTiles}, coloured by their treatment, with the path of one thread block through them. It is
+ * an empty XChart chart with its own painting, so that a {@link Figure} can contain it.
  */
 final class TilePanel extends XYChart {
-    /** Which tiles one block visits. */
-    enum Way {
-        /** A row of tiles, from left to right: queries stay, keys pass by. */
+    /** The tiles that one thread block visits. */
+    enum TilePath {
+        /** A row of tiles from left to right: the block keeps its queries and loops over the keys. */
         ALONG_KEYS,
-        /** A column of tiles, from top to bottom: keys stay, queries pass by. */
+        /** A column of tiles from top to bottom: the block keeps its keys and loops over the queries. */
         ALONG_QUERIES
     }
 
@@ -45,22 +45,22 @@ final class TilePanel extends XYChart {
 
     private final String title;
     private final ScoreTiles tiles;
-    private final Way way;
+    private final TilePath path;
     private final int line;
     private final boolean legend;
 
     /**
-     * A panel.
+     * Creates a panel.
      *
-     * @param way how a block goes
-     * @param line the row or column of tiles of the block whose way is drawn
-     * @param legend whether the colours are explained below it, on a line that may reach over the next panels
+     * @param path direction of the thread block
+     * @param line the row or column of tiles that the thread block visits
+     * @param legend whether to draw a legend below, which may extend over the next panels
      */
-    TilePanel(String title, ScoreTiles tiles, Way way, int line, boolean legend) {
+    TilePanel(String title, ScoreTiles tiles, TilePath path, int line, boolean legend) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.title = title;
         this.tiles = tiles;
-        this.way = way;
+        this.path = path;
         this.line = line;
         this.legend = legend;
     }
@@ -68,7 +68,8 @@ final class TilePanel extends XYChart {
     @Override
     public void paint(Graphics2D g, int width, int height) {
         double score = Math.min(
-                (width - LEFT - RIGHT) / tiles.keys(), (height - TOP - BOTTOM) / tiles.queries()); // side of one
+                (width - LEFT - RIGHT) / tiles.keys(),
+                (height - TOP - BOTTOM) / tiles.queries()); // side length of a score
         g.setColor(Color.WHITE);
         g.fill(new Rectangle2D.Double(0, 0, width, height));
         ChartStyle.drawText(g, title, ChartStyle.titleFont(), ChartStyle.INK, LEFT, 18 * UNIT, 0);
@@ -80,7 +81,7 @@ final class TilePanel extends XYChart {
                 paintTile(g, row, column, score);
             }
         }
-        paintWay(g, score);
+        paintPath(g, score);
         if (legend) {
             paintLegend(g, TOP + tiles.queries() * score + 24 * UNIT);
         }
@@ -110,37 +111,38 @@ final class TilePanel extends XYChart {
         g.draw(place);
     }
 
-    /** The scores of a tile that the mask hides: a staircase in its upper right corner. */
+    /** Returns the masked scores of a tile: a staircase in its upper right corner. */
     private Path2D hidden(int row, int column, Rectangle2D place, double score) {
         int rows = (int) Math.round(place.getHeight() / score);
         int columns = (int) Math.round(place.getWidth() / score);
         var stairs = new Path2D.Double();
         stairs.moveTo(place.getMaxX(), place.getY());
         for (int i = 0; i < rows; i++) {
-            int seen = 0;
-            while (seen < columns && tiles.counts(row * tiles.queryTile() + i, column * tiles.keyTile() + seen)) {
-                seen++;
+            int attended = 0;
+            while (attended < columns
+                    && tiles.attends(row * tiles.queryTile() + i, column * tiles.keyTile() + attended)) {
+                attended++;
             }
-            stairs.lineTo(place.getX() + seen * score, place.getY() + i * score);
-            stairs.lineTo(place.getX() + seen * score, place.getY() + (i + 1) * score);
+            stairs.lineTo(place.getX() + attended * score, place.getY() + i * score);
+            stairs.lineTo(place.getX() + attended * score, place.getY() + (i + 1) * score);
         }
         stairs.lineTo(place.getMaxX(), place.getMaxY());
         stairs.closePath();
         return stairs;
     }
 
-    /** A frame around the tiles that one block visits, and in each the number of its turn. */
-    private void paintWay(Graphics2D g, double score) {
+    /** Draws a frame around the tiles that the thread block visits and numbers them in order. */
+    private void paintPath(Graphics2D g, double score) {
         Rectangle2D frame = null;
-        int turn = 0;
-        for (int step = 0; step < (way == Way.ALONG_KEYS ? tiles.columns() : tiles.rows()); step++) {
-            int row = way == Way.ALONG_KEYS ? line : step;
-            int column = way == Way.ALONG_KEYS ? step : line;
+        int visits = 0;
+        for (int step = 0; step < (path == TilePath.ALONG_KEYS ? tiles.columns() : tiles.rows()); step++) {
+            int row = path == TilePath.ALONG_KEYS ? line : step;
+            int column = path == TilePath.ALONG_KEYS ? step : line;
             if (tiles.fate(row, column) == Fate.SKIPPED) {
                 continue;
             }
             Rectangle2D.Double place = place(row, column, score);
-            String number = String.valueOf(++turn);
+            String number = String.valueOf(++visits);
             double x = place.x + 6 * UNIT;
             ChartStyle.drawText(g, number, ChartStyle.smallFont(), ChartStyle.INK, x, place.getMaxY() - 6 * UNIT, 0);
             frame = frame == null ? place : frame.createUnion(place);

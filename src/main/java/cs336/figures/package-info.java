@@ -1,2 +1,11 @@
-/** The figures of the writeup and the notebooks, one class a chapter, each from measurements to its charts. */
+/**
+ * The figures of the writeup and the notebooks: one class per chapter, which turns measurements into charts.
+ *
+ * <p>Read first: {@link cs336.figures.BenchmarkingFigures} (the usual pattern: a selection of measurements becomes a
+ * line or bar chart), {@link cs336.figures.ProfilingFigures} (derived values and a timeline) and
+ * {@link cs336.figures.TilePanel} (a drawing of its own).
+ *
+ * <p>May use {@code distributed.bench}, {@code kernels}, {@code precision} and {@code scaling.laws}, and the packages
+ * that these may use.
+ */
 package cs336.figures;

@@ -35,7 +35,7 @@ class BenchmarkingFiguresTest {
         List<String> here = all().stream().map(Figure::svg).toList();
         Locale before = Locale.getDefault();
         try {
-            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // with digits of its own
+            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // has its own digits
             assertEquals(here, all().stream().map(Figure::svg).toList());
         } finally {
             Locale.setDefault(before);

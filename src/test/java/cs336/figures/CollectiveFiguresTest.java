@@ -30,8 +30,8 @@ class CollectiveFiguresTest {
     @TempDir
     private Path folder;
 
-    /** A machine whose backends are rings of these latencies and bandwidths, its rows in the order of a seed. */
-    private MeasurementQuery pretended(long seed) throws IOException {
+    /** Measurements of a fictitious machine whose backends follow the ring model, shuffled by the seed. */
+    private MeasurementQuery fictitious(long seed) throws IOException {
         Path measurements = folder.resolve("seed-" + seed);
         List<String> one = new ArrayList<>(), slurm = new ArrayList<>(), emulated = new ArrayList<>();
         for (int n : new int[] {2, 4, 6}) {
@@ -91,38 +91,38 @@ class CollectiveFiguresTest {
 
     @Test
     void figuresDoNotDependOnTheOrderOfMeasurements() throws IOException {
-        List<String> first = all(pretended(1)).stream().map(Figure::svg).toList();
-        List<String> second = all(pretended(2)).stream().map(Figure::svg).toList();
+        List<String> first = all(fictitious(1)).stream().map(Figure::svg).toList();
+        List<String> second = all(fictitious(2)).stream().map(Figure::svg).toList();
         for (int i = 0; i < first.size(); i++) assertTrue(first.get(i).equals(second.get(i)), "figure " + i);
     }
 
     @Test
-    void theRingIsFoundAndItsBusBandwidthShown() throws IOException {
-        MeasurementQuery numbers = pretended(3);
+    void theRingModelIsRecoveredAndItsBusBandwidthShown() throws IOException {
+        MeasurementQuery numbers = fictitious(3);
         RingAllReduce ring = CollectiveFigures.ring(numbers, 4);
         assertEquals(5, ring.alpha().us(), 1e-4);
         assertEquals(350, ring.beta().gb(), 1e-3);
         assertEquals(478, CollectiveFigures.linkBandwidth(numbers).gb(), 1e-9);
 
         XYChart four = (XYChart) CollectiveFigures.throughput(numbers).panels().get(1);
-        double[] queued = four.getSeries("queued").getYData();
+        double[] queued = four.getSeries("back to back").getYData();
         double seconds = 6 * (5e-6 + 0.25e9 / 350e9);
-        assertEquals(1.5 * 1e9 / seconds / 1e9, queued[queued.length - 1], 1e-3, "2 · 3/4 of 1 GB by the time");
+        assertEquals(1.5 * 1e9 / seconds / 1e9, queued[queued.length - 1], 1e-3, "2 · 3/4 of 1 GB divided by the time");
     }
 
     @Test
-    void everySettingHasItsPanelAndEveryNumberOfProcessesItsLine() throws IOException {
-        Figure times = CollectiveFigures.times(pretended(4));
+    void everyBackendHasAPanelAndEveryNumberOfProcessesALine() throws IOException {
+        Figure times = CollectiveFigures.times(fictitious(4));
         assertEquals(3, times.panels().size());
         assertNotNull(((XYChart) times.panels().get(0)).getSeries("6 processes"));
         assertNotNull(((XYChart) times.panels().get(2)).getSeries("4 processes"));
-        assertNull(((XYChart) times.panels().get(2)).getSeries("6 processes"), "NCCL: a card each");
+        assertNull(((XYChart) times.panels().get(2)).getSeries("6 processes"), "NCCL needs one GPU per rank");
     }
 
     @Test
-    void emulatedNodesStandBesideTheOneThatTheyAre() throws IOException {
-        XYChart two =
-                (XYChart) CollectiveFigures.emulatedNodes(pretended(5)).panels().get(0);
+    void emulatedNodesAreComparedWithOneNode() throws IOException {
+        XYChart two = (XYChart)
+                CollectiveFigures.emulatedNodes(fictitious(5)).panels().get(0);
         double[] sockets = two.getSeries("2 emulated nodes: sockets").getYData();
         assertEquals(7, two.getSeries("1 node: NVLink").getYData().length);
         double ms = 1e3 * 2 * (50e-6 + 0.5e9 / 3e9);

@@ -73,7 +73,7 @@ class DataParallelFiguresTest {
         put("naive", 0, "plain", "total", "ms", 140);
         put(512, "none", 0, "plain", "total", "ms", 300);
         put(512, "bucketed", 25, "plain", "total", "ms", 309);
-        // 1 MB and 5 MB make as many messages, since no tensor is smaller.
+        // Buckets of 1 MB and 5 MB need equally many all-reduces, since each tensor is larger.
         double[][] buckets = {{1, 400}, {5, 400}, {25, 240}, {100, 75}, {1000, 9}};
         for (double[] bucket : buckets) {
             put("bucketed", bucket[0], "plain", "total", "ms", 106);
@@ -96,7 +96,7 @@ class DataParallelFiguresTest {
     }
 
     @Test
-    void theModelOfBucketsIsTheOneThatMadeTheTimes() {
+    void theFittedBucketModelIsTheOneThatGeneratedTheTimes() {
         BucketModel fit = DataParallelFigures.bucketModel(numbers(), "ddp");
         assertEquals(300, fit.bandwidth().gb(), 1e-6 * 300);
         assertEquals(40, fit.callOverhead().us(), 1e-6 * 40);
@@ -105,30 +105,30 @@ class DataParallelFiguresTest {
     }
 
     @Test
-    void everyModeIsHeldAgainstTheStepWithoutCommunicationOfItsOwnImplementation() {
+    void everyModeIsComparedWithTheStepWithoutCommunicationOfItsImplementation() {
         var bars = (CategoryChart) DataParallelFigures.added(numbers(), 128).chart();
-        assertEquals(6, bar(bars, "Java, 25 MB"), "106 of 100");
-        assertEquals(15, bar(bars, "PyTorch, 25 MB"), "125 of 110");
-        assertFalse(modes(bars).contains("Java, naive"), "shows what sends during the backward pass");
+        assertEquals(6, bar(bars, "Java, 25 MB"), "106 − 100");
+        assertEquals(15, bar(bars, "PyTorch, 25 MB"), "125 − 110");
+        assertFalse(modes(bars).contains("Java, naive"), "only modes that overlap are shown");
     }
 
     @Test
-    void everyLengthOfSequencesHasAFigureOfItsOwn() {
+    void everySequenceLengthHasItsOwnFigure() {
         Figure longer = DataParallelFigures.added(numbers(), 512);
         assertEquals("data-parallel-added-512", longer.name());
-        assertEquals(9, bar((CategoryChart) longer.chart(), "Java, 25 MB"), "309 of 300");
+        assertEquals(9, bar((CategoryChart) longer.chart(), "Java, 25 MB"), "309 − 300");
     }
 
     private static List<?> modes(CategoryChart bars) {
-        return new ArrayList<Object>((Collection<?>) bars.getSeries("2 cards").getXData());
+        return new ArrayList<Object>((Collection<?>) bars.getSeries("2 GPUs").getXData());
     }
 
     private static double bar(CategoryChart bars, String mode) {
-        return bars.getSeries("2 cards").getYData()[modes(bars).indexOf(mode)];
+        return bars.getSeries("2 GPUs").getYData()[modes(bars).indexOf(mode)];
     }
 
     @Test
-    void theSameTableDrawsTheSameFigure() {
+    void figuresAreDeterministic() {
         assertEquals(
                 DataParallelFigures.sizes(numbers()).svg(),
                 DataParallelFigures.sizes(numbers()).svg());

@@ -34,8 +34,8 @@ class FlashFiguresTest {
     @TempDir
     private Path folder;
 
-    /** Times of a machine that does one TFLOP/s in fp32 and two in bf16, whatever it runs, in the order of a seed. */
-    private MeasurementQuery pretended(long seed) throws IOException {
+    /** Measurements of a fictitious machine with 1 TFLOP/s in fp32 and 2 in bf16, shuffled by the seed. */
+    private MeasurementQuery fictitious(long seed) throws IOException {
         var rows = new ArrayList<String>();
         for (String dtype : List.of("bf16", "fp32")) {
             for (String implementation : IMPLEMENTATIONS) {
@@ -82,8 +82,8 @@ class FlashFiguresTest {
     }
 
     @Test
-    void operationsAreThoseOfTheProductsBelowTheDiagonal() {
-        // A hidden score costs nothing: two products of 2·d operations for each of T²/2 scores.
+    void operationsAreThoseOfTheMatmulsBelowTheDiagonal() {
+        // Masked scores are not counted: two matmuls of 2·d FLOPs for each of T²/2 scores.
         assertEquals(4.0 * 64 * 16_384 * 16_384 / 2 * 16, FlashFigures.operations("forward", 16, 16_384, 64, true));
         assertEquals(
                 2.5 * FlashFigures.operations("forward", 3, 512, 32, false),
@@ -97,7 +97,7 @@ class FlashFiguresTest {
 
     @Test
     void ratesAreOperationsOverTime() throws IOException {
-        MeasurementQuery numbers = pretended(1);
+        MeasurementQuery numbers = fictitious(1);
         for (var panel : FlashFigures.rates(numbers).panels()) {
             for (var series : ((XYChart) panel).getSeriesCollection()) {
                 for (double rate : series.getYData()) {
@@ -113,8 +113,8 @@ class FlashFiguresTest {
     }
 
     @Test
-    void whatRanOutOfMemoryEndsItsLine() throws IOException {
-        XYChart forward = (XYChart) FlashFigures.times(pretended(1)).chart();
+    void aLineEndsWhereMemoryRanOut() throws IOException {
+        XYChart forward = (XYChart) FlashFigures.times(fictitious(1)).chart();
         assertEquals(
                 List.of("plain", "PyTorch FA2", "PyTorch cuDNN", "flash"),
                 forward.getSeriesCollection().stream().map(XYSeries::getName).toList());
@@ -123,19 +123,19 @@ class FlashFiguresTest {
     }
 
     @Test
-    void picturesDoNotDependOnTheOrderOfMeasuringNorOnTheLocale() throws IOException {
-        List<String> once = drawn(pretended(1));
+    void figuresDoNotDependOnTheOrderOfMeasurementsNorOnTheLocale() throws IOException {
+        List<String> once = drawn(fictitious(1));
         Locale before = Locale.getDefault();
         try {
-            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // with digits of its own
-            assertEquals(once, drawn(pretended(2)));
+            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // has its own digits
+            assertEquals(once, drawn(fictitious(2)));
         } finally {
             Locale.setDefault(before);
         }
     }
 
     @Test
-    void theStoredDrawingOfTilesIsTheOneDrawn() throws IOException {
+    void theDrawingOfTilesIsTheStoredOne() throws IOException {
         Figure tiles = FlashFigures.tiles();
         assertEquals(Files.readString(Project.path("figures/" + tiles.name() + ".svg")), tiles.svg());
     }

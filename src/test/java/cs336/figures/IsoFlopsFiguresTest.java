@@ -77,12 +77,12 @@ class IsoFlopsFiguresTest {
     }
 
     @Test
-    void picturesDoNotDependOnTheLocale() {
+    void figuresDoNotDependOnTheLocale() {
         String svg =
                 IsoFlopsFigures.dataSize(numbers, "shipped", TRUTH, "true law").svg();
         Locale before = Locale.getDefault();
         try {
-            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // with digits of its own
+            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // has its own digits
             assertEquals(
                     svg,
                     IsoFlopsFigures.dataSize(numbers, "shipped", TRUTH, "true law")
@@ -93,9 +93,9 @@ class IsoFlopsFiguresTest {
     }
 
     @Test
-    void runsThatWereNotStoredAreNamed() {
-        var refused = assertThrows(
+    void unknownRunsAreReportedWithTheStoredOnes() {
+        var error = assertThrows(
                 IllegalArgumentException.class, () -> IsoFlopsFigures.modelSize(numbers, "mine", TRUTH, "true law"));
-        assertTrue(refused.getMessage().contains("runs is shipped, published there"), refused.getMessage());
+        assertTrue(error.getMessage().contains("runs is shipped, published there"), error.getMessage());
     }
 }

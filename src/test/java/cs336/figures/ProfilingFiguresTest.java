@@ -29,19 +29,19 @@ class ProfilingFiguresTest {
         }
     }
 
-    /** Kernels of 1 s, of which a product takes 0.1 s × the case's number and elementwise kernels the rest. */
+    /** Cases of 1 s of kernel time: case i has (i + 1) · 0.1 s of GEMMs; the rest is elementwise. */
     private static MeasurementQuery measured(Path folder, String... cases) throws IOException {
         var csv = new StringBuilder(
                 "size,year,batch,context,dtype,pass,implementation,metric,unit,n,mean,std,median,min,max,"
                         + "status,device,versions,commit,date\n");
         for (int i = 0; i < cases.length; i++) {
             String line = cases[i].replaceFirst(",", ",2025,4,") + ",plain,%s,ms,3,%s,0,1,1,1,ok,GPU,java,abc,today\n";
-            double product = 100 * (i + 1);
-            csv.append(line.formatted("total-matmul", product));
-            csv.append(line.formatted("total-elementwise", 1000 - product));
+            double matmul = 100 * (i + 1);
+            csv.append(line.formatted("total-matmul", matmul));
+            csv.append(line.formatted("total-elementwise", 1000 - matmul));
             csv.append(line.formatted("total-kernels", 1000));
             csv.append(line.formatted("forward-attention-softmax", 1));
-            csv.append(line.formatted("forward-attention-matmul", product));
+            csv.append(line.formatted("forward-attention-matmul", matmul));
             csv.append(line.formatted("attention-softmax-flop", 5));
             csv.append(line.formatted("attention-matmul-flop", 256));
         }
@@ -51,7 +51,7 @@ class ProfilingFiguresTest {
     }
 
     @Test
-    void sizesStandInTheOrderOfTheirTableHoweverTheyWereMeasured(@TempDir Path folder) throws IOException {
+    void sizesAreInTheOrderOfModelSizeWhateverTheOrderOfMeasurement(@TempDir Path folder) throws IOException {
         MeasurementQuery numbers = measured(
                 folder,
                 "2.7B,256,bf16,step",
@@ -62,9 +62,9 @@ class ProfilingFiguresTest {
         var panels = ProfilingFigures.kinds(numbers).panels();
         assertEquals(2, panels.size(), "forward pass in fp32, training step in bf16");
         var forward = (CategoryChart) panels.get(0);
-        var products = forward.getSeries("matmul");
-        assertEquals(List.of("small", "xl", "2.7B"), List.copyOf(products.getXData()));
-        assertEquals(30.0, products.getYData()[0], 1e-9);
+        var matmuls = forward.getSeries("matmul");
+        assertEquals(List.of("small", "xl", "2.7B"), List.copyOf(matmuls.getXData()));
+        assertEquals(30.0, matmuls.getYData()[0], 1e-9);
         assertEquals(1, ProfilingFigures.softmax(numbers).panels().size());
         var ratios = (XYChart) ProfilingFigures.softmax(numbers).panels().get(0);
         assertEquals(

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 
 class ScoreTilesTest {
     @Test
-    void aTilesFateIsThatOfItsScores() {
+    void aTileIsTreatedAsItsScores() {
         int[][] sizes = {{24, 24, 4, 4}, {10, 7, 3, 2}, {7, 10, 4, 4}, {5, 5, 1, 1}, {6, 9, 8, 3}, {1, 20, 4, 4}};
         for (int[] size : sizes) {
             for (boolean causal : new boolean[] {false, true}) {
@@ -26,15 +26,15 @@ class ScoreTilesTest {
     }
 
     private static Fate byScores(ScoreTiles tiles, int row, int column) {
-        int counted = 0;
+        int attended = 0;
         int all = 0;
         for (int i = row * tiles.queryTile(); i < Math.min(tiles.queries(), (row + 1) * tiles.queryTile()); i++) {
             for (int j = column * tiles.keyTile(); j < Math.min(tiles.keys(), (column + 1) * tiles.keyTile()); j++) {
                 all++;
-                counted += tiles.causal() && j > i ? 0 : 1;
+                attended += tiles.causal() && j > i ? 0 : 1;
             }
         }
-        return counted == 0 ? Fate.SKIPPED : counted == all ? Fate.WHOLE : Fate.MASKED;
+        return attended == 0 ? Fate.SKIPPED : attended == all ? Fate.WHOLE : Fate.MASKED;
     }
 
     @Test
@@ -47,7 +47,7 @@ class ScoreTilesTest {
     }
 
     @Test
-    void aTileHasRows() {
+    void tileSizesBelowOneAreRejected() {
         assertEquals(
                 "queryTile must be at least 1, not 0",
                 assertThrows(IllegalArgumentException.class, () -> new ScoreTiles(4, 4, 0, 2, true))

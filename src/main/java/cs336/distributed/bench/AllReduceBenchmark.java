@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
-import cs336.bench.ArgumentCheck;
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
@@ -14,79 +15,54 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Times all-reduces of float32 tensors; every rank runs it.
+ * A timer of all-reduces of float32 tensors. Every rank runs it.
  *
- * <p><b>Protocol.</b> Some steps of warm-up, the first of which connects the ranks. Before each timed all-reduce the
- * tensor is filled anew, and the ranks meet in an all-reduce of a single number, after which each waits for its device.
- * The clock stops when the device is done: an all-reduce that has been queued on a card has not happened yet. Of each
- * all-reduce the time of the rank counts that took longest, which includes what that rank waited for a later one. The
- * last sum is checked.
+ * <p><b>Protocol.</b> The first warm-up step connects the ranks. Before each timed all-reduce the tensor is refilled,
+ * the ranks synchronise with an all-reduce of one element, and each rank synchronises its device. The measured time
+ * ends when the device has finished, because on a GPU the call only queues the all-reduce. The reported time of an
+ * all-reduce is that of the slowest rank; it includes the time that this rank waited for others. The final sum is
+ * checked.
  *
- * <p>With NCCL, whose calls only queue work, groups of {@value #QUEUED} all-reduces are timed too that are queued one
- * after the other and waited for once: what is left of each then is what one costs in the midst of other work.
+ * <p>NCCL calls return as soon as the work is queued. For NCCL, groups of {@value #QUEUED} all-reduces are therefore
+ * also timed back to back, with one synchronisation at the end: the time per all-reduce without launch and
+ * synchronisation overhead.
  *
- * <p>Where steps would take longer than the time for them, there are fewer, all ranks the same, but at least
- * {@value #LEAST_STEPS}.
+ * <p>If the steps would exceed the plan's time limit, all ranks run fewer of them, but at least {@value #LEAST_STEPS}.
  */
 public final class AllReduceBenchmark {
     static final int LEAST_STEPS = 3;
     private static final int GROUPS = 10;
     private static final int QUEUED = 20;
     private static final int LEAST_QUEUED = 2;
-    private static final double NANOS_PER_MS = 1e6;
 
     private final ProcessGroup group;
     private final Device device;
-    private int warmup = 5;
-    private int steps = 20;
-    private double seconds = 10;
+    private final AllReducePlan plan;
 
-    private AllReduceBenchmark(ProcessGroup group) {
+    /** Creates a benchmark of the group's all-reduces. */
+    public AllReduceBenchmark(ProcessGroup group, AllReducePlan plan) {
         this.group = group;
         this.device = group.device();
-    }
-
-    /** A benchmark of 5 + 20 steps, or of as many as fit into 10 seconds. */
-    public static AllReduceBenchmark of(ProcessGroup group) {
-        return new AllReduceBenchmark(group);
-    }
-
-    /** Steps before timing begins, at least 2. */
-    public AllReduceBenchmark warmup(int n) {
-        warmup = ArgumentCheck.atLeast("warmup", 2, n);
-        return this;
-    }
-
-    /** Timed steps, at least {@value #LEAST_STEPS}. */
-    public AllReduceBenchmark steps(int n) {
-        steps = ArgumentCheck.atLeast("steps", LEAST_STEPS, n);
-        return this;
-    }
-
-    /** About how long the timed steps of one size may take, in seconds, above 0. */
-    public AllReduceBenchmark seconds(double most) {
-        if (!(most > 0)) throw new IllegalArgumentException("seconds must be above 0, not " + most);
-        seconds = most;
-        return this;
+        this.plan = plan;
     }
 
     /**
-     * Times one size, on each rank the same.
+     * Times all-reduces of one size. All ranks call it with the same size.
      *
-     * @param bytes of the tensor on each rank, a multiple of 4
-     * @throws IllegalStateException if a sum came out wrong
+     * @param bytes size of the tensor on each rank, a multiple of 4
+     * @throws IllegalStateException if a sum is wrong
      */
     public AllReduceTimes run(long bytes) {
         if (bytes < 4 || bytes % 4 != 0) {
-            throw new IllegalArgumentException("bytes must be a multiple of 4, a float32, not " + bytes);
+            throw new IllegalArgumentException("bytes must be a positive multiple of 4 (float32), not " + bytes);
         }
         try (var scope = MemoryScope.open()) {
             Tensor tensor = torch.empty(new long[] {bytes / 4}, device.options(DType.FLOAT32), null);
             once(tensor, 1);
-            double estimate = Slowest.of(group, new double[] {once(tensor, 1)})[0];
-            int affordable = (int) Math.min(Integer.MAX_VALUE, 1e3 * seconds / estimate);
-            for (int i = 2; i < Math.min(warmup, 2 + affordable / 4); i++) once(tensor, 1);
-            List<Double> time = timed(tensor, Math.max(LEAST_STEPS, Math.min(steps, affordable)), 1);
+            double estimate = group.max(new double[] {once(tensor, 1)})[0];
+            int affordable = (int) Math.min(Integer.MAX_VALUE, 1e3 * plan.seconds() / estimate);
+            for (int i = 2; i < Math.min(plan.warmup(), 2 + affordable / 4); i++) once(tensor, 1);
+            List<Double> time = timed(tensor, Math.max(LEAST_STEPS, Math.min(plan.steps(), affordable)), 1);
             requireSum(tensor);
             return new AllReduceTimes(group.size(), bytes, time, queued(tensor, affordable));
         }
@@ -100,18 +76,18 @@ public final class AllReduceBenchmark {
     }
 
     private List<Double> timed(Tensor tensor, int samples, int repeat) {
-        double[] mine = new double[samples];
-        for (int i = 0; i < samples; i++) mine[i] = once(tensor, repeat);
-        return Arrays.stream(Slowest.of(group, mine)).boxed().toList();
+        double[] ms = new double[samples];
+        for (int i = 0; i < samples; i++) ms[i] = once(tensor, repeat);
+        return Arrays.stream(group.max(ms)).boxed().toList();
     }
 
-    /** Milliseconds that one of several all-reduces takes here. */
+    /** Returns this rank's time per all-reduce, in milliseconds, of several that run back to back. */
     private double once(Tensor tensor, int repeat) {
         try (var scope = MemoryScope.open()) {
             tensor.fill_(new Scalar(group.rank() + 1.0));
-            Tensor meeting = torch.zeros(new long[] {1}, device.options(DType.FLOAT32));
+            Tensor element = torch.zeros(new long[] {1}, device.options(DType.FLOAT32));
             device.synchronize();
-            group.allReduce(meeting, Reduction.SUM);
+            group.allReduce(element, Reduction.SUM);
             device.synchronize();
         }
         long start = System.nanoTime();
@@ -120,14 +96,14 @@ public final class AllReduceBenchmark {
         return (System.nanoTime() - start) / NANOS_PER_MS / repeat;
     }
 
-    /** Ranks hold 1, 2 … n, so all elements are n (n + 1) / 2 now. */
+    /** The ranks hold 1, 2 … n, so every element of the sum is n (n + 1) / 2. */
     private void requireSum(Tensor tensor) {
         double sum = group.size() * (group.size() + 1) / 2.0;
         double least = tensor.min().item().toDouble();
         double most = tensor.max().item().toDouble();
         if (least != sum || most != sum) {
             throw new IllegalStateException(
-                    "the sum of 1 … %d came out as %s to %s".formatted(group.size(), least, most));
+                    "the all-reduced sum must be %s everywhere, not %s to %s".formatted(sum, least, most));
         }
     }
 }

@@ -1,26 +1,34 @@
 package cs336.distributed.bench;
 
+import cs336.bench.ArgumentCheck;
 import java.io.Serializable;
 import java.util.List;
 
 /**
- * What {@link AllReduceRank} is to measure.
+ * The options of an all-reduce benchmark, as every rank receives them.
  *
  * @param bytes sizes of the tensor on each rank, multiples of 4
- * @param warmup steps before timing begins
- * @param steps timed steps
- * @param seconds about how long the timed steps of one size may take
- * @param nodes how many machines the ranks only pretend to be on; 0 where the world says on how many they are
- * @param storage where rank 0 stores what was measured; null for nowhere
+ * @param warmup untimed steps of each size, at least 2
+ * @param steps timed steps of each size, at least {@value AllReduceBenchmark#LEAST_STEPS}
+ * @param seconds approximate time limit for the timed steps of one size, above 0
+ * @param nodes number of emulated nodes; 0 if the nodes are real
+ * @param storage the file for the measurements; null if nothing is stored
  */
 public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seconds, int nodes, MeasurementFile storage)
         implements Serializable {
-    /** Keeps a copy of the sizes. */
+    /**
+     * Copies the sizes and checks the numbers.
+     *
+     * @throws IllegalArgumentException if one is out of range
+     */
     public AllReducePlan {
         bytes = List.copyOf(bytes);
+        ArgumentCheck.atLeast("warmup", 2, warmup);
+        ArgumentCheck.atLeast("steps", AllReduceBenchmark.LEAST_STEPS, steps);
+        if (!(seconds > 0)) throw new IllegalArgumentException("seconds must be above 0, not " + seconds);
     }
 
-    /** 5 + 20 steps of each size, or as many as fit into a second, and nothing stored. */
+    /** Returns a plan of 5 + 20 steps for each size, or of as many as fit into one second, that stores nothing. */
     public static AllReducePlan of(Long... bytes) {
         return new AllReducePlan(List.of(bytes), 5, 20, 1, 0, null);
     }

@@ -12,12 +12,11 @@ import java.util.ArrayList;
 import java.util.Locale;
 
 /**
- * What each rank of {@code cs336 allreduce} runs: all sizes of a plan, one after the other. Rank 0 says how each went
- * and has it on disk before the next begins; sizes that are stored already are passed over. Each rank gives back the
- * times of those that were measured.
+ * The program that each rank of {@code cs336 allreduce} runs: it times all sizes of a plan in order and returns the
+ * times. Sizes that are already stored are skipped. Rank 0 prints and stores each size before the next one begins.
  */
 public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList<AllReduceTimes>> {
-    private static final int MEGA = 6;
+    private static final int MEGA = 6; // decimal places between bytes and MB
 
     @Override
     public ArrayList<AllReduceTimes> run(ProcessGroup group, AllReducePlan plan) throws IOException {
@@ -27,10 +26,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
         for (long bytes : plan.bytes()) {
             if (store == null || store.lacks(toCase(group, nodes, bytes))) open.add(bytes);
         }
-        AllReduceBenchmark benchmark = AllReduceBenchmark.of(group)
-                .warmup(plan.warmup())
-                .steps(plan.steps())
-                .seconds(plan.seconds());
+        var benchmark = new AllReduceBenchmark(group, plan);
         var measured = new ArrayList<AllReduceTimes>();
         for (long bytes : group.allGather(open).get(0)) {
             AllReduceTimes times = benchmark.run(bytes);
@@ -45,7 +41,6 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
         return measured;
     }
 
-    /** The case of one size, which is stored in millions of bytes. */
     private static Case toCase(ProcessGroup group, int nodes, long bytes) {
         BigDecimal megabytes = BigDecimal.valueOf(bytes, MEGA).stripTrailingZeros();
         return Case.measuredHere("java")
@@ -57,14 +52,14 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
                 .yields(Metric.ms("time"));
     }
 
-    /** Each machine has one rank that is its first. */
+    /** Returns the number of nodes: each has exactly one rank whose local rank is 0. */
     private static int nodes(ProcessGroup group) {
         return (int) group.allGather(group.world().localRank()).stream()
                 .filter(local -> local == 0)
                 .count();
     }
 
-    /** Rank 0's file; the links of its cards stand beside it. */
+    /** Opens rank 0's file and, on GPUs, records how they are linked. */
     private static MeasurementStore open(ProcessGroup group, MeasurementFile storage) throws IOException {
         MeasurementStore store = MeasurementStore.of(storage, group.device(), Device.cudaCount());
         System.out.println("into " + store.path());

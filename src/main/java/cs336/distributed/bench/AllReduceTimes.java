@@ -1,5 +1,8 @@
 package cs336.distributed.bench;
 
+import static cs336.units.UnitFactors.GB;
+import static cs336.units.UnitFactors.SECONDS_PER_MS;
+
 import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.bench.Summary;
@@ -9,43 +12,39 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * How long all-reduces of one size took.
+ * The measured times of all-reduces of one size.
  *
- * @param ranks that took part
- * @param bytes on each of them
- * @param time milliseconds of each all-reduce by itself, on the rank where it took longest
- * @param queued milliseconds of one of several that were queued one after the other, one value a group; empty where
- *     none were
+ * @param ranks number of ranks
+ * @param bytes size of the tensor on each rank
+ * @param time milliseconds of each all-reduce, synchronised after each call, on the slowest rank
+ * @param queued milliseconds per all-reduce of groups that ran back to back, one value per group; empty if none did
  */
 public record AllReduceTimes(int ranks, long bytes, List<Double> time, List<Double> queued) implements Serializable {
-    private static final double MS = 1e-3;
-    private static final double GB = 1e9;
-
-    /** Keeps copies of the lists. */
+    /** Copies the lists. */
     public AllReduceTimes {
         time = List.copyOf(time);
         queued = List.copyOf(queued);
     }
 
-    /** Number, mean, spread and extremes of {@link #time()}, in milliseconds. */
+    /** Returns the statistics of {@link #time()}, in milliseconds. */
     public Summary summary() {
         return new Samples(Metric.ms("time"), time).summary();
     }
 
-    /** Bytes of the message by the median time, in bytes a second: what a program sees. */
+    /** Returns the algorithm bandwidth: the tensor's size divided by the median time, in bytes per second. */
     public double algorithmBandwidth() {
-        return bytes / (MS * summary().median());
+        return bytes / (SECONDS_PER_MS * summary().median());
     }
 
     /**
-     * Bytes that the busiest rank has to send at least, 2(n − 1) / n of the message, by the median time, in bytes a
-     * second: to be held against the bandwidth of a link, whatever the number of ranks.
+     * Returns the bus bandwidth in bytes per second: the 2(n − 1)/n of the tensor that each rank sends in a ring
+     * all-reduce, divided by the median time. It is comparable with a link's bandwidth for any number of ranks.
      */
     public double busBandwidth() {
         return RingAllReduce.sent(ranks) * algorithmBandwidth();
     }
 
-    /** What is stored: {@code time}, {@code queued} where there is some, and both bandwidths in GB/s. */
+    /** Returns the samples to store: {@code time}, {@code queued} if there are any, and both bandwidths in GB/s. */
     List<Samples> samples() {
         var samples = new ArrayList<Samples>();
         samples.add(new Samples(Metric.ms("time"), time));

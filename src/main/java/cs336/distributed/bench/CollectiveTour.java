@@ -17,26 +17,30 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Every collective once, on tensors small enough to read. Of n ranks, rank r holds the n numbers 10r, 10r + 1 … before
- * each; for the all-gather only the first of them.
+ * A program that runs every collective once, on tensors small enough to read. Before each collective, rank r of n holds
+ * the n elements 10r, 10r + 1, …; before the all-gather only the first of them.
  */
 public final class CollectiveTour implements RankProgram<Integer, ArrayList<CollectiveTour.Stop>> {
     /**
-     * What one collective did on one rank.
+     * The effect of one collective on one rank.
      *
-     * @param collective its name
-     * @param before what the rank held
-     * @param after what it had then
+     * @param collective name of the collective
+     * @param before the rank's tensor before the collective
+     * @param after the rank's tensor after it
      */
     public record Stop(String collective, List<Double> before, List<Double> after) implements Serializable {
-        /** Keeps copies of the lists. */
+        /** Copies the lists. */
         public Stop {
             before = List.copyOf(before);
             after = List.copyOf(after);
         }
     }
 
-    /** @param root the rank that broadcasts */
+    /**
+     * Runs all collectives and returns their effects on this rank.
+     *
+     * @param root the rank that broadcasts
+     */
     @Override
     public ArrayList<Stop> run(ProcessGroup group, Integer root) {
         var tour = new ArrayList<Stop>();
@@ -58,9 +62,9 @@ public final class CollectiveTour implements RankProgram<Integer, ArrayList<Coll
             return all;
         }));
         tour.add(stop(group, "reduce-scatter, sum", n, tensor -> {
-            Tensor part = torch.empty(new long[] {1}, group.device().options(DType.FLOAT32), null);
-            group.reduceScatter(part, tensor, Reduction.SUM);
-            return part;
+            Tensor shard = torch.empty(new long[] {1}, group.device().options(DType.FLOAT32), null);
+            group.reduceScatter(shard, tensor, Reduction.SUM);
+            return shard;
         }));
         group.barrier();
         return tour;

@@ -2,83 +2,77 @@ package cs336.distributed.bench;
 
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
+import cs336.bench.LabCommand;
 import cs336.bench.Measurements;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.ResultTable;
 import cs336.bench.StorageOptions;
+import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
 import java.io.IOException;
-import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.concurrent.Callable;
+import java.util.function.ToDoubleFunction;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
-/** Trains data-parallel: the toy model against one process, or a Transformer against the clock. */
+/**
+ * The command {@code cs336 ddp}: data-parallel training, of the toy model for correctness or of a Transformer for time.
+ */
 @Command(
         name = "ddp",
         description = {
-            "Trains one model on several processes, each with its part of the batch.",
-            "--model toy checks that the weights become those of single-process training. --model transformer times"
-                    + " training steps: what the average of gradients adds to a step, in each mode. All modes take"
-                    + " turns in one launch, and rank 0 stores what there is after each round. Run the same line again to"
-                    + " measure what is not stored yet."
+            "Trains a model data-parallel on several processes.",
+            "--model toy checks that the weights equal those of single-process training. --model transformer times"
+                    + " training steps: what gradient averaging adds to a step in each mode. The modes are interleaved in"
+                    + " one run, and rank 0 stores the measurements after each round. If interrupted, repeat the command"
+                    + " line: stored modes are skipped."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
-            "  Is it right?",
+            "  Correctness:",
             "    cs336 ddp --model toy",
             "    cs336 ddp --model toy --mode bucketed --bucket-size-mb 0.0016 --processes 4",
             "  A small model on two processes of a laptop:",
             "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode none,naive,flat,overlapped,bucketed",
-            "  The size that the course asks for, on two cards, with traces:",
+            "  The model size of the course on two GPUs, with traces:",
             "    cs336 ddp --backend nccl --size xl --batch 2 --context 128 --mode none,naive,flat,overlapped,bucketed"
                     + " --bucket-size-mb 1,10,100,1000 --trace traces",
             "",
-            "Exit codes: 0 done (toy: and the weights match), 1 they do not, or a rank failed, 2 wrong use."
+            "Exit codes: 0 done (toy: the weights match), 1 the weights differ or a rank failed, 2 invalid options."
         })
-public final class DdpCommand implements Callable<Integer> {
+public final class DdpCommand extends LabCommand {
     private static final List<String> MODELS = List.of("toy", "transformer");
     private static final List<String> MODES = List.of(DdpBenchmark.NONE, "naive", "flat", "overlapped", "bucketed");
     private static final int TOY_STEPS = 5;
     private static final double TOLERANCE = 1e-6;
 
-    @Spec
-    private CommandSpec spec;
-
-    @Option(
-            names = "--model",
-            defaultValue = "transformer",
-            paramLabel = "<model>",
-            description = "toy, or transformer. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--model", defaultValue = "transformer", paramLabel = "<model>", description = "toy, transformer")
     private String kind;
 
     @Option(
             names = "--mode",
             split = ",",
+            defaultValue = "naive",
             paramLabel = "<mode>",
             description =
-                    "none (no communication), naive (a gradient at a time, after the backward pass), flat (all in one"
-                            + " buffer), overlapped (each as soon as it is ready), bucketed. Default: naive")
-    private List<String> modes = List.of("naive");
+                    "none (no communication); naive (one all-reduce per gradient, after the backward pass); flat (one"
+                            + " all-reduce for all gradients, after the backward pass); overlapped (one all-reduce per"
+                            + " gradient, during the backward pass); bucketed (one per bucket, during the backward pass)")
+    private List<String> modes;
 
     @Option(
             names = "--bucket-size-mb",
             split = ",",
             defaultValue = "25",
             paramLabel = "<n>",
-            description = "the most that a bucket holds, in 10^6 bytes; for bucketed. Default: ${DEFAULT-VALUE}")
+            description = "largest bucket sizes of mode bucketed, in 10^6 bytes")
     private List<Double> bucketSizes;
 
     @Mixin
@@ -91,23 +85,24 @@ public final class DdpCommand implements Callable<Integer> {
             names = "--dtype",
             defaultValue = "fp32",
             paramLabel = "<dtype>",
-            description = "fp32 (TF32 off), tf32, bf16 (autocast). Default: ${DEFAULT-VALUE}")
+            description = "fp32 (TF32 off), tf32, bf16 (autocast)")
     private String dtype;
 
     @Mixin
-    private final TurnOptions turns = new TurnOptions(2);
+    private final RoundOptions rounds = new RoundOptions(2);
 
     @Option(
             names = "--trace",
             paramLabel = "<folder>",
-            description = "record three more steps of each mode, a trace a rank: <mode>-rank<n>.json.gz")
+            description = "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz")
     private Path traces;
 
     @Option(
             names = "--trace-only",
             split = ",",
             paramLabel = "<mode>",
-            description = "the modes to record, as their traces are named: naive, bucketed-25mb … Default: all")
+            description = "modes to record, as in their traces' names: naive, bucketed-25mb … Default: all",
+            showDefaultValue = Visibility.NEVER)
     private List<String> traced = List.of();
 
     @Mixin
@@ -115,110 +110,108 @@ public final class DdpCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        try {
-            ArgumentCheck.oneOf("model", kind, MODELS);
-            ranks.check();
-            modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
-            bucketSizes.forEach(Strategy::bucketed);
-            return kind.equals("toy") ? trainToy() : benchmark();
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
-        }
+        List<TrainingMode> chosen = checked(this::trainingModes);
+        return kind.equals("toy") ? trainToy(chosen) : benchmark(chosen);
     }
 
-    private int trainToy() throws InterruptedException {
-        boolean allMatch = true;
+    /** A mode with its bucket size; 0 for a mode without buckets. */
+    private record TrainingMode(String name, double bucketMb) {}
+
+    private List<TrainingMode> trainingModes() {
+        ArgumentCheck.oneOf("model", kind, MODELS);
+        ranks.check();
+        modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
+        bucketSizes.forEach(Strategy::bucketed);
+        if (kind.equals("toy") && modes.contains(DdpBenchmark.NONE)) {
+            throw new IllegalArgumentException("mode must be one of "
+                    + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");
+        }
+        var chosen = new ArrayList<TrainingMode>();
         for (String mode : modes) {
-            if (mode.equals(DdpBenchmark.NONE)) {
-                throw new IllegalArgumentException("mode 'none' has nothing that could match; known: "
-                        + String.join(", ", MODES.subList(1, MODES.size())));
-            }
-            for (double megabytes : mode.equals("bucketed") ? bucketSizes : List.of(0.0)) {
-                var task = new ToyTraining.Task(Strategy.parse(mode, megabytes), "fp32", TOY_STEPS, System.nanoTime());
-                allMatch &= report(mode, task, ranks.launcher(storage.device()).run(ToyTraining.class, task));
-            }
+            List<Double> sizes = mode.equals("bucketed") ? bucketSizes : List.of(0.0);
+            sizes.forEach(size -> chosen.add(new TrainingMode(mode, size)));
+        }
+        return chosen;
+    }
+
+    private int trainToy(List<TrainingMode> chosen) throws IOException, InterruptedException {
+        boolean allMatch = true;
+        for (TrainingMode mode : chosen) {
+            Strategy strategy = Strategy.parse(mode.name, mode.bucketMb);
+            var task = new ToyTraining.ToyTask(strategy, "fp32", TOY_STEPS, System.nanoTime());
+            Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+            allMatch &= report(mode.name, task, launcher.run(ToyTraining.class, task));
         }
         return allMatch ? 0 : 1;
     }
 
-    private boolean report(String mode, ToyTraining.Task task, List<ToyTraining.Outcomes> outcomes) {
-        double plain =
-                outcomes.stream().mapToDouble(r -> r.plain().largest()).max().orElseThrow();
-        double tied =
-                outcomes.stream().mapToDouble(r -> r.tied().largest()).max().orElseThrow();
+    private boolean report(String mode, ToyTraining.ToyTask task, List<ToyTraining.Outcomes> ranks) {
+        double plain = largest(ranks, rank -> rank.plain().largest());
+        double tied = largest(ranks, rank -> rank.tied().largest());
         boolean match = Math.max(plain, tied) <= TOLERANCE;
         String name = mode.substring(0, 1).toUpperCase(Locale.ROOT) + mode.substring(1);
-        PrintWriter out = spec.commandLine().getOut();
-        out.println(name + " DDP " + (match ? "matches baseline!" : "does NOT match baseline."));
-        out.printf(
-                Locale.ROOT,
-                "  %s, %d processes, %d steps, seed %d: largest difference of a weight from single-process training %.2g,"
-                        + " with tied weights %.2g%n",
-                task.strategy(),
-                outcomes.size(),
-                task.steps(),
-                task.seed(),
-                plain,
-                tied);
-        out.flush();
+        out().println(name + " DDP " + (match ? "matches baseline!" : "does NOT match baseline."));
+        out().printf(
+                        Locale.ROOT,
+                        "  %s, %d processes, %d steps, seed %d: largest difference of a weight from single-process"
+                                + " training %.2g, with tied weights %.2g%n",
+                        task.strategy(),
+                        ranks.size(),
+                        task.steps(),
+                        task.seed(),
+                        plain,
+                        tied);
+        out().flush();
         return match;
     }
 
-    private int benchmark() throws IOException, InterruptedException {
-        turns.check();
-        storage.requireNames();
-        Precision precision = Precision.parse(dtype);
-        if (precision == Precision.FP16) {
-            throw new IllegalArgumentException("dtype 'fp16' needs a scaled loss, on which ranks would have to agree;"
-                    + " known: fp32, tf32, bf16");
-        }
-        if (traces == null && !traced.isEmpty()) {
-            throw new IllegalArgumentException("--trace-only needs --trace, the folder of the traces");
-        }
-        for (ModelOptions.Model model : models.models()) {
-            requireTraced(cases(model, precision));
-            DdpBenchmark.Done done = ranks.launcher(storage.device())
-                    .run(DdpBenchmark.class, plan(cases(model, precision)))
-                    .get(0);
+    private static double largest(List<ToyTraining.Outcomes> ranks, ToDoubleFunction<ToyTraining.Outcomes> difference) {
+        return ranks.stream().mapToDouble(difference).max().orElseThrow();
+    }
+
+    private int benchmark(List<TrainingMode> chosen) throws IOException, InterruptedException {
+        Precision precision = checked(this::precision);
+        for (ModelOptions.Model model : checked(models::models)) {
+            List<Case> cases = checked(() -> cases(model, precision, chosen));
+            Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+            var plan = new DdpPlan(
+                    rounds.plan(cases, storage), traces == null ? null : traces.toString(), new ArrayList<>(traced));
+            StoredResult result = launcher.run(DdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) continue;
-            PrintWriter out = spec.commandLine().getOut();
-            out.println(ResultTable.of(new Measurements(Path.of(done.file())), cases(model, precision)));
-            out.flush();
+            out().println(ResultTable.of(new Measurements(Path.of(result.file())), cases));
+            out().flush();
         }
         return 0;
     }
 
-    private void requireTraced(List<Case> cases) {
-        List<String> labels = cases.stream().map(DdpBenchmark::label).toList();
-        traced.forEach(label -> ArgumentCheck.oneOf("--trace-only", label, labels));
+    private Precision precision() {
+        rounds.check();
+        storage.requireNames();
+        Precision precision = Precision.parse(dtype);
+        if (precision == Precision.FP16) {
+            throw new IllegalArgumentException("dtype must be fp32, tf32 or bf16, not 'fp16': fp16 needs loss scaling,"
+                    + " which is not implemented across ranks");
+        }
+        if (traces == null && !traced.isEmpty()) {
+            throw new IllegalArgumentException("--trace-only needs --trace, the folder of the traces");
+        }
+        return precision;
     }
 
-    private List<Case> cases(ModelOptions.Model model, Precision precision) {
-        var cases = new ArrayList<Case>();
-        for (String mode : modes) {
-            for (double megabytes : mode.equals("bucketed") ? bucketSizes : List.of(0.0)) {
-                cases.add(DdpBenchmark.of(
+    private List<Case> cases(ModelOptions.Model model, Precision precision, List<TrainingMode> chosen) {
+        List<Case> cases = chosen.stream()
+                .map(mode -> DdpBenchmark.caseOf(new RankCase(
                         model,
                         precision,
                         ranks.backend(),
                         ranks.nodes(),
                         ranks.ranks(),
-                        mode,
-                        megabytes,
-                        turns.round()));
-            }
-        }
+                        mode.name,
+                        mode.bucketMb,
+                        rounds.round())))
+                .toList();
+        List<String> labels = cases.stream().map(DdpBenchmark::label).toList();
+        traced.forEach(label -> ArgumentCheck.oneOf("--trace-only", label, labels));
         return cases;
-    }
-
-    private DdpBenchmark.Plan plan(List<Case> cases) {
-        return new DdpBenchmark.Plan(
-                new ArrayList<>(cases),
-                turns.warmup(),
-                turns.steps(),
-                turns.rounds(),
-                traces == null ? null : traces.toString(),
-                new ArrayList<>(traced),
-                MeasurementFile.of(storage));
     }
 }

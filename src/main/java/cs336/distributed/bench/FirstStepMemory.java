@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamW;
+import static cs336.units.UnitFactors.MB;
+
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.TransformerConfig;
@@ -22,38 +23,38 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * The memory of one rank around the first step of its optimizer: {@code init} after model, wrapper and optimizer have
- * been made, {@code before-step} directly before the first step, {@code after-step} directly after it. For each of
- * these moments
+ * The memory of one rank at three points around the first optimizer step: {@code init}, when model, wrapper and
+ * optimizer exist; {@code before-step}, directly before the step; {@code after-step}, directly after it. The metrics of
+ * each point, here for {@code init}, in bytes:
  *
  * <ol>
- *   <li>{@code init}: the bytes in use at this moment; {@code init-parameters} … {@code init-other}: what they hold, by
- *       {@link MemoryCategory}; {@code init-predicted}: by {@link ShardedMemory};
- *   <li>{@code init-peak}: the most bytes in use since the moment before; {@code init-peak-parameters} …,
+ *   <li>{@code init}: memory in use; {@code init-parameters} … {@code init-other}: by {@link MemoryCategory};
+ *       {@code init-predicted}: as predicted by {@link ShardedMemory};
+ *   <li>{@code init-peak}: peak memory since the previous point; {@code init-peak-parameters} …,
  *       {@code init-peak-predicted}.
  * </ol>
  *
- * Gradients are in buckets, which count as gradients from the moment they are there.
+ * Buckets count as gradients from the time they are allocated.
  */
 final class FirstStepMemory {
     private static final String INITIALIZATION = "initialization";
     private static final String FORWARD = "forward";
     private static final String BACKWARD = "backward";
     private static final String STEP = "step";
-    static final List<String> MOMENTS = List.of("init", "before-step", "after-step");
+    static final List<String> POINTS = List.of("init", "before-step", "after-step");
 
     private FirstStepMemory() {}
 
-    /** The names of all numbers. */
+    /** Returns the metrics of all points. */
     static Metric[] metrics() {
         var names = new LinkedHashMap<String, Metric>();
-        for (String moment : MOMENTS) {
+        for (String point : POINTS) {
             for (String suffix : List.of("", "-peak", "-predicted", "-peak-predicted")) {
-                names.put(moment + suffix, Metric.bytes(moment + suffix));
+                names.put(point + suffix, Metric.bytes(point + suffix));
             }
             for (MemoryCategory category : MemoryCategory.values()) {
-                for (String when : List.of(moment, moment + "-peak")) {
-                    String name = part(when, category);
+                for (String when : List.of(point, point + "-peak")) {
+                    String name = metric(when, category);
                     names.put(name, Metric.bytes(name));
                 }
             }
@@ -61,62 +62,56 @@ final class FirstStepMemory {
         return names.values().toArray(Metric[]::new);
     }
 
-    private static String part(String moment, MemoryCategory category) {
-        return moment + "-" + category.column();
+    private static String metric(String point, MemoryCategory category) {
+        return point + "-" + category.column();
     }
 
-    /** Trains one step and frees everything; bytes by the names of {@link #metrics}. */
-    static LinkedHashMap<String, Double> measure(
-            ProcessGroup group, TransformerConfig config, int batch, ShardMode mode, double bucketMb) {
+    /** Trains one step, frees everything and returns the bytes by the names of {@link #metrics}. */
+    static LinkedHashMap<String, Double> measure(ProcessGroup group, RankCase c) {
+        TransformerConfig config = c.model().config();
+        ShardMode mode = ShardMode.parse(c.mode());
         warmUp(group, config, mode);
         try (var profile = MemoryProfile.start(group.device());
                 var scope = MemoryScope.open()) {
-            MemoryRecord record = record(profile, group, config, batch, mode, bucketMb);
-            var model =
-                    new ModelMemory(config, batch, DType.FLOAT32, group.device().kind());
-            var predicted = new ShardedMemory(model, group.size(), mode.isSharded(), (long) (bucketMb * 1e6));
+            MemoryRecord record = record(profile, group, c);
+            var model = new ModelMemory(
+                    config, c.model().batch(), DType.FLOAT32, group.device().kind());
+            var predicted = new ShardedMemory(model, group.size(), mode.isSharded(), (long) (c.bucketMb() * MB));
             return numbers(record, predicted);
         }
     }
 
-    /**
-     * What libraries allocate once, such as cuBLAS its workspaces, is there before the record, whichever mode comes
-     * first.
-     */
+    /** Makes libraries allocate what they keep, such as cuBLAS's workspaces, before the recording. */
     private static void warmUp(ProcessGroup group, TransformerConfig config, ShardMode mode) {
         var tiny = new TransformerConfig(config.form(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny, group.device());
-                var training = mode.begin(model, group, AdamW.Options.of(1e-3), 1)) {
+                var training = ShardTraining.of(mode, model, group, 1)) {
             step(training, Batches.random(16, 1, 8, group.device(), 0).next());
             training.optimizer().step();
-            if (training.shards() != null) training.shards().arrive();
+            training.awaitParameters();
         }
     }
 
-    private static MemoryRecord record(
-            MemoryProfile profile,
-            ProcessGroup group,
-            TransformerConfig config,
-            int batch,
-            ShardMode mode,
-            double bucketMb) {
+    private static MemoryRecord record(MemoryProfile profile, ProcessGroup group, RankCase c) {
+        TransformerConfig config = c.model().config();
         TransformerLM model;
-        ShardMode.Training training;
+        ShardTraining training;
         try (var phase = ProfilerRange.of(INITIALIZATION)) {
             model = new TransformerLM(config, group.device());
-            training = mode.begin(model, group, AdamW.Options.of(1e-3), bucketMb);
+            training = ShardTraining.of(ShardMode.parse(c.mode()), model, group, c.bucketMb());
         }
         try (model;
                 training) {
             profile.mark(MemoryCategory.PARAMETERS, model.namedParameters());
-            var data = Batches.random(config.vocabSize(), batch, config.contextLength(), group.device(), group.rank())
+            var batch = Batches.random(
+                            config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
                     .next();
-            step(training, data);
+            step(training, batch);
             profile.markGradients(model.namedParameters());
             try (var phase = ProfilerRange.of(STEP)) {
                 training.optimizer().step();
-                if (training.shards() != null) training.shards().arrive();
+                training.awaitParameters();
             }
             Map<String, Tensor> moments =
                     new LinkedHashMap<>(training.optimizer().state());
@@ -126,11 +121,11 @@ final class FirstStepMemory {
         }
     }
 
-    private static void step(ShardMode.Training training, Batches.Batch data) {
+    private static void step(ShardTraining training, Batches.Batch batch) {
         try (var scope = MemoryScope.open()) {
             Tensor loss;
             try (var phase = ProfilerRange.of(FORWARD)) {
-                loss = Losses.crossEntropy(training.ddp().forward(data.inputs()), data.targets());
+                loss = Losses.crossEntropy(training.ddp().forward(batch.inputs()), batch.targets());
             }
             try (var phase = ProfilerRange.of(BACKWARD)) {
                 Backward.of(loss).run();
@@ -148,21 +143,21 @@ final class FirstStepMemory {
         var numbers = new LinkedHashMap<String, Double>();
         int from = 0;
         for (int i = 0; i < ends.length; i++) {
-            String moment = MOMENTS.get(i);
+            String point = POINTS.get(i);
             int last = ends[i] - 1;
-            numbers.put(moment, (double) record.bytes(last));
+            numbers.put(point, (double) record.bytes(last));
             int peak = record.peakEvent(Math.max(0, from - 1), Math.max(from, last) + 1);
-            numbers.put(moment + "-peak", (double) record.bytes(peak));
-            putParts(numbers, record, last, moment);
-            putParts(numbers, record, peak, moment + "-peak");
-            numbers.put(moment + "-predicted", (double) moments.get(i).bytes());
-            numbers.put(moment + "-peak-predicted", (double) peaks.get(i).bytes());
+            numbers.put(point + "-peak", (double) record.bytes(peak));
+            putCategories(numbers, record, last, point);
+            putCategories(numbers, record, peak, point + "-peak");
+            numbers.put(point + "-predicted", (double) moments.get(i).bytes());
+            numbers.put(point + "-peak-predicted", (double) peaks.get(i).bytes());
             from = ends[i];
         }
         return numbers;
     }
 
-    private static void putParts(Map<String, Double> numbers, MemoryRecord record, int event, String when) {
-        record.breakdown(event).forEach((category, bytes) -> numbers.put(part(when, category), (double) bytes));
+    private static void putCategories(Map<String, Double> numbers, MemoryRecord record, int event, String when) {
+        record.breakdown(event).forEach((category, bytes) -> numbers.put(metric(when, category), (double) bytes));
     }
 }

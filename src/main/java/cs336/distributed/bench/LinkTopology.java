@@ -1,5 +1,7 @@
 package cs336.distributed.bench;
 
+import static cs336.units.UnitFactors.GB;
+
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
@@ -17,11 +19,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * How the cards of a machine are linked, as {@code nvidia-smi topo -m} and {@code nvidia-smi nvlink -s} print it.
+ * The links between the GPUs of a machine, from the output of {@code nvidia-smi topo -m} and {@code nvidia-smi nvlink
+ * -s}.
  *
- * @param links what lies between each two cards, row by row: {@code X} for a card and itself, {@code NV18} for 18
- *     NVLinks, {@code PIX}, {@code PXB}, {@code PHB}, {@code NODE} or {@code SYS} for the ever longer ways through PCIe
- * @param linkBandwidth of one NVLink of the first card in one direction, in bytes a second; 0 where there is none
+ * @param links the matrix of links: {@code X} from a GPU to itself, {@code NV18} for 18 NVLinks, and {@code PIX},
+ *     {@code PXB}, {@code PHB}, {@code NODE} or {@code SYS} for increasingly long paths through PCIe
+ * @param linkBandwidth bandwidth of one NVLink of the first GPU in one direction, in bytes per second; 0 without NVLink
  */
 public record LinkTopology(List<List<String>> links, double linkBandwidth) {
     private static final Pattern ROW = Pattern.compile("(?m)^GPU\\d+\\s(.*)$");
@@ -29,55 +32,57 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
     private static final Pattern COLOURS = Pattern.compile("\u001b\\[[0-9;]*m");
     private static final Pattern SPEED = Pattern.compile("Link \\d+: ([0-9.]+) GB/s");
     private static final Pattern NVLINKS = Pattern.compile("NV(\\d+)");
-    private static final double GB = 1e9;
 
+    /** Copies the matrix. */
     public LinkTopology {
         links = links.stream().map(List::copyOf).toList();
     }
 
     /**
-     * Reads what the two commands printed.
+     * Parses the output of the two commands.
      *
-     * @throws IllegalArgumentException if the first has no matrix of cards
+     * @param topology output of {@code nvidia-smi topo -m}
+     * @param nvlinks output of {@code nvidia-smi nvlink -s}
+     * @throws IllegalArgumentException if the topology contains no matrix of GPUs
      */
     public static LinkTopology parse(String topology, String nvlinks) {
         String plain = COLOURS.matcher(topology).replaceAll("");
         String header =
                 plain.lines().filter(line -> line.contains("GPU0")).findFirst().orElse("");
-        int cards = (int) COLUMN.matcher(header).results().count();
+        int gpus = (int) COLUMN.matcher(header).results().count();
         List<List<String>> rows = new ArrayList<>();
         for (Matcher row = ROW.matcher(plain); row.find(); ) {
             List<String> cells = List.of(row.group(1).strip().split("\\s+"));
-            if (cells.size() >= cards) rows.add(cells.subList(0, cards));
+            if (cells.size() >= gpus) rows.add(cells.subList(0, gpus));
         }
-        if (cards == 0 || rows.size() != cards) {
+        if (gpus == 0 || rows.size() != gpus) {
             String begin = plain.lines().findFirst().orElse("nothing");
-            throw new IllegalArgumentException("topology must hold nvidia-smi's matrix of cards, not: " + begin);
+            throw new IllegalArgumentException("topology must contain nvidia-smi's matrix of GPUs, not: " + begin);
         }
         Matcher speed = SPEED.matcher(nvlinks);
         return new LinkTopology(rows, speed.find() ? Double.parseDouble(speed.group(1)) * GB : 0);
     }
 
     /**
-     * Asks {@code nvidia-smi} and stores what it says, word for word in {@code topology.txt} and the links of each two
-     * cards in {@code link_topology.csv}. Does nothing where that is stored already, and says so where
-     * {@code nvidia-smi} cannot be had.
+     * Runs {@code nvidia-smi} and stores its output in {@code topology.txt} and the links of each pair of GPUs in
+     * {@code link_topology.csv}. Does nothing if they are stored already, and prints the reason if {@code nvidia-smi}
+     * fails.
      *
-     * @param folder of all measurements
-     * @param provenance of the cards
+     * @param folder folder of all machines' measurements
+     * @param provenance the machine and its GPUs
      */
     static void record(Path folder, Provenance provenance) throws IOException {
         Measurements measurements = Measurements.of(folder, provenance.machine(), "link_topology");
         if (Files.exists(measurements.path())) return;
         try {
-            String matrix = NvidiaSmi.said("topo", "-m");
-            String nvlinks = NvidiaSmi.said("nvlink", "-s");
+            String matrix = NvidiaSmi.output("topo", "-m");
+            String nvlinks = NvidiaSmi.output("nvlink", "-s");
             parse(matrix, nvlinks).store(measurements, provenance);
             Files.writeString(
                     measurements.path().resolveSibling("topology.txt"),
                     COLOURS.matcher(matrix).replaceAll("") + "\n" + nvlinks.replaceAll(" ?\\(UUID: [^)]*\\)", ""));
         } catch (IOException | IllegalArgumentException e) {
-            System.out.println("the cards' links are not recorded: " + e.getMessage());
+            System.out.println("the links between the GPUs are not recorded: " + e.getMessage());
         }
     }
 
@@ -101,21 +106,21 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
         return Measurement.of(Samples.once(new Metric(metric, unit), value));
     }
 
-    /** How many NVLinks join two cards; 0 where they are joined through PCIe. */
+    /** Returns the number of NVLinks between two GPUs; 0 if they communicate through PCIe. */
     public int nvLinks(int from, int to) {
         Matcher nvlinks = NVLINKS.matcher(links.get(from).get(to));
         return nvlinks.matches() ? Integer.parseInt(nvlinks.group(1)) : 0;
     }
 
     /**
-     * Bytes a second that one card can send to another over NVLink, in one direction, as the links themselves say; 0
-     * without any. Behind a switch, a card has all its links for whatever card it talks to.
+     * Returns the nominal NVLink bandwidth from one GPU to another in bytes per second; 0 without NVLink. With an
+     * NVSwitch, a GPU can use all its links for any single peer.
      */
     public double nvLinkBandwidth(int from, int to) {
         return nvLinks(from, to) * linkBandwidth;
     }
 
-    /** How many pairs of cards there are of each kind of link. */
+    /** Returns the number of pairs of GPUs by kind of link. */
     public Map<String, Integer> pairs() {
         Map<String, Integer> pairs = new TreeMap<>();
         for (int i = 0; i < links.size(); i++) {

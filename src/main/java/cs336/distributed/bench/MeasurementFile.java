@@ -4,21 +4,21 @@ import cs336.bench.StorageOptions;
 import java.io.Serializable;
 
 /**
- * The file into which rank 0 stores what the ranks measure.
+ * The location of the file to which rank 0 writes the measurements of all ranks.
  *
- * @param folder of all machines' measurements, as {@code data/measurements}
- * @param machine folder in it; null for the name that follows from the devices
- * @param problem file in that, without ending
- * @param again whether to measure what is stored already
+ * @param folder folder of all machines' measurements, such as {@code data/measurements}
+ * @param machine name of the machine's folder in it; null to derive it from the devices
+ * @param problem name of the file in that, without the extension
+ * @param again whether to repeat cases that are already stored
  */
 public record MeasurementFile(String folder, String machine, String problem, boolean again) implements Serializable {
-    /** As a command was told. */
+    /** Returns the file that the options of a command select. */
     public static MeasurementFile of(StorageOptions options) {
         return new MeasurementFile(options.folder().toString(), options.machine(), options.problem(), options.again());
     }
 
-    /** The file beside this one whose name goes on with an ending. */
-    public MeasurementFile beside(String ending) {
-        return new MeasurementFile(folder, machine, problem + ending, again);
+    /** Returns the file in the same folder whose name has this suffix. */
+    public MeasurementFile withSuffix(String suffix) {
+        return new MeasurementFile(folder, machine, problem + suffix, again);
     }
 }

@@ -13,29 +13,38 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A {@link MeasurementFile} that is open: which cases it lacks, and where they go. Every rank may have it; rank 0
- * writes.
+ * An open {@link MeasurementFile}. Every rank may open it, but only rank 0 may write.
+ *
+ * @param measurements the stored measurements
+ * @param provenance the origin of new measurements
+ * @param again whether to repeat cases that are already stored
  */
 public record MeasurementStore(Measurements measurements, Provenance provenance, boolean again) {
-    /** @param cards that take part, at least 1, where the device is one */
-    public static MeasurementStore of(MeasurementFile storage, Device device, int cards) {
+    /**
+     * Opens a file.
+     *
+     * @param device this rank's device
+     * @param gpus number of GPUs that take part, at least 1; ignored on the CPU
+     */
+    public static MeasurementStore of(MeasurementFile storage, Device device, int gpus) {
         Provenance provenance =
-                Provenance.of(device, device.isCuda() ? cards : 1).named(storage.machine());
+                Provenance.of(device, device.isCuda() ? gpus : 1).named(storage.machine());
         var measurements = Measurements.of(Path.of(storage.folder()), provenance.machine(), storage.problem());
         return new MeasurementStore(measurements, provenance, storage.again());
     }
 
+    /** Returns the path of the file. */
     public Path path() {
         return measurements.path();
     }
 
-    /** Whether the case is to be measured. */
+    /** Returns whether the case must be measured. */
     public boolean lacks(Case c) throws IOException {
         measurements.requireSameColumns(c);
         return again || !measurements.holds(c);
     }
 
-    /** The cases that rank 0 lacks. All ranks call it. */
+    /** Returns the cases that must be measured according to rank 0's file. All ranks call it. */
     public List<Case> lacking(ProcessGroup group, List<Case> cases) throws IOException {
         var lacking = new ArrayList<Case>();
         if (group.rank() == 0) {
@@ -44,7 +53,13 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         return group.allGather(lacking).get(0);
     }
 
+    /** Stores a case's samples and replaces earlier ones of the same case. */
     public void put(Case c, List<Samples> samples) throws IOException {
         measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance);
+    }
+
+    /** Prints on rank 0 that a round is complete. */
+    void reportRound(ProcessGroup group, int round, int rounds) {
+        if (group.rank() == 0) System.out.printf("round %d of %d is stored in %s%n", round, rounds, path());
     }
 }

@@ -9,36 +9,38 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What a card has counted at its NVLinks, as {@code nvidia-smi nvlink -gt d} prints it: bytes of data, of every
- * process, in steps of a KiB. To ask takes a process, so not while anything is timed.
+ * The NVLink counters of a GPU, from the output of {@code nvidia-smi nvlink -gt d}: data bytes of all processes, in
+ * units of a KiB. Reading them starts a process, so they must not be read during a timed section.
  */
 final class NvLinkBytes {
-    private static final Pattern CARD = Pattern.compile("GPU \\d+: .*");
+    private static final Pattern GPU = Pattern.compile("GPU \\d+: .*");
     private static final Pattern COUNTER = Pattern.compile("\\s*Link (\\d+): Data (Tx|Rx): (\\d{1,15}) KiB");
     private static final long KIB = 1024;
 
     private NvLinkBytes() {}
 
-    /** Bytes that a card has sent since its driver was loaded; nothing where it has no NVLink, or does not tell. */
+    /** Returns the bytes that a GPU has sent since its driver was loaded; empty without NVLink or counters. */
     static OptionalLong sent(Device device) {
         if (!device.isCuda()) return OptionalLong.empty();
         try {
-            // by its place: CUDA may number cards in another way than nvidia-smi, which always sees all of them
-            return sent(NvidiaSmi.said("nvlink", "-gt", "d", "-i", Host.busId(device)));
+            // by PCI bus id, because CUDA and nvidia-smi may number the GPUs differently
+            return sent(NvidiaSmi.output("nvlink", "-gt", "d", "-i", Host.busId(device)));
         } catch (IOException e) {
             return OptionalLong.empty();
         }
     }
 
     /**
-     * The sum over the links of one card; nothing where the text is not all of one card's counters, sent and received
-     * of each link.
+     * Returns the bytes sent over all links of one GPU.
+     *
+     * @param output output of {@code nvidia-smi}; empty is returned unless it consists of the sent and received bytes
+     *     of each link of a single GPU
      */
-    static OptionalLong sent(String said) {
-        List<String> lines = said.lines().filter(line -> !line.isBlank()).toList();
+    static OptionalLong sent(String output) {
+        List<String> lines = output.lines().filter(line -> !line.isBlank()).toList();
         if (lines.size() < 3
                 || lines.size() % 2 == 0
-                || !CARD.matcher(lines.get(0)).matches()) {
+                || !GPU.matcher(lines.get(0)).matches()) {
             return OptionalLong.empty();
         }
         long sum = 0;

@@ -12,42 +12,39 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** NVIDIA's program that tells about cards, which comes with the driver. */
+/** NVIDIA's command-line tool for GPUs, part of the driver. */
 final class NvidiaSmi {
     private static final String PROGRAM = "nvidia-smi";
 
-    /**
-     * It takes some seconds where the driver has to wake the cards first, and no end where one has fallen off its bus.
-     */
+    /** Longer than the driver needs to initialise the GPUs; with a failed GPU the tool may never end. */
     private static final Duration LIMIT = Duration.ofSeconds(30);
 
     private NvidiaSmi() {}
 
     /**
-     * What {@code nvidia-smi} with these arguments printed, complaints included.
+     * Runs {@code nvidia-smi} with these arguments and returns its standard output and error.
      *
-     * @throws IOException if it cannot be run, or does not come to its end within 30 s
+     * @throws IOException if it cannot be run or does not end within 30 s
      */
-    static String said(String... arguments) throws IOException {
+    static String output(String... arguments) throws IOException {
         List<String> command = new ArrayList<>(List.of(PROGRAM));
         command.addAll(List.of(arguments));
-        return said(command, LIMIT);
+        return output(command, LIMIT);
     }
 
-    /** The same of any program. */
-    static String said(List<String> command, Duration limit) throws IOException {
+    /** Runs any program and returns its standard output and error. */
+    static String output(List<String> command, Duration limit) throws IOException {
         Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-        var said = CompletableFuture.supplyAsync(() -> read(process), NvidiaSmi::start);
+        var output = CompletableFuture.supplyAsync(() -> read(process), NvidiaSmi::start);
         try {
-            return said.get(limit.toNanos(), TimeUnit.NANOSECONDS);
+            return output.get(limit.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
-            throw new IOException(
-                    String.join(" ", command) + " did not come to its end within " + Rendezvous.text(limit), e);
+            throw new IOException(String.join(" ", command) + " did not end within " + Rendezvous.text(limit), e);
         } catch (ExecutionException e) {
             throw new IOException(e.getCause());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new IOException("interrupted while " + command.get(0) + " was asked", e);
+            throw new IOException("interrupted while " + command.get(0) + " was running", e);
         } finally {
             process.destroyForcibly();
         }

@@ -7,21 +7,21 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What has been measured of a case so far, turn after turn. */
+/** The samples of one case, collected over several rounds. */
 final class SampleCollector {
     private final Map<Metric, List<Double>> values = new LinkedHashMap<>();
 
-    /** One more value of a metric. */
+    /** Adds a value of a metric. */
     void add(Metric metric, double value) {
         values.computeIfAbsent(metric, m -> new ArrayList<>()).add(value);
     }
 
-    /** The values of a metric that is the same in each turn, in place of those before. */
+    /** Replaces all values of a metric, for metrics that are the same in each round. */
     void set(Metric metric, List<Double> all) {
         values.put(metric, all);
     }
 
-    /** All of it, metric by metric in the order in which they came first. */
+    /** Returns the samples of all metrics, in the order in which the metrics were first added. */
     List<Samples> samples() {
         List<Samples> samples = new ArrayList<>();
         values.forEach((metric, all) -> samples.add(new Samples(metric, all)));

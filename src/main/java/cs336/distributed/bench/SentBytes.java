@@ -5,20 +5,20 @@ import cs336.distributed.collectives.ProcessGroup;
 import java.io.IOException;
 import java.util.OptionalLong;
 
-/** Bytes that have left this rank, counted below the libraries that send them. */
+/** The bytes that this rank has sent, according to counters below the communication libraries. */
 final class SentBytes {
     private SentBytes() {}
 
     /**
-     * Until now: through this process's sockets, and with NCCL also through the NVLinks of this rank's card, which
-     * belongs to no one else. Nothing where NVLinks do not tell.
+     * Returns the bytes sent so far through this process's sockets and, with NCCL, through the NVLinks of this rank's
+     * GPU, which no other process may use. Empty if the NVLinks have no counters.
      */
     static OptionalLong of(ProcessGroup group) throws IOException {
-        long bySockets = SocketBytes.sent();
+        long sockets = SocketBytes.sent();
         if (group.backend() == CollectiveBackend.GLOO) {
-            return OptionalLong.of(bySockets);
+            return OptionalLong.of(sockets);
         }
-        OptionalLong byLinks = NvLinkBytes.sent(group.device());
-        return byLinks.isPresent() ? OptionalLong.of(bySockets + byLinks.getAsLong()) : byLinks;
+        OptionalLong nvLinks = NvLinkBytes.sent(group.device());
+        return nvLinks.isPresent() ? OptionalLong.of(sockets + nvLinks.getAsLong()) : nvLinks;
     }
 }

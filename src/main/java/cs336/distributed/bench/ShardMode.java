@@ -1,90 +1,42 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamW;
-import cs336.basics.NnModule;
-import cs336.basics.Optimizer;
 import cs336.bench.ArgumentCheck;
-import cs336.distributed.collectives.ProcessGroup;
-import cs336.distributed.training.DistributedDataParallel;
-import cs336.distributed.training.ShardedOptimizer;
-import cs336.distributed.training.Sharding;
-import cs336.distributed.training.Strategy;
 import java.util.List;
 
-/**
- * What {@link ShardBenchmark} compares: how gradients, the optimizer's state and parameters are divided among ranks.
- */
+/** A way to distribute gradients, optimizer state and parameters over the ranks, as {@link ShardBenchmark} compares. */
 public enum ShardMode {
-    /** Gradients all-reduced, every rank with all of the state and all updates. */
-    UNSHARDED("unsharded", null),
-    /** Gradients all-reduced, updates of own parameters, each broadcast by itself. */
-    BROADCAST("broadcast", "broadcast"),
-    /** Gradients all-reduced, updates of own stretches, gathered while the next forward pass computes. */
-    ALL_GATHER("all-gather", "all-gather"),
-    /** The same with gradients reduced and scattered. */
-    ZERO_1("zero-1", "all-gather"),
-    /**
-     * Gradients all-reduced, updates of own stretches, and no synchronisation: wrong, and what the time without it is.
-     */
-    UNSYNCHRONISED("unsynchronised", "all-gather");
+    /** Gradients are all-reduced; every rank holds the whole optimizer state and updates all parameters. */
+    UNSHARDED("unsharded"),
+    /** Gradients are all-reduced; each rank updates its own parameters and broadcasts each of them. */
+    BROADCAST("broadcast"),
+    /** Gradients are all-reduced; each rank updates its shard, all-gathered during the next forward pass. */
+    ALL_GATHER("all-gather"),
+    /** As {@link #ALL_GATHER}, but gradients are reduce-scattered (ZeRO stage 1). */
+    ZERO_1("zero-1"),
+    /** As {@link #ALL_GATHER} without the all-gather: the weights become wrong, the time is a lower bound. */
+    UNSYNCHRONISED("unsynchronised");
 
     private final String label;
-    private final String sharding;
 
-    ShardMode(String label, String sharding) {
+    ShardMode(String label) {
         this.label = label;
-        this.sharding = sharding;
     }
 
     /**
-     * Reads {@code unsharded}, {@code broadcast}, {@code all-gather}, {@code zero-1} or {@code unsynchronised}.
+     * Parses {@code unsharded}, {@code broadcast}, {@code all-gather}, {@code zero-1} or {@code unsynchronised}.
      *
-     * @throws IllegalArgumentException if it is none of these
+     * @throws IllegalArgumentException if the label is none of these
      */
     public static ShardMode parse(String label) {
         return ArgumentCheck.oneOf("mode", label, List.of(values()));
     }
 
-    /** Whether a rank has only its share of the state. */
+    /** Returns whether each rank holds only a shard of the optimizer state. */
     public boolean isSharded() {
-        return sharding != null;
+        return this != UNSHARDED;
     }
 
-    /**
-     * A wrapper of the model and its optimizer.
-     *
-     * @param megabytes of a bucket of gradients or parameters
-     */
-    Training begin(NnModule model, ProcessGroup group, AdamW.Options options, double megabytes) {
-        if (!isSharded()) {
-            var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(megabytes));
-            return new Training(ddp, new AdamW(model.namedParameters(), options), null);
-        }
-        Sharding how = this == BROADCAST ? Sharding.broadcast() : Sharding.allGather(megabytes);
-        var optimizer = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, options, group, how);
-        if (this == ALL_GATHER || this == ZERO_1) {
-            optimizer.overlapWith(model);
-        }
-        var ddp = this == ZERO_1
-                ? new DistributedDataParallel(model, group, optimizer)
-                : new DistributedDataParallel(model, group, Strategy.bucketed(megabytes));
-        return new Training(ddp, optimizer, optimizer);
-    }
-
-    /**
-     * What trains a model.
-     *
-     * @param shards the optimizer, if it is a sharded one; otherwise null
-     */
-    record Training(DistributedDataParallel ddp, Optimizer optimizer, ShardedOptimizer<?> shards)
-            implements AutoCloseable {
-        @Override
-        public void close() {
-            optimizer.close();
-            ddp.close();
-        }
-    }
-
+    /** Returns the label, as in {@link #parse}. */
     @Override
     public String toString() {
         return label;

@@ -12,29 +12,26 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * How much memory each rank of data-parallel training needs around its first step, copy by copy, in closed form, with
- * AdamW in fp32 whole or in shards. Gradients are in buckets, which are there from the start; see
- * {@link Strategy#bucketed}.
+ * The predicted memory of a rank around the first step of data-parallel training in fp32, tensor by tensor, with a
+ * whole or a sharded AdamW. Gradients are stored in buckets that exist from the start; see {@link Strategy#bucketed}.
  *
- * <p>With P parameters on n ranks: 4P bytes of parameters, 4P of gradients, and after the first step 8P of moments, or
- * 8P/n where they are sharded. Everything else is {@link ModelMemory}'s.
+ * <p>P parameters on n ranks take 4P bytes for the parameters, 4P for the gradients and, after the first step, 8P for
+ * AdamW's moments, or 8P/n if these are sharded. {@link ModelMemory} predicts everything else.
  *
- * @param model of one rank, with its part of the batch
- * @param ranks n
- * @param sharded whether a rank has 1/n of the moments
- * @param bucketBytes of gradients that wait to be copied into a bucket, at most
+ * @param model the memory of one rank's model and batch
+ * @param ranks number of ranks n
+ * @param sharded whether each rank holds 1/n of AdamW's moments
+ * @param bucketBytes largest size of the gradients that wait to be copied into a bucket
  */
 public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long bucketBytes) {
     private static final String GRADIENTS = "gradients of parameters";
 
+    /** @throws IllegalArgumentException if ranks is below 1 */
     public ShardedMemory {
         ArgumentCheck.atLeast("ranks", 1, ranks);
     }
 
-    /**
-     * What is alive when model, wrapper and optimizer have been made, directly before the optimizer's first step, and
-     * directly after it.
-     */
+    /** Returns the tensors after initialisation, directly before the first optimizer step and directly after it. */
     public List<Moment> moments() {
         List<Copy> idle = model.idle();
         List<Copy> made = idle.stream()
@@ -47,10 +44,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
                 new Moment("after the first step", plus(idle, gradients(), optimizerState())));
     }
 
-    /**
-     * When most is alive until the first of {@link #moments}, from there until the second, and from there until the
-     * third.
-     */
+    /** Returns the tensors at peak memory before each of the three {@link #moments}, since the previous one. */
     public List<Moment> peaks() {
         Moment passes = model.moments(Pass.FORWARD_BACKWARD).stream()
                 .map(this::withBuckets)
@@ -72,10 +66,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
             boolean waiting = copy.name().equals(GRADIENTS);
             copies.add(
                     waiting
-                            ? fp32(
-                                    "gradients on their way into a bucket",
-                                    "",
-                                    Math.min(copy.numbers(), bucketBytes / 4))
+                            ? fp32("gradients waiting for their bucket", "", Math.min(copy.numbers(), bucketBytes / 4))
                             : copy);
         }
         return new Moment(moment.name(), copies);
@@ -91,7 +82,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
 
     private Copy optimizerState() {
         return sharded
-                ? fp32("moments of AdamW, of this rank's share", "2P / n", (2 * count() + ranks - 1) / ranks)
+                ? fp32("moments of AdamW, this rank's shard", "2P / n", (2 * count() + ranks - 1) / ranks)
                 : fp32("moments of AdamW", "2P", 2 * count());
     }
 

@@ -9,7 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
 
-/** What Linux has counted at the TCP sockets of this process: all that Gloo sends, and the little that a store does. */
+/** Linux's byte counters of this process's TCP sockets, which carry all of Gloo's traffic and little else. */
 final class SocketBytes {
     private static final int IPPROTO_TCP = 6;
     private static final int TCP_INFO = 11;
@@ -19,7 +19,7 @@ final class SocketBytes {
 
     private SocketBytes() {}
 
-    /** Bytes that the sockets which are open now have sent. */
+    /** Returns the bytes that the currently open sockets have sent. */
     static long sent() throws IOException {
         long sent = 0;
         try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"));
@@ -31,7 +31,7 @@ final class SocketBytes {
         return sent;
     }
 
-    /** 0 for what is no TCP socket. */
+    /** Returns 0 if the file descriptor is not a TCP socket. */
     private static long sent(int descriptor, Memory info) {
         var length = new IntByReference(SIZE_OF_INFO);
         Object[] arguments = {descriptor, IPPROTO_TCP, TCP_INFO, info, length};

@@ -11,35 +11,40 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The course's two small models for tests of data parallelism: […, 10] → […, 5], a chain of linear layers with ReLU
- * between. The plain one has widths 10 → 10 → 50 → 5, the tied one 10 → 10 → 50 → 10 → 50 → 5, where both layers 10 →
- * 50 share their weight. In both, the bias of the first layer 10 → 50 is frozen, and so is a parameter {@code fixed}
- * that nothing uses.
+ * The course's two small models for testing data parallelism, [B, 10] → [B, 5]: a chain of linear layers with ReLU
+ * between them. The plain model has widths 10 → 10 → 50 → 5. The tied model has widths 10 → 10 → 50 → 10 → 50 → 5, and
+ * its two layers 10 → 50 share their weight. In both models the bias of the first layer 10 → 50 and an unused parameter
+ * {@code fixed} do not require gradients.
  */
 public final class ToyModel extends NnModule {
-    /** Features of an input. */
+    /** Number of input features. */
     public static final int IN = 10;
-    /** Features of an output. */
+    /** Number of output features. */
     public static final int OUT = 5;
 
     private static final int HIDDEN = 50;
 
     private final Device device;
     private final DType dtype;
-    private final Layer[] layers;
+    private final ToyLayer[] layers;
 
-    /** A model with fresh weights. Seed with {@link cs336.torch.Torch#seed} first for the same ones again. */
+    /**
+     * Creates a model with random weights, see {@link cs336.torch.Torch#seed}.
+     *
+     * @param tied whether to create the tied model
+     */
     public ToyModel(boolean tied, Device device, DType dtype) {
         this.device = device;
         this.dtype = dtype;
-        Layer first = child("fc1", new Layer(fresh(IN, IN), null));
-        Layer biased = child("fc2", new Layer(fresh(HIDDEN, IN), fresh(HIDDEN)));
+        ToyLayer first = child("fc1", new ToyLayer(uniform(IN, IN), null));
+        ToyLayer biased = child("fc2", new ToyLayer(uniform(HIDDEN, IN), uniform(HIDDEN)));
         if (tied) {
-            Layer back = child("fc3", new Layer(fresh(IN, HIDDEN), null));
-            Layer again = child("fc4", new Layer(biased));
-            layers = new Layer[] {first, biased, back, again, child("fc5", new Layer(fresh(OUT, HIDDEN), null))};
+            ToyLayer back = child("fc3", new ToyLayer(uniform(IN, HIDDEN), null));
+            ToyLayer again = child("fc4", new ToyLayer(biased));
+            layers =
+                    new ToyLayer[] {first, biased, back, again, child("fc5", new ToyLayer(uniform(OUT, HIDDEN), null))};
         } else {
-            layers = new Layer[] {first, biased, child("fc3", new Layer(fresh(OUT, HIDDEN), null))};
+            layers = new ToyLayer[] {first, biased, child("fc3", new ToyLayer(uniform(OUT, HIDDEN), null))};
         }
         Tensor fixed = parameter("fixed", torch.full(new long[] {2}, new Scalar(2.0), device.options(dtype)));
         fixed.set_requires_grad(false);
@@ -52,8 +57,8 @@ public final class ToyModel extends NnModule {
         return y;
     }
 
-    /** Uniform within ±1/√in, where in is the last dimension. */
-    private Tensor fresh(long... shape) {
+    /** Returns a tensor drawn uniformly from ±1/√n, where n is the size of the last dimension. */
+    private Tensor uniform(long... shape) {
         try (var scope = MemoryScope.open()) {
             double bound = 1 / Math.sqrt(shape[shape.length - 1]);
             Tensor values = torch.empty(shape, device.options(dtype), null);
@@ -62,19 +67,19 @@ public final class ToyModel extends NnModule {
         }
     }
 
-    /** x·Wᵀ + b. */
-    private static final class Layer extends NnModule {
+    /** A linear layer x Wᵀ + b. */
+    private static final class ToyLayer extends NnModule {
         private final Tensor weight;
-        private final Tensor bias; // null where there is none
+        private final Tensor bias; // null without bias
 
-        Layer(Tensor weight, Tensor bias) {
+        ToyLayer(Tensor weight, Tensor bias) {
             this.weight = parameter("weight", weight);
             this.bias = bias == null ? null : parameter("bias", bias);
             if (bias != null) bias.set_requires_grad(false);
         }
 
-        /** A layer without bias that shares another one's weight. */
-        Layer(Layer other) {
+        /** Creates a layer without bias that shares the weight of another one. */
+        ToyLayer(ToyLayer other) {
             weight = share("weight", other.weight);
             bias = null;
         }

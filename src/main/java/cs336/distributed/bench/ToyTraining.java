@@ -21,50 +21,51 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The course's test of data parallelism. Each rank begins with weights of its own and trains a {@link ToyModel} on its
- * share of a batch of 20 random examples; beside it, alone, it trains a copy of rank 0's model on the whole batch. SGD,
- * mean squared error, the examples in another order at each step.
+ * The course's correctness test of data parallelism. Each rank starts with different weights and trains a
+ * {@link ToyModel} data-parallel on its shard of a batch of 20 random examples. For comparison it also trains a copy of
+ * rank 0's model on the whole batch in a single process. SGD with mean squared error; the examples are permuted in each
+ * step.
  */
-public final class ToyTraining implements RankProgram<ToyTraining.Task, ToyTraining.Outcomes> {
+public final class ToyTraining implements RankProgram<ToyTraining.ToyTask, ToyTraining.Outcomes> {
     private static final int EXAMPLES = 20;
     private static final double LEARNING_RATE = 0.1;
 
     /**
-     * What to train.
+     * The training to run.
      *
-     * @param strategy how gradients come together
-     * @param dtype {@code fp32}, {@code fp64} …
-     * @param steps of SGD
-     * @param seed of weights and data
+     * @param strategy the strategy that averages gradients
+     * @param dtype dtype of the model: {@code fp32}, {@code fp64} …
+     * @param steps number of SGD steps
+     * @param seed seed of weights and data
      */
-    public record Task(Strategy strategy, String dtype, int steps, long seed) implements Serializable {}
+    public record ToyTask(Strategy strategy, String dtype, int steps, long seed) implements Serializable {}
 
-    /** What came of both models on one rank. */
-    public record Outcomes(Outcome plain, Outcome tied) implements Serializable {}
+    /** The differences of both models on one rank. */
+    public record Outcomes(WeightDifferences plain, WeightDifferences tied) implements Serializable {}
 
     /**
-     * What came of a model on one rank.
+     * The largest absolute differences of a rank's weights from single-process training.
      *
-     * @param before largest difference of a weight from single-process training's before any weight was sent; 0 on rank
-     *     0
-     * @param differences the same after they were, and after each step
+     * @param before difference before the initial broadcast; 0 on rank 0
+     * @param differences differences after the broadcast and after each step
      */
-    public record Outcome(double before, List<Double> differences) implements Serializable {
-        /** The largest of the differences. */
+    public record WeightDifferences(double before, List<Double> differences) implements Serializable {
+        /** Returns the largest difference after the broadcast. */
         public double largest() {
             return differences.stream().mapToDouble(Double::doubleValue).max().orElseThrow();
         }
     }
 
+    /** Trains both models and returns their differences on this rank. */
     @Override
-    public Outcomes run(ProcessGroup group, Task task) {
+    public Outcomes run(ProcessGroup group, ToyTask task) {
         return new Outcomes(train(group, task, false), train(group, task, true));
     }
 
-    private static Outcome train(ProcessGroup group, Task task, boolean tied) {
+    private static WeightDifferences train(ProcessGroup group, ToyTask task, boolean tied) {
         if (EXAMPLES % group.size() != 0) {
             throw new IllegalArgumentException(
-                    "processes must divide the batch of " + EXAMPLES + " examples; " + group.size() + " do not");
+                    "processes must be a divisor of the batch size " + EXAMPLES + ", not " + group.size());
         }
         DType dtype = DType.parse(task.dtype);
         Torch.seed(task.seed + group.rank());
@@ -83,13 +84,13 @@ public final class ToyTraining implements RankProgram<ToyTraining.Task, ToyTrain
                     var optimizer = new Sgd(model.namedParameters(), LEARNING_RATE, 0);
                     var optimizerAlone = new Sgd(alone.namedParameters(), LEARNING_RATE, 0)) {
                 differences.add(difference(model, alone));
-                int share = EXAMPLES / group.size();
+                int shard = EXAMPLES / group.size();
                 for (int step = 0; step < task.steps; step++) {
-                    Tensor order = rotated(step, group);
+                    Tensor order = permutation(step, group);
                     Tensor x = inputs.index_select(0, order);
                     Tensor y = targets.index_select(0, order);
-                    long from = (long) share * group.rank();
-                    torch.mse_loss(ddp.forward(x.narrow(0, from, share)), y.narrow(0, from, share))
+                    long from = (long) shard * group.rank();
+                    torch.mse_loss(ddp.forward(x.narrow(0, from, shard)), y.narrow(0, from, shard))
                             .backward();
                     ddp.finishGradientSynchronization();
                     step(optimizer);
@@ -98,11 +99,11 @@ public final class ToyTraining implements RankProgram<ToyTraining.Task, ToyTrain
                     differences.add(difference(model, alone));
                 }
             }
-            return new Outcome(before, differences);
+            return new WeightDifferences(before, differences);
         }
     }
 
-    private static ToyModel rank0(Task task, boolean tied, ProcessGroup group, DType dtype) {
+    private static ToyModel rank0(ToyTask task, boolean tied, ProcessGroup group, DType dtype) {
         Torch.seed(task.seed);
         return new ToyModel(tied, group.device(), dtype);
     }
@@ -112,15 +113,15 @@ public final class ToyTraining implements RankProgram<ToyTraining.Task, ToyTrain
         optimizer.zeroGrad();
     }
 
-    /** Every rank gets other examples at each step: 7 and 20 have no divisor in common. */
-    private static Tensor rotated(int step, ProcessGroup group) {
+    /** Returns a permutation that gives each rank different examples in each step, since 7 and 20 are coprime. */
+    private static Tensor permutation(int step, ProcessGroup group) {
         long[] order = LongStream.range(0, EXAMPLES)
                 .map(i -> (7 * i + 3L * step) % EXAMPLES)
                 .toArray();
         return Tensors.of(order, EXAMPLES).to(group.device().toTorch(), DType.INT64.scalarType());
     }
 
-    /** The largest difference of a parameter's number, frozen ones included. */
+    /** Returns the largest absolute difference between the parameters of two models, frozen ones included. */
     public static double difference(NnModule a, NnModule b) {
         double largest = 0;
         try (var scope = MemoryScope.open();

@@ -283,6 +283,19 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
+     * Returns the elementwise maximum of all ranks' values. All ranks call it with arrays of one length.
+     *
+     * @throws CollectiveFailure also if the ranks have not made the same calls until now
+     */
+    public double[] max(double[] values) {
+        double[] largest = values.clone();
+        for (double[] others : allGather(values)) {
+            for (int i = 0; i < largest.length; i++) largest[i] = Math.max(largest[i], others[i]);
+        }
+        return largest;
+    }
+
+    /**
      * Gives the root all ranks' values, by rank, and the others an empty list.
      *
      * @param value null is allowed

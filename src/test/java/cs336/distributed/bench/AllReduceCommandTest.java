@@ -30,32 +30,32 @@ class AllReduceCommandTest extends CommandTest {
             quoteCharacter = '`',
             value = {
                 "--backend mpi | backend 'mpi' is unknown; known: gloo, nccl",
-                "--backend nccl | --backend nccl needs cards: --device is cpu",
-                "--full --megabytes 1 | --full cannot go with --megabytes",
+                "--backend nccl | --backend nccl needs --device cuda, not cpu",
+                "--full --megabytes 1 | --full excludes --megabytes",
                 "--machine a/b | machine is 'a/b': a folder name of letters, digits, '.', '_' and '-' is needed",
                 "--processes 2,0 | --processes must be at least 1, not 0",
-                "--megabytes 1,-1 | --megabytes must be a positive number of MB that float32 can fill, such as 0.512, not -1",
-                "--megabytes 0.000001 | --megabytes must be a positive number of MB that float32 can fill, such as 0.512, not 0.000001",
-                "--megabytes much | --megabytes must be a positive number of MB that float32 can fill, such as 0.512, not much",
+                "--megabytes 1,-1 | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not -1",
+                "--megabytes 0.000001 | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not 0.000001",
+                "--megabytes much | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not much",
                 "--emulate-nodes 2 --processes 2,3 | --processes must be divisible by --emulate-nodes 2, not 3",
                 "--emulate-nodes 1 | --emulate-nodes must be at least 2, not 1",
                 "--emulate-nodes 2 | --emulate-nodes needs --backend nccl, not gloo, which takes the same way between processes of one machine as of several",
                 "--emulate-nodes 2 --join | --emulate-nodes cannot go with --join: the nodes are real there",
-                "--warmup 1 | --warmup must be at least 2, not 1",
-                "--steps 2 | --steps must be at least 3, not 2",
-                "--seconds 0 | --seconds must be above 0, not 0.0",
+                "--warmup 1 | warmup must be at least 2, not 1",
+                "--steps 2 | steps must be at least 3, not 2",
+                "--seconds 0 | seconds must be above 0, not 0.0",
                 "--timeout 0 | --timeout must be at least 1, not 0",
                 "--loading-timeout 0 | --loading-timeout must be at least 1, not 0",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
-    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+    void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, run("--device cpu " + arguments));
         assertEquals(message, err.toString());
         assertEquals("", out.toString());
     }
 
     @Test
-    void aCardForAllRanksIsRefused() {
+    void aSingleGpuForAllRanksIsRejected() {
         assertEquals(2, run("--device cuda:0"));
         assertEquals(
                 "device must be best, cpu or cuda, since each rank has a card of its own, not 'cuda:0'",
@@ -63,9 +63,9 @@ class AllReduceCommandTest extends CommandTest {
     }
 
     @Test
-    void sizesAreMeasuredStoredAndShownAndNotMeasuredAgain() throws IOException {
+    void sizesAreMeasuredStoredAndPrintedOnce() throws IOException {
         assertEquals(0, run(SMALL + "0.004,0.512"), err + " " + progress);
-        assertEquals(3, out.toString().lines().count(), "a heading and two sizes: " + out);
+        assertEquals(3, out.toString().lines().count(), "a header and two sizes: " + out);
         Table first = stored();
         assertEquals(
                 List.of("backend", "on", "nodes", "processes", "megabytes", "implementation", "metric"),
@@ -89,6 +89,6 @@ class AllReduceCommandTest extends CommandTest {
         assertEquals(2, out.toString().lines().count(), "only the size that was missing: " + out);
         Table second = stored();
         assertEquals(3 * 3, second.rowCount());
-        assertEquals(first.toString(), second.first(first.rowCount()).toString(), "what was stored stays as it is");
+        assertEquals(first.toString(), second.first(first.rowCount()).toString(), "stored rows are unchanged");
     }
 }

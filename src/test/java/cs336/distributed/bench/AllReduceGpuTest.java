@@ -11,7 +11,7 @@ import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** {@link AllReduceCommandTest} on cards; each time comes with a sum that was checked. */
+/** All-reduces on GPUs. {@link AllReduceBenchmark} checks the sum of each of them. */
 @Tag("gpu")
 class AllReduceGpuTest {
     private static final AllReducePlan PLAN = AllReducePlan.of(1_000_000L, 100_000_000L);
@@ -25,17 +25,17 @@ class AllReduceGpuTest {
     }
 
     @Test
-    void ncclIsTimedOneByOneAndQueued() throws InterruptedException {
-        int cards = Math.min(2, Device.cudaCount());
-        for (AllReduceTimes times : run(cards, CollectiveBackend.NCCL)) {
-            assertEquals(cards, times.ranks());
+    void ncclIsTimedSynchronisedAndBackToBack() throws InterruptedException {
+        int gpus = Math.min(2, Device.cudaCount());
+        for (AllReduceTimes times : run(gpus, CollectiveBackend.NCCL)) {
+            assertEquals(gpus, times.ranks());
             assertEquals(10, times.queued().size());
             assertTrue(times.summary().median() > 0);
         }
     }
 
     @Test
-    void glooTakesTensorsOfCardsThatRanksShare() throws InterruptedException {
+    void glooReducesTensorsOnGpusThatRanksShare() throws InterruptedException {
         List<AllReduceTimes> times = run(Device.cudaCount() + 1, CollectiveBackend.GLOO);
         assertTrue(times.get(1).summary().median() > times.get(0).summary().median(), "100 MB take longer than 1 MB");
     }

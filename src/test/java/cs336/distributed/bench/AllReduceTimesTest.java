@@ -14,17 +14,17 @@ class AllReduceTimesTest {
     void bandwidthsFollowFromTheMedian() {
         assertEquals(2.0, TIMES.summary().median());
         assertEquals(50e9, TIMES.algorithmBandwidth(), 1);
-        assertEquals(75e9, TIMES.busBandwidth(), 1, "each of 4 ranks sends 2 · 3/4 of what it holds");
+        assertEquals(75e9, TIMES.busBandwidth(), 1, "each of 4 ranks sends 2 · 3/4 of the tensor");
     }
 
     @Test
-    void twoRanksSendAsMuchAsTheyHold() {
+    void withTwoRanksBothBandwidthsAreEqual() {
         var times = new AllReduceTimes(2, 1_000_000, List.of(1.0), List.of());
         assertEquals(times.algorithmBandwidth(), times.busBandwidth());
     }
 
     @Test
-    void queuedTimesAreStoredOnlyWhereThereAreSome() {
+    void backToBackTimesAreStoredIfPresent() {
         assertEquals(List.of("time ms", "queued ms", "algorithm-bandwidth GB/s", "bus-bandwidth GB/s"), stored(TIMES));
         var gloo = new AllReduceTimes(2, 1_000_000, List.of(1.0), List.of());
         assertEquals(List.of("time ms", "algorithm-bandwidth GB/s", "bus-bandwidth GB/s"), stored(gloo));

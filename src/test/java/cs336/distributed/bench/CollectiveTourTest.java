@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class CollectiveTourTest {
     @Test
-    void everyCollectiveDoesWhatItsNameSays() throws InterruptedException {
+    void everyCollectiveReturnsTheExpectedElements() throws InterruptedException {
         List<ArrayList<CollectiveTour.Stop>> ranks = Launcher.of(3).run(CollectiveTour.class, 1);
         Map<String, List<List<Double>>> expected = Map.of(
                 "all-reduce, sum", everywhere(30, 33, 36),

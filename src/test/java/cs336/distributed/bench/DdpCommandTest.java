@@ -24,7 +24,7 @@ class DdpCommandTest extends CommandTest {
     }
 
     @Test
-    void everyModeIsMeasuredInTurnAndStoredWithItsOverlap() throws IOException {
+    void everyModeIsMeasuredAndStoredWithItsOverlap() throws IOException {
         String modes = TINY + " --rounds 2 --mode none,naive,flat,overlapped,bucketed --bucket-size-mb 0.001,1";
         Path traces = folder.resolve("traces");
         assertEquals(0, run(new DdpCommand(), modes, "--trace", traces.toString()), err::toString);
@@ -33,7 +33,7 @@ class DdpCommandTest extends CommandTest {
         Table rows = Measurements.read(stored.resolve("ddp_benchmarking.csv"));
         assertEquals(
                 6, rows.where(rows.stringColumn("metric").isEqualTo("total")).rowCount());
-        int parameters = 2 + 2 + 4 + 3 + 1; // embeddings and head; three norms in all; attention; SwiGLU
+        int parameters = 2 + 2 + 4 + 3 + 1; // embeddings and head; three norms; attention; SwiGLU
         for (Row row : rows) {
             String mode = row.getString("mode");
             double value = row.getDouble("median");
@@ -60,23 +60,25 @@ class DdpCommandTest extends CommandTest {
     }
 
     @Test
-    void whatIsWrongIsSaidBeforeAnyRankStarts() {
-        refused("--mode ring", "mode 'ring' is unknown; known: none, naive, flat, overlapped, bucketed");
-        refused("--model toy --mode none", "mode 'none' has nothing that could match");
-        refused("--processes 0", "--processes must be at least 1, not 0");
-        refused("--bucket-size-mb 0", "bucket size must be above 0 MB, not 0.0");
-        refused("--dtype fp16", "dtype 'fp16' needs a scaled loss");
-        refused("--device cuda:1", "device must be best, cpu or cuda");
-        refused("--backend mpi", "backend 'mpi' is unknown; known: gloo, nccl");
-        refused("--trace-only naive", "--trace-only needs --trace, the folder of the traces");
-        refused("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");
-        refused("--emulate-nodes 2", "--emulate-nodes needs --backend nccl, not gloo");
-        refused("--steps 0", "--steps must be at least 1, not 0");
+    void invalidOptionsAreReportedBeforeAnyRankStarts() {
+        rejected("--mode ring", "mode 'ring' is unknown; known: none, naive, flat, overlapped, bucketed");
+        rejected(
+                "--model toy --mode none",
+                "mode must be one of naive, flat, overlapped, bucketed with --model toy, not 'none'");
+        rejected("--processes 0", "--processes must be at least 1, not 0");
+        rejected("--bucket-size-mb 0", "bucket size must be above 0 MB, not 0.0");
+        rejected("--dtype fp16", "dtype must be fp32, tf32 or bf16, not 'fp16'");
+        rejected("--device cuda:1", "device must be best, cpu or cuda");
+        rejected("--backend mpi", "backend 'mpi' is unknown; known: gloo, nccl");
+        rejected("--trace-only naive", "--trace-only needs --trace, the folder of the traces");
+        rejected("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");
+        rejected("--emulate-nodes 2", "--emulate-nodes needs --backend nccl, not gloo");
+        rejected("--steps 0", "--steps must be at least 1, not 0");
     }
 
-    private void refused(String arguments, String because) {
+    private void rejected(String arguments, String message) {
         err.getBuffer().setLength(0);
         assertEquals(2, run(new DdpCommand(), arguments));
-        assertTrue(err.toString().contains(because), err.toString());
+        assertTrue(err.toString().contains(message), err.toString());
     }
 }

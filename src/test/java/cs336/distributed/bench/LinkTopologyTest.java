@@ -7,7 +7,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 class LinkTopologyTest {
-    private static final String FOUR_CARDS = """
+    private static final String FOUR_GPUS = """
             \t\u001b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\u001b[0m
             GPU0\t X \tNV18\tNV18\tSYS\tPIX\t0-63\t0\t\tN/A
             GPU1\tNV18\t X \tNV18\tSYS\tNODE\t0-63\t0\t\tN/A
@@ -27,8 +27,8 @@ class LinkTopologyTest {
             """;
 
     @Test
-    void eachPairOfCardsHasItsLinks() {
-        LinkTopology topology = LinkTopology.parse(FOUR_CARDS, LINKS);
+    void eachPairOfGpusHasItsLinks() {
+        LinkTopology topology = LinkTopology.parse(FOUR_GPUS, LINKS);
         assertEquals(18, topology.nvLinks(0, 2));
         assertEquals(0, topology.nvLinks(0, 3), "through PCIe");
         assertEquals(18 * 26.562e9, topology.nvLinkBandwidth(1, 0), 1);
@@ -38,20 +38,20 @@ class LinkTopologyTest {
     }
 
     @Test
-    void oneCardHasNoPairsAndLinksMayBeUnknown() {
+    void oneGpuHasNoPairsAndLinksMayBeUnknown() {
         LinkTopology topology = LinkTopology.parse("\tGPU0\tCPU Affinity\nGPU0\t X \t0-15\n", "");
         assertEquals(Map.of(), topology.pairs());
         assertEquals(0, topology.linkBandwidth());
     }
 
     @Test
-    void whatIsNoMatrixIsRefused() {
+    void outputWithoutMatrixIsRejected() {
         String message = assertThrows(
                         IllegalArgumentException.class,
                         () -> LinkTopology.parse("NVIDIA-SMI has failed because it couldn't communicate\n", ""))
                 .getMessage();
         assertEquals(
-                "topology must hold nvidia-smi's matrix of cards, not:"
+                "topology must contain nvidia-smi's matrix of GPUs, not:"
                         + " NVIDIA-SMI has failed because it couldn't communicate",
                 message);
     }

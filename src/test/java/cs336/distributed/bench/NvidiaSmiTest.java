@@ -17,16 +17,16 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(30)
 class NvidiaSmiTest {
     @Test
-    void whatIsPrintedAndComplainedIsHeard() throws IOException {
-        assertEquals("a\nb\n", NvidiaSmi.said(List.of("sh", "-c", "echo a; echo b >&2"), Duration.ofSeconds(20)));
+    void standardOutputAndErrorAreReturned() throws IOException {
+        assertEquals("a\nb\n", NvidiaSmi.output(List.of("sh", "-c", "echo a; echo b >&2"), Duration.ofSeconds(20)));
     }
 
     @Test
-    void aProgramThatDoesNotEndIsAnErrorInTimeAndIsEnded(@TempDir Path folder) throws Exception {
+    void aProgramThatDoesNotEndFailsInTimeAndIsKilled(@TempDir Path folder) throws Exception {
         Path pid = folder.resolve("pid");
         List<String> endless = List.of("sh", "-c", "echo $$ > " + pid + "; exec sleep 600");
-        var e = assertThrows(IOException.class, () -> NvidiaSmi.said(endless, Duration.ofSeconds(1)));
-        assertEquals(String.join(" ", endless) + " did not come to its end within 1 s", e.getMessage());
+        var e = assertThrows(IOException.class, () -> NvidiaSmi.output(endless, Duration.ofSeconds(1)));
+        assertEquals(String.join(" ", endless) + " did not end within 1 s", e.getMessage());
         var process = ProcessHandle.of(Long.parseLong(Files.readString(pid).strip()));
         if (process.isPresent()) process.get().onExit().get(20, TimeUnit.SECONDS);
         assertFalse(process.map(ProcessHandle::isAlive).orElse(false));

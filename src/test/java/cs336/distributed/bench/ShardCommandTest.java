@@ -16,7 +16,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import tech.tablesaw.api.Row;
 
 class ShardCommandTest extends CommandTest {
-    private static final double LARGEST_BUCKET = 500 * 64 * 4; // the table of embeddings has one by itself
+    private static final double LARGEST_BUCKET = 500 * 64 * 4; // the embedding table has a bucket of its own
 
     private static final String TINY = "--d-model 64 --layers 2 --heads 2 --vocab 500 --batch 2 --context 32"
             + " --bucket-size-mb 0.1 --machine here --device cpu --warmup 1 --steps 2 --rounds 2 ";
@@ -34,13 +34,13 @@ class ShardCommandTest extends CommandTest {
                 "--attention flash | only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
                 "--device cuda:1 | device must be best, cpu or cuda, since each rank has a card of its own, not 'cuda:1'",
             })
-    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+    void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, run(new ShardCommand(), arguments));
         assertEquals(message, err.toString());
     }
 
     @Test
-    void everyModeIsStoredWithMemoryThatAddsUpAndIsAsPredictedAndBytesThatAreAsCounted() throws IOException {
+    void everyModeStoresConsistentAndPredictedMemoryAndCountedBytes() throws IOException {
         assertEquals(0, run(new ShardCommand(), TINY), err.toString());
         Map<String, Double> numbers = new HashMap<>();
         for (Row row : Measurements.read(folder.resolve("here/optimizer_state_sharding_accounting.csv"))) {
@@ -49,47 +49,46 @@ class ShardCommandTest extends CommandTest {
         }
         double parameters = numbers.get("unsharded init-parameters");
         for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) {
-            for (String moment : FirstStepMemory.MOMENTS) {
-                String name = mode + " " + moment;
+            for (String point : FirstStepMemory.POINTS) {
+                String name = mode + " " + point;
                 double inUse = numbers.get(name);
-                assertEquals(inUse, parts(numbers, name), name);
-                assertEquals(numbers.get(name + "-peak"), parts(numbers, name + "-peak"), name);
-                // On the CPU Gloo copies flat buckets, and frees the copies on threads of its own; nobody predicts
-                // them.
+                assertEquals(inUse, sumOfCategories(numbers, name), name);
+                assertEquals(numbers.get(name + "-peak"), sumOfCategories(numbers, name + "-peak"), name);
+                // On the CPU Gloo copies flat buckets and frees the copies asynchronously, which is not predicted.
                 double copies = mode.equals("unsharded") || mode.equals("broadcast") ? 0 : 3 * LARGEST_BUCKET;
                 assertWithin(numbers.get(name + "-predicted"), 0.01, copies, inUse, name);
                 double peak = numbers.get(name + "-peak");
                 assertTrue(peak >= inUse, name);
                 assertWithin(numbers.get(name + "-peak-predicted"), 0.02, copies, peak, name + "-peak");
             }
-            double share = mode.equals("unsharded") ? 2 : 1;
-            assertEquals(share * parameters, numbers.get(mode + " after-step-optimizer-state"), 0.001 * parameters);
+            double factor = mode.equals("unsharded") ? 2 : 1;
+            assertEquals(factor * parameters, numbers.get(mode + " after-step-optimizer-state"), 0.001 * parameters);
             assertEquals(0, numbers.get(mode + " before-step-optimizer-state"), mode);
             assertTrue(numbers.get(mode + " imbalance") < 1.05);
             assertTrue(numbers.get(mode + " total") > 0);
         }
-        // On two ranks an all-reduce sends what it is given, everything else half of it.
+        // On two ranks an all-reduce sends as many bytes as the tensor has, any other collective half of them.
         assertSent(numbers, "unsharded", parameters, 1, 1);
         assertSent(numbers, "broadcast", parameters, 2, 1.5);
         assertSent(numbers, "all-gather", parameters, 2, 1.5);
         assertSent(numbers, "zero-1", parameters, 2, 1);
-        // The system's own count. Gloo's reduce-scatter sends as much as its all-reduce.
+        // The operating system's counters. Gloo's reduce-scatter sends as much as its all-reduce.
         assertEquals(1, numbers.get("unsharded sent") / parameters, 0.05);
         assertEquals(1.5, numbers.get("broadcast sent") / parameters, 0.05);
         assertEquals(1.5, numbers.get("all-gather sent") / parameters, 0.05);
         assertEquals(1.5, numbers.get("zero-1 sent") / parameters, 0.05);
     }
 
-    private static double parts(Map<String, Double> numbers, String when) {
-        double parts = 0;
-        for (MemoryCategory category : MemoryCategory.values()) parts += numbers.get(when + "-" + category.column());
-        return parts;
+    private static double sumOfCategories(Map<String, Double> numbers, String when) {
+        double sum = 0;
+        for (MemoryCategory category : MemoryCategory.values()) sum += numbers.get(when + "-" + category.column());
+        return sum;
     }
 
-    /** From a share below what is expected to as much above, with something more. */
-    private static void assertWithin(double expected, double share, double more, double found, String name) {
-        assertTrue(found >= (1 - share) * expected, () -> name + " is " + found + ", below " + expected);
-        assertTrue(found <= (1 + share) * expected + more, () -> name + " is " + found + ", above " + expected);
+    /** Allows a relative tolerance, and more bytes above the expected value. */
+    private static void assertWithin(double expected, double tolerance, double more, double found, String name) {
+        assertTrue(found >= (1 - tolerance) * expected, () -> name + " is " + found + ", below " + expected);
+        assertTrue(found <= (1 + tolerance) * expected + more, () -> name + " is " + found + ", above " + expected);
     }
 
     private static void assertSent(

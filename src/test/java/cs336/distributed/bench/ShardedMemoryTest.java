@@ -23,7 +23,7 @@ import tech.tablesaw.api.Table;
 class ShardedMemoryTest {
     @ParameterizedTest
     @CsvSource({"LARGE, 2", "XL, 2", "XL, 4"})
-    void momentsAreThoseThatBytesPerParameterSay(ModelSize size, int ranks) {
+    void memoryFollowsFromBytesPerParameter(ModelSize size, int ranks) {
         var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, DeviceKind.CUDA);
         double p = size.config().parameterCount();
         for (boolean sharded : new boolean[] {false, true}) {
@@ -40,7 +40,7 @@ class ShardedMemoryTest {
 
     @ParameterizedTest
     @EnumSource
-    void momentsAndPeaksAreWithinATwentiethOfWhatTwoCardsMeasured(ModelSize size) throws IOException {
+    void memoryAndPeaksAreWithinFivePercentOfTwoGpus(ModelSize size) throws IOException {
         var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, DeviceKind.CUDA);
         Table all =
                 Measurements.read(Project.path("data/measurements/h200-x4/optimizer_state_sharding_accounting.csv"));
@@ -52,10 +52,10 @@ class ShardedMemoryTest {
         for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) {
             var memory = new ShardedMemory(model, 2, !mode.equals("unsharded"), 100_000_000);
             Map<String, Long> counted = new LinkedHashMap<>();
-            List<String> moments = List.of("init", "before-step", "after-step");
-            for (int i = 0; i < moments.size(); i++) {
-                counted.put(moments.get(i), memory.moments().get(i).bytes());
-                counted.put(moments.get(i) + "-peak", memory.peaks().get(i).bytes());
+            List<String> points = List.of("init", "before-step", "after-step");
+            for (int i = 0; i < points.size(); i++) {
+                counted.put(points.get(i), memory.moments().get(i).bytes());
+                counted.put(points.get(i) + "-peak", memory.peaks().get(i).bytes());
             }
             for (Row row : stored.where(stored.stringColumn("mode").isEqualTo(mode))) {
                 Long count = counted.get(row.getString("metric"));
@@ -70,7 +70,7 @@ class ShardedMemoryTest {
 
     @ParameterizedTest
     @CsvSource({"LARGE", "XL"})
-    void onlyTheMomentsOfTheOptimizerDependOnSharding(ModelSize size) {
+    void onlyTheMomentsOfAdamWDependOnSharding(ModelSize size) {
         var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, DeviceKind.CUDA);
         var whole = new ShardedMemory(model, 2, false, 25_000_000);
         var shards = new ShardedMemory(model, 2, true, 25_000_000);

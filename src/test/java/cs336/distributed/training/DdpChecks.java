@@ -101,7 +101,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
 
     private void toy(Strategy strategy) {
         for (int run = 0; run < 5; run++) {
-            var outcomes = new ToyTraining().run(group, new ToyTraining.Task(strategy, "fp64", 5, seed + 100 * run));
+            var outcomes = new ToyTraining().run(group, new ToyTraining.ToyTask(strategy, "fp64", 5, seed + 100 * run));
             for (var outcome : List.of(outcomes.plain(), outcomes.tied())) {
                 require((outcome.before() > 0.01) == (group.rank() > 0), "weights differ by " + outcome.before());
                 require(

@@ -1,0 +1,55 @@
+package cs336.distributed.bench;
+
+import cs336.bench.Case;
+import cs336.bench.Metric;
+import cs336.bench.ModelCases;
+import cs336.bench.ModelOptions;
+import cs336.bench.Precision;
+import cs336.distributed.collectives.CollectiveBackend;
+
+/**
+ * A training setup on several ranks. It identifies a stored measurement of {@code cs336 ddp} or {@code cs336 shard}.
+ *
+ * @param model the model and the batch size of each rank
+ * @param precision the dtype of the computation
+ * @param backend the library that runs the collectives
+ * @param nodes number of nodes, real or emulated
+ * @param processes number of ranks
+ * @param mode how the ranks synchronise: a {@link DdpBenchmark} mode or a {@link ShardMode}
+ * @param bucketMb largest bucket size in 10⁶ bytes; 0 for a mode without buckets
+ * @param round number of the run, to tell repeated runs apart that are interleaved with a PyTorch peer
+ */
+public record RankCase(
+        ModelOptions.Model model,
+        Precision precision,
+        CollectiveBackend backend,
+        int nodes,
+        int processes,
+        String mode,
+        double bucketMb,
+        int round) {
+    /** Returns the case to store, which yields these metrics. */
+    Case toCase(Metric... metrics) {
+        return ModelCases.measuredHere(model, precision)
+                .with("backend", backend)
+                .with("nodes", nodes)
+                .with("processes", processes)
+                .with("mode", mode)
+                .with("bucket_mb", bucketMb == Math.rint(bucketMb) ? (Object) (long) bucketMb : bucketMb)
+                .with("round", round)
+                .yields(metrics);
+    }
+
+    /** Returns the setup of a case made by {@link #toCase}. */
+    static RankCase of(Case c) {
+        return new RankCase(
+                new ModelOptions.Model(c.text("size"), ModelCases.config(c), c.integer("batch")),
+                Precision.parse(c.text("dtype")),
+                CollectiveBackend.parse(c.text("backend")),
+                c.integer("nodes"),
+                c.integer("processes"),
+                c.text("mode"),
+                Double.parseDouble(c.text("bucket_mb")),
+                c.integer("round"));
+    }
+}
