@@ -60,7 +60,7 @@ public final class BenchmarkCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException, InterruptedException {
         try {
-            boolean is2024 = models.form() == ModelEdition.SPRING_2024;
+            boolean is2024 = models.edition() == ModelEdition.SPRING_2024;
             int n = ArgumentCheck.atLeast("--steps", 1, steps == null ? (is2024 ? 5 : 10) : steps);
             List<Integer> ws = warmups == null ? List.of(is2024 ? 1 : 5) : warmups;
             ws.forEach(w -> ArgumentCheck.atLeast("--warmup", 0, w));

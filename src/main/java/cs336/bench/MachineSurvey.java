@@ -23,7 +23,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
     private static final Duration LIMIT = Duration.ofMinutes(10);
 
     /** A finding, or why there is none. */
-    private record Answer(MachineSurvey survey, String complaint) {}
+    private record SurveyReply(MachineSurvey survey, String error) {}
 
     /**
      * Surveys the machine with respect to {@code best}, {@code cpu}, {@code cuda} or {@code cuda:N}.
@@ -32,7 +32,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
      * @throws IOException if libtorch does not load
      */
     public static MachineSurvey of(String device) throws IOException, InterruptedException {
-        Answer answer;
+        SurveyReply reply;
         try (var jvm = ChildJvm.start(MachineSurvey.class)) {
             jvm.tell(device);
             String line = jvm.answer(LIMIT);
@@ -41,10 +41,10 @@ public record MachineSurvey(Provenance provenance, String device, long available
                 throw new IOException("libtorch did not load (exit code " + ending.exitCode() + "): "
                         + String.join(" | ", ending.said()));
             }
-            answer = Worker.JSON.fromJson(line, Answer.class);
+            reply = Worker.JSON.fromJson(line, SurveyReply.class);
         }
-        if (answer.complaint != null) throw new IllegalArgumentException(answer.complaint);
-        return answer.survey;
+        if (reply.error != null) throw new IllegalArgumentException(reply.error);
+        return reply.survey;
     }
 
     /** The process that looks. */
@@ -55,9 +55,9 @@ public record MachineSurvey(Provenance provenance, String device, long available
             Device device = Device.parse(parent.next());
             begin(device);
             var survey = new MachineSurvey(Provenance.of(device), device.toString(), Memory.available(device));
-            parent.answer(Worker.JSON.toJson(new Answer(survey, null)));
+            parent.answer(Worker.JSON.toJson(new SurveyReply(survey, null)));
         } catch (IllegalArgumentException e) {
-            parent.answer(Worker.JSON.toJson(new Answer(null, e.getMessage())));
+            parent.answer(Worker.JSON.toJson(new SurveyReply(null, e.getMessage())));
         }
         parent.end(0);
     }

@@ -16,7 +16,7 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      * @throws IllegalArgumentException if there is not
      */
     void requireFits(MachineSurvey survey) {
-        long needed = model.config().parameterCount() * Float.BYTES * pass.copiesOfParameters();
+        long needed = model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
         if (needed > survey.availableBytes()) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,

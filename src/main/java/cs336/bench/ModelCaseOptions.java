@@ -38,8 +38,8 @@ public final class ModelCaseOptions {
     }
 
     /** Whose form of the models is run. */
-    ModelEdition form() {
-        return models.form();
+    ModelEdition edition() {
+        return models.edition();
     }
 
     /**

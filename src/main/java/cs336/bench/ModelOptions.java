@@ -91,7 +91,7 @@ public final class ModelOptions {
      *
      * @throws IllegalArgumentException if there is none of that year
      */
-    ModelEdition form() {
+    ModelEdition edition() {
         return ModelEdition.ofYear(year);
     }
 
@@ -102,15 +102,15 @@ public final class ModelOptions {
      * @throws IllegalArgumentException if an option is wrong
      */
     public List<Model> models() {
-        ModelEdition form = form();
-        boolean is2024 = form == ModelEdition.SPRING_2024;
+        ModelEdition edition = edition();
+        boolean is2024 = edition == ModelEdition.SPRING_2024;
         int b = ArgumentCheck.atLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
         List<Integer> ts = contexts == null ? List.of(is2024 ? 128 : 256) : contexts;
         ts.forEach(t -> ArgumentCheck.atLeast("--context", 1, t));
         var models = new ArrayList<Model>();
         for (ModelSize size : sizes()) {
             for (int t : ts) {
-                TransformerConfig plain = config(size.config(form, t));
+                TransformerConfig plain = config(size.config(edition, t));
                 String label = label(size, plain);
                 for (String normalization : normalizations) {
                     for (String attention : attentions) {

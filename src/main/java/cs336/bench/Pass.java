@@ -14,12 +14,12 @@ public enum Pass {
     STEP("step", 4, "forward", "backward", "optimizer");
 
     private final String label;
-    private final int copies;
+    private final int valuesPerParameter;
     private final List<String> phases;
 
-    Pass(String label, int copies, String... phases) {
+    Pass(String label, int valuesPerParameter, String... phases) {
         this.label = label;
-        this.copies = copies;
+        this.valuesPerParameter = valuesPerParameter;
         this.phases = List.of(phases);
     }
 
@@ -31,8 +31,8 @@ public enum Pass {
     /**
      * How many numbers are kept for each parameter: itself; its gradient; AdamW's two moments. Activations come on top.
      */
-    public int copiesOfParameters() {
-        return copies;
+    public int valuesPerParameter() {
+        return valuesPerParameter;
     }
 
     /**

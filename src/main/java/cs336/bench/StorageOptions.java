@@ -109,7 +109,7 @@ public final class StorageOptions {
         Provenance provenance = named(survey.provenance());
         Measurements measurements = measurements(provenance);
         System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
-        Sweep.Result result =
+        Sweep.CaseCounts result =
                 set.apply(new Sweep(measurements, provenance).again(again)).run(all);
         return new Swept(all, provenance, measurements, result.exitCode());
     }

@@ -28,7 +28,7 @@ public final class Sweep {
     private boolean again;
     private boolean keepSteps;
     private Function<Case, ?> group = c -> new Object();
-    private Beside beside = (c, rows, provenance) -> {};
+    private ExtraResults extraResults = (c, rows, provenance) -> {};
     private PrintStream progress = System.err;
 
     /** A sweep that stores into these measurements. */
@@ -68,7 +68,7 @@ public final class Sweep {
 
     /** Stores what else a case has left. */
     @FunctionalInterface
-    public interface Beside {
+    public interface ExtraResults {
         /**
          * Called when a case has ended, before its rows are stored: once they are there, it counts as done.
          *
@@ -78,8 +78,8 @@ public final class Sweep {
     }
 
     /** What to store beside the rows of each case. */
-    public Sweep beside(Beside what) {
-        beside = what;
+    public Sweep alsoStore(ExtraResults what) {
+        extraResults = what;
         return this;
     }
 
@@ -96,7 +96,7 @@ public final class Sweep {
      * @param skipped cases that were stored already
      * @param failed cases that ended in status {@code error}
      */
-    public record Result(int measured, int skipped, int failed) {
+    public record CaseCounts(int measured, int skipped, int failed) {
         /** For the shell: 0, or 1 if a case failed. */
         public int exitCode() {
             return failed == 0 ? 0 : 1;
@@ -104,7 +104,7 @@ public final class Sweep {
     }
 
     /** How a case ended, why, and what it recorded until then. */
-    private record Outcome(Status status, String reason, List<Samples> samples) {}
+    private record CaseOutcome(Status status, String reason, List<Samples> samples) {}
 
     /**
      * Runs the cases that are not stored yet.
@@ -113,7 +113,7 @@ public final class Sweep {
      *     columns
      * @throws IOException if measurements cannot be read or written; before anything runs, if their folder cannot be
      */
-    public Result run(List<Case> cases) throws IOException, InterruptedException {
+    public CaseCounts run(List<Case> cases) throws IOException, InterruptedException {
         List<Case> open = new ArrayList<>();
         for (Case c : cases) {
             if (c.metrics().isEmpty()) throw new IllegalArgumentException("case " + c + " announces no metric");
@@ -133,7 +133,7 @@ public final class Sweep {
                     Case c = open.get(i++);
                     progress.printf("[%d/%d] %s … ", i, open.size(), c);
                     progress.flush();
-                    Outcome outcome = run(c, jvm);
+                    CaseOutcome outcome = run(c, jvm);
                     status = outcome.status;
                     store(c, outcome);
                     Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
@@ -147,7 +147,7 @@ public final class Sweep {
                 }
             }
         }
-        return new Result(open.size(), skipped, failed);
+        return new CaseCounts(open.size(), skipped, failed);
     }
 
     private static boolean endedWell(Status status) {
@@ -158,33 +158,33 @@ public final class Sweep {
         return a.workload().equals(b.workload()) && group.apply(a).equals(group.apply(b));
     }
 
-    private Outcome run(Case c, ChildJvm jvm) throws InterruptedException {
+    private CaseOutcome run(Case c, ChildJvm jvm) throws InterruptedException {
         long start = System.nanoTime();
         List<Samples> samples = new ArrayList<>();
         jvm.tell(Worker.JSON.toJson(c));
         while (true) {
             String line = jvm.answer(timeLimit == null ? null : timeLimit.minusNanos(System.nanoTime() - start));
             if (line == null) return brokenOff(samples, jvm.end());
-            Worker.Answer answer = Worker.JSON.fromJson(line, Worker.Answer.class);
-            if (answer.status() != null) return checked(c, new Outcome(answer.status(), answer.reason(), samples));
-            samples.add(answer.samples());
+            Worker.WorkerMessage message = Worker.JSON.fromJson(line, Worker.WorkerMessage.class);
+            if (message.status() != null) return checked(c, new CaseOutcome(message.status(), message.reason(), samples));
+            samples.add(message.samples());
         }
     }
 
-    private Outcome brokenOff(List<Samples> samples, ChildJvm.Ending ending) {
-        if (ending.timedOut()) return new Outcome(Status.ERROR, "passed its limit of " + clock(timeLimit), samples);
+    private CaseOutcome brokenOff(List<Samples> samples, ChildJvm.Ending ending) {
+        if (ending.timedOut()) return new CaseOutcome(Status.ERROR, "passed its limit of " + clock(timeLimit), samples);
         if (ending.exitCode() == KILLED) {
-            return new Outcome(Status.OOM, "killed, as Linux does when memory runs out", samples);
+            return new CaseOutcome(Status.OOM, "killed, as Linux does when memory runs out", samples);
         }
-        return new Outcome(Status.ERROR, "its process " + died(ending.exitCode()), samples);
+        return new CaseOutcome(Status.ERROR, "its process " + died(ending.exitCode()), samples);
     }
 
     /** A workload that ends well has recorded what its case announced. */
-    private static Outcome checked(Case c, Outcome outcome) {
+    private static CaseOutcome checked(Case c, CaseOutcome outcome) {
         List<String> missing =
                 missing(c, outcome.samples).stream().map(Metric::name).toList();
         return outcome.status == Status.OK && !missing.isEmpty()
-                ? new Outcome(Status.ERROR, "the workload recorded no " + missing, outcome.samples)
+                ? new CaseOutcome(Status.ERROR, "the workload recorded no " + missing, outcome.samples)
                 : outcome;
     }
 
@@ -193,17 +193,17 @@ public final class Sweep {
         return c.metrics().stream().filter(m -> !recorded.contains(m)).toList();
     }
 
-    private void store(Case c, Outcome outcome) throws IOException {
+    private void store(Case c, CaseOutcome outcome) throws IOException {
         var rows = new ArrayList<Measurement>();
         outcome.samples.forEach(s -> rows.add(Measurement.of(s)));
         missing(c, outcome.samples).forEach(m -> rows.add(Measurement.missing(m, outcome.status)));
         // The rest first: the case counts as done once its rows are there.
         if (keepSteps && !outcome.samples.isEmpty()) measurements.putSteps(c, outcome.samples);
-        if (outcome.status == Status.OK) beside.store(c, measurements, provenance.dated());
+        if (outcome.status == Status.OK) extraResults.store(c, measurements, provenance.dated());
         measurements.put(c, rows, provenance.dated());
     }
 
-    private static String describe(Outcome outcome) {
+    private static String describe(CaseOutcome outcome) {
         if (outcome.status == Status.OK) {
             Samples first = outcome.samples.get(0);
             return String.format(

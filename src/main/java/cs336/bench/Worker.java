@@ -23,7 +23,7 @@ final class Worker {
      * @param status how the case ended, or null before its last answer
      * @param reason why it is not ok
      */
-    record Answer(Samples samples, Status status, String reason) {}
+    record WorkerMessage(Samples samples, Status status, String reason) {}
 
     public static void main(String[] args) throws Exception {
         try (var nvtx = Nvtx.openIfTraced()) {
@@ -36,16 +36,16 @@ final class Worker {
         Workload workload = null;
         while (true) {
             String line = parent.next();
-            Answer last;
+            WorkerMessage last;
             try {
                 Case c = JSON.fromJson(line, Case.class);
                 if (workload == null) workload = of(c);
-                workload.run(c, samples -> parent.answer(JSON.toJson(new Answer(samples, null, null))));
-                last = new Answer(null, Status.OK, "");
+                workload.run(c, samples -> parent.answer(JSON.toJson(new WorkerMessage(samples, null, null))));
+                last = new WorkerMessage(null, Status.OK, "");
             } catch (Throwable t) {
                 t.printStackTrace();
                 System.err.flush();
-                last = new Answer(null, Status.of(t), reason(t));
+                last = new WorkerMessage(null, Status.of(t), reason(t));
             }
             parent.answer(JSON.toJson(last));
         }

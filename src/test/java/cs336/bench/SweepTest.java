@@ -43,7 +43,7 @@ class SweepTest {
     }
 
     /** Does what its parameter {@code end} says, after it has recorded its forward times and noted that it ran. */
-    public static final class Fake implements Workload {
+    public static final class FakeWorkload implements Workload {
         @Override
         public void run(Case c, Consumer<Samples> record) throws Exception {
             Files.writeString(
@@ -85,7 +85,7 @@ class SweepTest {
     }
 
     static Case ending(String end, Path folder) {
-        return Case.of(Fake.class, "plain")
+        return Case.of(FakeWorkload.class, "plain")
                 .with("end", end)
                 .setting("log", folder.resolve("log"))
                 .yields(FORWARD, BACKWARD);
@@ -113,9 +113,9 @@ class SweepTest {
 
     @Test
     void aCaseRunsInAnotherProcessAndItsSamplesAreStored() throws Exception {
-        Sweep.Result result = sweep().run(ending("ok"));
+        Sweep.CaseCounts result = sweep().run(ending("ok"));
 
-        assertEquals(new Sweep.Result(1, 0, 0), result);
+        assertEquals(new Sweep.CaseCounts(1, 0, 0), result);
         assertEquals(0, result.exitCode());
         Table table = measurements.table();
         assertEquals(
@@ -130,10 +130,10 @@ class SweepTest {
 
     @Test
     void runningOutOfMemoryIsAResultAndFailuresAreNot() throws Exception {
-        Sweep.Result result = sweep().run(ending(
+        Sweep.CaseCounts result = sweep().run(ending(
                 "exception", "cuda", "heap", "unsupported", "halt", "killed", "aborted", "forgetful", "ok"));
 
-        assertEquals(new Sweep.Result(9, 0, 4), result);
+        assertEquals(new Sweep.CaseCounts(9, 0, 4), result);
         assertEquals(1, result.exitCode());
         assertEquals(
                 List.of("error", "oom", "oom", "unsupported", "error", "oom", "error", "error", "ok"),
@@ -161,11 +161,11 @@ class SweepTest {
     @Test
     void aSecondRunPassesOverResultsAndTriesFailuresAgain() throws Exception {
         List<Case> cases = ending("ok", "cuda", "halt");
-        assertEquals(new Sweep.Result(3, 0, 1), sweep().run(cases));
-        assertEquals(new Sweep.Result(1, 2, 1), sweep().run(cases));
+        assertEquals(new Sweep.CaseCounts(3, 0, 1), sweep().run(cases));
+        assertEquals(new Sweep.CaseCounts(1, 2, 1), sweep().run(cases));
         assertEquals(List.of("ok", "cuda", "halt", "halt"), ran());
         assertEquals(6, measurements.table().rowCount());
-        assertEquals(new Sweep.Result(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
+        assertEquals(new Sweep.CaseCounts(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
         assertEquals(List.of("ok", "cuda", "halt", "halt", "ok"), ran());
         assertEquals(6, measurements.table().rowCount());
     }
@@ -179,8 +179,8 @@ class SweepTest {
     @Test
     void casesThatMayShareAProcessDoSoUntilOneRunsOutOfMemoryOrFails() throws Exception {
         String[] ends = {"ok-1", "unsupported", "ok-2", "cuda", "ok-3", "halt", "ok-4", "exception", "ok-5", "ok-6"};
-        Sweep.Result result = sweep().sharing(c -> "all").run(ending(ends));
-        assertEquals(new Sweep.Result(10, 0, 2), result);
+        Sweep.CaseCounts result = sweep().sharing(c -> "all").run(ending(ends));
+        assertEquals(new Sweep.CaseCounts(10, 0, 2), result);
         List<String> pids = processes();
         assertEquals(
                 List.of(0, 0, 0, 0, 4, 4, 6, 6, 8, 8),
@@ -192,7 +192,7 @@ class SweepTest {
                         .where(measurements.table().stringColumn("metric").isEqualTo("backward"))
                         .stringColumn("status")
                         .asList());
-        assertEquals(new Sweep.Result(2, 8, 2), sweep().sharing(c -> "all").run(ending(ends)));
+        assertEquals(new Sweep.CaseCounts(2, 8, 2), sweep().sharing(c -> "all").run(ending(ends)));
     }
 
     @Test
@@ -214,7 +214,7 @@ class SweepTest {
     void aCaseThatPassesItsTimeLimitIsStoppedAndTheSweepGoesOn() throws Exception {
         long start = System.nanoTime();
         var result = sweep().timeLimit(Duration.ofSeconds(2)).run(ending("stuck", "ok"));
-        assertEquals(new Sweep.Result(2, 0, 1), result);
+        assertEquals(new Sweep.CaseCounts(2, 0, 1), result);
         assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 15);
         assertEquals(List.of("ok", "error", "ok", "ok"), column("status"));
         assertTrue(progress.toString(StandardCharsets.UTF_8).contains("passed its limit of 0:02"));
@@ -222,13 +222,13 @@ class SweepTest {
 
     @Test
     void whatIsStoredBesideACaseIsThereBeforeItsRowsAndOnlyIfItEndedWell() throws Exception {
-        List<String> beside = new ArrayList<>();
-        sweep().beside((c, rows, provenance) -> {
+        List<String> stored = new ArrayList<>();
+        sweep().alsoStore((c, rows, provenance) -> {
                     assertFalse(rows.holds(c), "it counts as done too early");
-                    beside.add(c.text("end") + " from " + provenance.machine());
+                    stored.add(c.text("end") + " from " + provenance.machine());
                 })
                 .run(ending("ok", "exception", "cuda", "slow"));
-        assertEquals(List.of("ok from h200", "slow from h200"), beside);
+        assertEquals(List.of("ok from h200", "slow from h200"), stored);
         assertTrue(measurements.holds(ending("slow").get(0)));
     }
 
@@ -247,12 +247,12 @@ class SweepTest {
         var cases = new ArrayList<>(ending("ok-2"));
         cases.add(ending("ok", folder).with("more", 1));
         assertThrows(IllegalArgumentException.class, () -> sweep().run(cases));
-        assertThrows(IllegalArgumentException.class, () -> sweep().run(List.of(Case.of(Fake.class, "plain"))));
+        assertThrows(IllegalArgumentException.class, () -> sweep().run(List.of(Case.of(FakeWorkload.class, "plain"))));
         assertEquals(List.of("ok"), ran());
     }
 
-    /** A sweep as a process of its own: {@code SweepTest$Leader folder end…}. */
-    static final class Leader {
+    /** A sweep as a process of its own: {@code SweepTest$SweepProcess folder end…}. */
+    static final class SweepProcess {
         public static void main(String[] args) throws Exception {
             Path folder = Path.of(args[0]);
             List<Case> cases = IntStream.range(1, args.length)
@@ -276,7 +276,7 @@ class SweepTest {
                 || !ProcessHandle.of(worker).get().isAlive());
         assertEquals(List.of("slow-1", "slow-1", "slow-2", "slow-2"), column("end"));
 
-        assertEquals(new Sweep.Result(2, 2, 0), sweep().run(ending(ends)));
+        assertEquals(new Sweep.CaseCounts(2, 2, 0), sweep().run(ending(ends)));
         assertEquals(List.of("slow-1", "slow-2", "slow-3", "slow-3", "slow-4"), ran());
         assertEquals(8, measurements.table().rowCount());
     }
@@ -298,7 +298,7 @@ class SweepTest {
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-cp",
                 System.getProperty("java.class.path"),
-                Leader.class.getName(),
+                SweepProcess.class.getName(),
                 folder.toString()));
         command.addAll(List.of(ends));
         return new ProcessBuilder(command)
