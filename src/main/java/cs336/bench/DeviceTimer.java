@@ -10,8 +10,8 @@ import org.bytedeco.pytorch.cuda.CUDAEvent;
 
 /**
  * A fixed number of time marks on a device, and the times between them. On CUDA a mark is an event in the current
- * stream: the GPU reaches it when all work that was queued in this stream before is done. On the CPU a mark is a reading
- * of the host's clock.
+ * stream: the GPU reaches it when all work that was queued in this stream before is done. On the CPU a mark is a
+ * reading of the host's clock.
  *
  * <pre>{@code
  * try (var timer = DeviceTimer.on(device, 2)) {

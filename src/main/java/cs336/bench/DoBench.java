@@ -9,8 +9,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A timer for kernels that follows the protocol of Triton's {@code triton.testing.do_bench}, so that times measured from
- * Java and from Python are comparable:
+ * A timer for kernels that follows the protocol of Triton's {@code triton.testing.do_bench}, so that times measured
+ * from Java and from Python are comparable:
  *
  * <ol>
  *   <li>Run once and synchronise.

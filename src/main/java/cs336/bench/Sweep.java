@@ -166,7 +166,8 @@ public final class Sweep {
             String line = jvm.answer(timeLimit == null ? null : timeLimit.minusNanos(System.nanoTime() - start));
             if (line == null) return brokenOff(samples, jvm.end());
             Worker.WorkerMessage message = Worker.JSON.fromJson(line, Worker.WorkerMessage.class);
-            if (message.status() != null) return checked(c, new CaseOutcome(message.status(), message.reason(), samples));
+            if (message.status() != null)
+                return checked(c, new CaseOutcome(message.status(), message.reason(), samples));
             samples.add(message.samples());
         }
     }
