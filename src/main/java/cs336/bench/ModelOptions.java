@@ -41,7 +41,7 @@ public final class ModelOptions {
             split = ",",
             defaultValue = "rmsnorm",
             paramLabel = "<name>",
-            description = "rmsnorm (PyTorch's elementary operations), layernorm …")
+            description = "rmsnorm (elementary PyTorch operations), layernorm …")
     private List<String> normalizations;
 
     @Option(

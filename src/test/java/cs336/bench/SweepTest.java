@@ -217,7 +217,7 @@ class SweepTest {
         assertEquals(new Sweep.CaseCounts(2, 0, 1), result);
         assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 15);
         assertEquals(List.of("ok", "error", "ok", "ok"), column("status"));
-        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("passed its limit of 0:02"));
+        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("exceeded its time limit of 0:02"));
     }
 
     @Test
