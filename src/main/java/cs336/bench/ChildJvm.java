@@ -38,10 +38,10 @@ public final class ChildJvm implements AutoCloseable {
     private static final String MARK = "\u0001cs336 ";
 
     /**
-     * Flags for short runs: compile with C1 only, after a tenth of the usual number of calls. Java code in a step
-     * mostly calls native code, for which C1 is as fast as C2; C2 would still be compiling after a few warm-up steps. A
-     * method is usually interpreted 200 times before C1 compiles it. That is the length of a short kernel's benchmark,
-     * and interpreted calls take two to three times as long.
+     * Flags for short runs: compile with C1 only, after a tenth of the usual number of calls. The Java code of a step
+     * mostly calls native code, for which C1's code is as fast as C2's, and C2 would still be compiling after five
+     * warm-up steps. By default a method is interpreted 200 times before C1 compiles it. The benchmark of a short
+     * kernel does not call it more often, and interpreted calls take two to three times as long.
      */
     private static final List<String> COMPILE_EARLY =
             List.of("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.1");
@@ -91,7 +91,7 @@ public final class ChildJvm implements AutoCloseable {
      * Starts a main class.
      *
      * @param environment variables that are added to those of this process
-     * @param output receives each line of output that is not an answer, on threads of this object
+     * @param output receives each line of output that is not an answer; called from other threads
      */
     public static ChildJvm start(Class<?> main, Map<String, String> environment, Consumer<String> output)
             throws IOException {

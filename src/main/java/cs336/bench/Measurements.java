@@ -231,8 +231,9 @@ public final class Measurements {
         if (NUMBERS.contains(name) || name.equals("value")) return parsed(DoubleColumn.create(name), cells);
         if (parameter && all(cells, "-?\\d{1,9}")) return parsed(IntColumn.create(name), cells);
         if (parameter && all(cells, "-?\\d{1,18}")) return parsed(LongColumn.create(name), cells);
-        if (parameter && all(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?"))
+        if (parameter && all(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
             return parsed(DoubleColumn.create(name), cells);
+        }
         return StringColumn.create(name, cells);
     }
 

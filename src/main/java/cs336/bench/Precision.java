@@ -23,7 +23,10 @@ public enum Precision {
     private final String label;
     private final String autocast;
 
-    /** @param autocast a name, because {@link DType} would load libtorch, which the process of a sweep does not need */
+    /**
+     * @param autocast name of the autocast dtype. A {@link DType} would load libtorch, which the process of a sweep
+     *     does not need
+     */
     Precision(String label, String autocast) {
         this.label = label;
         this.autocast = autocast;

@@ -14,7 +14,7 @@ import java.util.function.Function;
  * so an interrupted sweep can be resumed.
  *
  * <p>Short cases may {@link #sharing share} a JVM to save its start-up time. After a case that failed or ran out of
- * memory, the next case gets a new JVM in any case.
+ * memory, the next case always gets a new JVM.
  *
  * <p>Running out of memory is a result. Any other failure is stored with status {@code error} and reported, and the
  * next sweep tries the case again; this sweep continues. When the process of the sweep ends, even by {@code kill -9},
@@ -68,7 +68,7 @@ public final class Sweep {
         return this;
     }
 
-    /** Stores further results of a case, such as the contents of files that it wrote. */
+    /** A store for further results of a case, such as the contents of files that it wrote. */
     @FunctionalInterface
     public interface ExtraResults {
         /**
@@ -171,15 +171,17 @@ public final class Sweep {
             String line = jvm.answer(timeLimit == null ? null : timeLimit.minusNanos(System.nanoTime() - start));
             if (line == null) return endedEarly(samples, jvm.end());
             Worker.WorkerMessage message = Worker.JSON.fromJson(line, Worker.WorkerMessage.class);
-            if (message.status() != null)
+            if (message.status() != null) {
                 return checked(c, new CaseOutcome(message.status(), message.reason(), samples));
+            }
             samples.add(message.samples());
         }
     }
 
     private CaseOutcome endedEarly(List<Samples> samples, ChildJvm.Ending ending) {
-        if (ending.timedOut())
+        if (ending.timedOut()) {
             return new CaseOutcome(Status.ERROR, "exceeded its time limit of " + minutes(timeLimit), samples);
+        }
         if (ending.exitCode() == KILLED) {
             return new CaseOutcome(Status.OOM, "killed by SIGKILL, which Linux sends when memory runs out", samples);
         }

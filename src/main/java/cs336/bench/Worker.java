@@ -23,6 +23,7 @@ final class Worker {
      */
     record WorkerMessage(Samples samples, Status status, String reason) {}
 
+    /** Runs the worker; started by {@link Sweep}. */
     public static void main(String[] args) throws Exception {
         try (var nvtx = Nvtx.openIfTraced()) {
             work(new ChildJvm.Child());
