@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.MemoryGrowth;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -876,17 +877,15 @@ class AutogradFunctionTest {
         }
     }
 
-    @ParameterizedTest
-    @ValueSource(ints = {1_000, 20_000})
-    void memoryStaysFlat(int iterations) {
-        Tensor x = torch.ones(64, 256).set_requires_grad(true); // 64 KiB
-        Tensor weight = torch.ones(256).set_requires_grad(true);
-        AutogradFunction sum = new WeightedSum();
-        long before = 0;
-        for (int i = 0; i < iterations; i++) {
-            if (i == iterations / 5) {
-                before = Memory.current(Device.cpu());
-            }
+    static final class Passes implements MemoryGrowth.Work {
+        private final Tensor x = torch.ones(64, 256).set_requires_grad(true); // 64 KiB
+        private final Tensor weight = torch.ones(256).set_requires_grad(true);
+        private final AutogradFunction sum = new WeightedSum();
+        private int steps;
+
+        @Override
+        public void step() {
+            int i = steps++;
             if (i % 1_000 == 0) {
                 System.gc(); // must not take what native code still calls
             }
@@ -900,18 +899,18 @@ class AutogradFunctionTest {
             }
             assertEquals(0, DifferentiableGraph.alive());
         }
-        long grownBy = Memory.current(Device.cpu()) - before;
-        assertTrue(grownBy < 50 * MIB, "grew by " + grownBy / MIB + " MiB over " + iterations * 4 / 5 + " steps");
     }
 
     @Test
-    void failedPassesLeaveNothingBehind() {
-        Tensor x = torch.ones(1 << 18).set_requires_grad(true); // 1 MiB
-        long before = 0;
-        for (int i = 0; i < 500; i++) {
-            if (i == 100) {
-                before = Memory.current(Device.cpu());
-            }
+    void memoryStaysFlat() throws Exception {
+        MemoryGrowth.assertFlat(Passes.class, 2_000, 50);
+    }
+
+    static final class FailedPasses implements MemoryGrowth.Work {
+        private final Tensor x = torch.ones(1 << 18).set_requires_grad(true); // 1 MiB
+
+        @Override
+        public void step() {
             try (var step = MemoryScope.open()) {
                 Tensor y = throwing(new IllegalArgumentException("step")).apply(EXP.apply(x)[0])[0];
                 assertThrows(
@@ -920,8 +919,11 @@ class AutogradFunctionTest {
             }
             assertEquals(0, DifferentiableGraph.alive());
         }
-        long grownBy = Memory.current(Device.cpu()) - before;
-        assertTrue(grownBy < 50 * MIB, "grew by " + grownBy / MIB + " MiB over 400 failures");
+    }
+
+    @Test
+    void failedPassesLeaveNothingBehind() throws Exception {
+        MemoryGrowth.assertFlat(FailedPasses.class, 100, 150);
     }
 
     @Test
