@@ -33,8 +33,7 @@ class StopwatchTest {
         });
         assertEquals(5, runs.get());
         assertEquals(3, timing.wall().values().size());
-        // The median: on a busy machine one step may be late. Had the warm-up been timed, two of three steps would be
-        // long.
+        // The median, because one step may be slow under load. If the warm-up were timed, two of three steps would be.
         assertTrue(timing.summary().median() < 150, timing.toString());
     }
 
