@@ -62,7 +62,7 @@ public final class Stopwatch {
         return this;
     }
 
-    /** The stopwatch as a step sees it that consists of several phases. */
+    /** The interface through which a step reports the ends of its phases. */
     @FunctionalInterface
     public interface Laps {
         /** Ends the phase that began with the step or with the end of the previous phase. */
