@@ -1,6 +1,7 @@
 package cs336;
 
 import cs336.bench.BenchmarkCommand;
+import cs336.bench.LabCommand;
 import cs336.distributed.bench.AllReduceCommand;
 import cs336.distributed.bench.DdpCommand;
 import cs336.distributed.bench.ShardCommand;
@@ -27,18 +28,15 @@ import java.nio.file.NoSuchFileException;
 import java.util.Locale;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 import picocli.CommandLine.UnmatchedArgumentException;
 
 /**
- * The command line: {@code cs336 <command> --help}. A user's error is one line and exit code 2; a file that cannot be
- * read or written is one line and exit code 1.
+ * The entry point of the command line, {@code cs336 <command>}. Invalid arguments are reported in one line with exit
+ * code 2, files that cannot be read or written in one line with exit code 1.
  */
 @Command(
         name = "cs336",
-        mixinStandardHelpOptions = true,
         version = "cs336-systems 0.1.0",
         description = "The systems side of training language models, measured from Java.",
         subcommands = {
@@ -62,19 +60,16 @@ import picocli.CommandLine.UnmatchedArgumentException;
             WriteupCommand.class,
             ReportCommand.class
         })
-public final class Main implements Runnable {
-    @Spec
-    private CommandSpec spec;
-
-    /** Runs a command and exits with its code. */
+public final class Main extends LabCommand {
+    /** Runs a command and exits with its exit code. */
     public static void main(String[] arguments) {
         System.setProperty("java.awt.headless", "true");
-        // Numbers among English words are English ones, in files above all.
+        // All output is English, so numbers in files and messages must be formatted in English, too.
         Locale.setDefault(Locale.ENGLISH);
         System.exit(commandLine().execute(arguments));
     }
 
-    /** The command line with all its commands. */
+    /** Returns the command line with all its commands. */
     static CommandLine commandLine() {
         return new CommandLine(new Main())
                 .setParameterExceptionHandler(
@@ -92,7 +87,7 @@ public final class Main implements Runnable {
     }
 
     private static int fail(CommandLine commandLine, String reason, int exitCode) {
-        commandLine.getErr().println("cs336: " + reason.lines().findFirst().orElse("no reason is known"));
+        commandLine.getErr().println("cs336: " + reason.lines().findFirst().orElse("unknown error"));
         return exitCode;
     }
 
@@ -104,15 +99,15 @@ public final class Main implements Runnable {
     }
 
     private static String reason(ParameterException error) {
-        boolean ofNoCommand = error.getCommandLine().getParent() == null;
-        if (error instanceof UnmatchedArgumentException unmatched && ofNoCommand && !unmatched.isUnknownOption()) {
+        boolean isRoot = error.getCommandLine().getParent() == null;
+        if (error instanceof UnmatchedArgumentException unmatched && isRoot && !unmatched.isUnknownOption()) {
             return "command '" + unmatched.getUnmatched().get(0) + "' is unknown; known: "
                     + String.join(", ", error.getCommandLine().getSubcommands().keySet());
         }
         return error.getMessage();
     }
 
-    /** The messages of a file system's exceptions are often the file's name alone. */
+    /** Returns a readable message; that of a {@link FileSystemException} is often only the file's name. */
     private static String reason(IOException error) {
         String message = String.valueOf(error.getMessage());
         if (error instanceof NoSuchFileException) return "there is no file or folder " + message;
@@ -120,7 +115,7 @@ public final class Main implements Runnable {
     }
 
     @Override
-    public void run() {
+    public Integer call() {
         throw new ParameterException(spec.commandLine(), "a command is missing; see cs336 --help");
     }
 }

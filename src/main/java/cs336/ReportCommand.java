@@ -1,29 +1,23 @@
 package cs336;
 
-import java.util.concurrent.Callable;
+import cs336.bench.LabCommand;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Spec;
 
-/** The main job: all notebooks, which draw the figures, then the writeup. Stops at the first that fails. */
+/** The command that runs {@code notebooks}, then {@code writeup}. It stops at the first of them that fails. */
 @Command(
         name = "report",
-        mixinStandardHelpOptions = true,
         description = {
-            "Runs all notebooks, redraws the figures, and builds the writeup.",
-            "The same as the commands notebooks and writeup, one after the other."
+            "Runs all notebooks, which draw the figures, and builds the writeup.",
+            "Equivalent to the command notebooks followed by the command writeup."
         })
-final class ReportCommand implements Callable<Integer> {
-    @Spec
-    private CommandSpec spec;
-
+final class ReportCommand extends LabCommand {
     @Override
     public Integer call() {
-        CommandLine all = spec.commandLine().getParent();
+        CommandLine main = spec.commandLine().getParent();
         String[][] commands = {{"notebooks", "--portable"}, {"writeup"}};
         for (String[] command : commands) {
-            int code = all.execute(command);
+            int code = main.execute(command);
             if (code != CommandLine.ExitCode.OK) {
                 return code;
             }

@@ -29,26 +29,26 @@ class MainTest {
     }
 
     @Test
-    void anUnknownCommandIsNamedBesideTheKnownOnes() {
+    void anUnknownCommandIsReportedWithTheKnownOnes() {
         assertEquals(2, run("train"));
         String known = String.join(", ", Main.commandLine().getSubcommands().keySet());
         assertEquals("cs336: command 'train' is unknown; known: " + known + "\n", err.toString());
     }
 
     @Test
-    void anUnknownOptionIsNamed() {
+    void anUnknownOptionIsReported() {
         assertEquals(2, run("benchmark", "--contxt", "8"));
         assertEquals("cs336: Unknown options: '--contxt', '8'\n", err.toString());
     }
 
     @Test
-    void noCommandIsNotEnough() {
+    void aCommandIsRequired() {
         assertEquals(2, run());
         assertEquals("cs336: a command is missing; see cs336 --help\n", err.toString());
     }
 
     @Test
-    void aNotebookThatIsNotThereIsNamedBesideThoseThatAre() {
+    void aMissingNotebookIsReportedWithTheExistingOnes() {
         assertEquals(2, run("notebooks", "99-nothing"));
         assertTrue(
                 err.toString().startsWith("cs336: no notebook \"99-nothing\"; there are 01-benchmarking"),
@@ -56,14 +56,14 @@ class MainTest {
     }
 
     @Test
-    void aFileThatIsNoNotebookIsOneLine() throws IOException {
+    void aFileThatIsNotANotebookIsReportedInOneLine() throws IOException {
         Path file = Files.writeString(folder.resolve("no.ipynb"), "not json");
         assertEquals(1, run("notebooks", file.toString(), "--output", folder.toString()));
         assertEquals("cs336: " + file + " is not a notebook: it is not JSON\n", err.toString());
     }
 
     @Test
-    void aFileThatIsNotThereAndAFolderThatCannotBeMadeAreOneLine() throws IOException {
+    void aMissingFileAndAFolderThatCannotBeCreatedAreReportedInOneLine() throws IOException {
         Path none = folder.resolve("none.json");
         assertEquals(1, run("isoflops", "--runs", none.toString()));
         assertEquals("cs336: there is no file or folder " + none + "\n", err.toString());
@@ -76,8 +76,8 @@ class MainTest {
     }
 
     @Test
-    void measurementsThatCannotBeStoredAreNotMade() throws IOException {
-        Path file = Files.writeString(folder.resolve("file"), "in the way of a folder");
+    void nothingIsMeasuredIfMeasurementsCannotBeStored() throws IOException {
+        Path file = Files.writeString(folder.resolve("file"), "where a folder should be");
         String tiny = "benchmark --d-model 16 --layers 1 --heads 2 --context 8 --device cpu --machine here --output ";
         PrintStream console = System.err;
         var progress = new ByteArrayOutputStream();

@@ -8,11 +8,11 @@ import tech.tablesaw.api.NumericColumn;
 import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
-/** A table as text for a terminal: numbers to the right, decimal ones to four significant digits. */
+/** Formats tables as text: numbers are right-aligned, decimals have four significant digits. */
 public final class AlignedText {
     private AlignedText() {}
 
-    /** The table's columns side by side under their names. */
+    /** Returns the rows of a table under its column names, one line each. */
     public static String of(Table table) {
         List<List<String>> columns =
                 table.columns().stream().map(AlignedText::cells).toList();
@@ -24,7 +24,7 @@ public final class AlignedText {
                 .collect(Collectors.joining("\n"));
     }
 
-    /** Heading and cells of a column, all of one width. */
+    /** Returns the name and the cells of a column, padded to the same width. */
     private static List<String> cells(Column<?> column) {
         List<String> cells = IntStream.rangeClosed(0, column.size())
                 .mapToObj(i -> i == 0 ? column.name() : text(column, i - 1))
@@ -39,7 +39,7 @@ public final class AlignedText {
         return column.get(row) instanceof Double number ? number(number) : column.getString(row);
     }
 
-    /** 1234567, 12.35, 0.001235. */
+    /** Returns a number with four significant digits, or rounded to an integer from 1000: 1234567, 12.35, 0.001235. */
     public static String number(double number) {
         if (number == 0 || Math.abs(number) >= 1000) return String.format(Locale.ROOT, "%.0f", number);
         int decimals = 3 - (int) Math.floor(Math.log10(Math.abs(number)));

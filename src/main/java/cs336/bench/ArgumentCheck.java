@@ -3,15 +3,16 @@ package cs336.bench;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** Checks of arguments that say what is wrong by the argument's name. */
+/** Checks of arguments. Each error message names the argument, its value and the allowed values. */
 public final class ArgumentCheck {
     private ArgumentCheck() {}
 
     /**
-     * A whole number that must be neither too small nor too large for an {@code int}.
+     * Checks that a value is at least {@code least} and fits into an {@code int}.
      *
+     * @param name the argument's name
      * @return the value
-     * @throws IllegalArgumentException if it is
+     * @throws IllegalArgumentException if the value is too small or too large
      */
     public static int atLeast(String name, int least, long value) {
         if (value < least) {
@@ -24,10 +25,10 @@ public final class ArgumentCheck {
     }
 
     /**
-     * The one of some values that is written so.
+     * Returns the value whose {@link Object#toString} equals the label.
      *
-     * @param what the argument names, such as {@code pass}
-     * @throws IllegalArgumentException if there is none; the message lists those there are, in their order
+     * @param what the kind of value, such as {@code pass}
+     * @throws IllegalArgumentException if there is none; the message lists the known values
      */
     public static <T> T oneOf(String what, String label, List<T> values) {
         for (T value : values) if (value.toString().equals(label)) return value;

@@ -19,33 +19,32 @@ import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Times a language model on one batch of random tokens.
+ * A benchmark of a language model on one batch of random tokens.
  *
  * <pre>{@code
  * var result = Benchmark.of(model).batch(4).context(256).warmup(5).steps(10).run(Pass.FORWARD_BACKWARD);
  * }</pre>
  *
- * <p>Two rounds are run, since to time a phase by itself the device must be waited for after it, and that takes time
- * from the whole:
+ * <p>The benchmark has two rounds, because timing a phase separately requires a synchronisation after it, which makes
+ * the whole step slower:
  *
  * <ol>
- *   <li>w warm-up steps, then n steps timed as a whole, with one wait at the end of each: metric {@code total}. With w
- *       = 0 the first of them is the first that this model ever does.
- *   <li>n more steps with a wait after each phase: metrics {@code forward}, {@code backward}, {@code optimizer}. They
- *       are warm whatever w is.
+ *   <li>w warm-up steps, then n steps that are timed as a whole, with one synchronisation at the end of each: metric
+ *       {@code total}. With w = 0 the first timed step is the first step of this model.
+ *   <li>n more steps with a synchronisation after each phase: metrics {@code forward}, {@code backward},
+ *       {@code optimizer}. They need no further warm-up.
  * </ol>
  *
- * {@link Pass#FORWARD} has one phase, which is the whole, so the first round serves for both; its second round is timed
- * wrongly on purpose, without waiting for the device at the end of a step: metric {@code unsynchronised}, how long it
- * takes to queue the work.
+ * {@link Pass#FORWARD} has a single phase, so the first round provides {@code forward} too. Its second round is
+ * deliberately timed without synchronisation: metric {@code unsynchronised}, the time it takes to queue the work.
  *
- * <p>The phase {@code forward} ends with the loss, except in {@link Pass#FORWARD}, which has none. Gradients are
- * allocated by each backward pass and freed in the last phase of the step. With fp16 the loss is scaled, and the phase
- * {@code optimizer} includes the check of the gradients; a step that it skips is timed all the same. On CUDA each time
- * has a twin from the card's own clock, such as {@code total-events}.
+ * <p>The phase {@code forward} includes the loss, except in {@link Pass#FORWARD}, which has none. Each backward pass
+ * allocates the gradients, and the last phase of the step frees them. With fp16 the loss is scaled, and the phase
+ * {@code optimizer} includes the check for infinities in the gradients; a step that this check skips is timed like any
+ * other. On CUDA each time is also measured with CUDA events, such as {@code total-events}.
  *
- * <p>{@code peak-memory} is the most that was in use during the first round, parameters included: on CUDA what
- * PyTorch's allocator had handed out, on the CPU the resident set of the process.
+ * <p>{@code peak-memory} is the peak of the first round including parameters: on CUDA the memory allocated by PyTorch's
+ * caching allocator, on the CPU the resident set size of the process.
  */
 public final class Benchmark {
     private static final double LEARNING_RATE = 1e-3;
@@ -66,18 +65,21 @@ public final class Benchmark {
         context = model.config().contextLength();
     }
 
-    /** A benchmark of 5 + 10 steps in fp32, with a batch of 4 sequences as long as the model allows. */
+    /**
+     * Returns a benchmark with 5 warm-up and 10 timed steps in fp32, and a batch of 4 sequences of the model's context
+     * length.
+     */
     public static Benchmark of(TransformerLM model) {
         return new Benchmark(model);
     }
 
-    /** Sequences a step, at least 1. */
+    /** Sets the number of sequences in a batch, at least 1. */
     public Benchmark batch(int sequences) {
         batch = ArgumentCheck.atLeast("batch", 1, sequences);
         return this;
     }
 
-    /** Tokens a sequence, from 1 to the model's context length. */
+    /** Sets the number of tokens in a sequence, from 1 to the model's context length. */
     public Benchmark context(int tokens) {
         int most = model.config().contextLength();
         if (tokens > most) {
@@ -88,25 +90,25 @@ public final class Benchmark {
         return this;
     }
 
-    /** Steps before timing begins, at least 0. */
+    /** Sets the number of warm-up steps, at least 0. */
     public Benchmark warmup(int w) {
         warmup = ArgumentCheck.atLeast("warmup", 0, w);
         return this;
     }
 
-    /** Timed steps, at least 1. */
+    /** Sets the number of timed steps, at least 1. */
     public Benchmark steps(int n) {
         steps = ArgumentCheck.atLeast("steps", 1, n);
         return this;
     }
 
-    /** In what the model computes; parameters stay as they are. */
+    /** Sets the number formats in which the model computes; its parameters are not converted. */
     public Benchmark precision(Precision p) {
         precision = p;
         return this;
     }
 
-    /** What a pass is measured by, without the event times that only CUDA has. */
+    /** Returns the metrics of a pass, without the event times that exist only on CUDA. */
     static List<Metric> metrics(Pass pass) {
         var metrics = new ArrayList<Metric>();
         metrics.add(Metric.ms(TOTAL));
@@ -116,7 +118,7 @@ public final class Benchmark {
         return metrics;
     }
 
-    /** Runs and times the pass. The model's parameters move if the pass has an optimizer. */
+    /** Runs the benchmark. {@link Pass#STEP} updates the model's parameters. */
     public BenchmarkResult run(Pass pass) {
         var samples = new ArrayList<Samples>();
         run(pass, samples::add);
@@ -125,7 +127,7 @@ public final class Benchmark {
         return new BenchmarkResult(title, samples);
     }
 
-    /** As {@link #run(Pass)}, handing on each metric when it is complete. */
+    /** Runs the benchmark and passes on the samples of each metric as soon as they are complete. */
     void run(Pass pass, Consumer<Samples> record) {
         Device device = model.device();
         Stopwatch stopwatch = Stopwatch.on(device).steps(steps);
@@ -152,15 +154,15 @@ public final class Benchmark {
         }
     }
 
-    /** The step that {@link #run} times, to be run by the caller, as under a profiler. */
+    /** Returns the step that {@link #run} times, for a caller who runs it under a profiler. */
     public Step step(Pass pass) {
         Torch.allowTf32(precision.tf32());
         return new Step(pass);
     }
 
     /**
-     * One pass over the batch, over and over. Its phases are {@link ProfilerRange}s: {@code forward}, which ends with
-     * the loss, {@code backward}, {@code optimizer}.
+     * A repeatable pass over the batch. Its phases are {@link ProfilerRange}s: {@code forward}, which includes the
+     * loss, {@code backward} and {@code optimizer}.
      */
     public final class Step implements AutoCloseable {
         private final Pass pass;
@@ -174,7 +176,7 @@ public final class Benchmark {
                     .next();
         }
 
-        /** Runs the pass once, without waiting for the device. */
+        /** Runs the pass once, without synchronisation. */
         public void run() {
             runInLaps(phase -> {});
         }
@@ -190,7 +192,7 @@ public final class Benchmark {
                 lap.end("forward");
                 return;
             }
-            // The scope ends with the backward pass, so that freeing counts as part of it, as it does in PyTorch.
+            // The scope ends with the backward pass: as in PyTorch, freeing activations is part of this phase.
             try (var scope = MemoryScope.open()) {
                 Tensor loss;
                 try (var range = ProfilerRange.of("forward");

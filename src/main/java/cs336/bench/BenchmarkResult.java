@@ -7,10 +7,10 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * What a {@link Benchmark} measured.
+ * The result of a {@link Benchmark}.
  *
- * @param title what was run
- * @param samples by metric, in the order of the table's rows
+ * @param title description of the benchmark
+ * @param samples the samples of each metric, in the order of the table's rows
  */
 public record BenchmarkResult(String title, List<Samples> samples) {
     public BenchmarkResult {
@@ -18,9 +18,9 @@ public record BenchmarkResult(String title, List<Samples> samples) {
     }
 
     /**
-     * Every single value of a metric.
+     * Returns the samples of a metric.
      *
-     * @throws IllegalArgumentException if it was not measured; the message lists what was
+     * @throws IllegalArgumentException if the metric was not measured; the message lists the measured metrics
      */
     public Samples samples(String metric) {
         for (Samples s : samples) if (s.metric().name().equals(metric)) return s;
@@ -29,8 +29,8 @@ public record BenchmarkResult(String title, List<Samples> samples) {
     }
 
     /**
-     * A row a metric: {@code metric}, {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min},
-     * {@code max}.
+     * Returns a table with one row for each metric and the columns {@code metric}, {@code unit}, {@code n},
+     * {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}.
      */
     public Table table() {
         var metric = StringColumn.create("metric");
@@ -55,7 +55,7 @@ public record BenchmarkResult(String title, List<Samples> samples) {
         return table;
     }
 
-    /** The table as aligned text under its title. */
+    /** Returns the title and the table as aligned text. */
     @Override
     public String toString() {
         return title + "\n" + AlignedText.of(table());

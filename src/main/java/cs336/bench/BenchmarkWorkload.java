@@ -4,9 +4,9 @@ import cs336.basics.TransformerLM;
 import cs336.torch.Device;
 import java.util.function.Consumer;
 
-/** A {@link Benchmark} as a case of a sweep. */
+/** A workload that runs a {@link Benchmark}. */
 public final class BenchmarkWorkload implements Workload {
-    /** The case of a model; {@code device} is still to be set. */
+    /** Returns the case of a model, without the setting {@code device}. */
     static Case of(ModelCase c, int warmup, int steps) {
         return ModelCases.of(BenchmarkWorkload.class, c)
                 .with("warmup", warmup)

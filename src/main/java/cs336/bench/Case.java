@@ -9,19 +9,18 @@ import java.util.Map;
 import java.util.stream.Collectors;
 
 /**
- * One point of a sweep: which workload, with which parameters. Parameters and implementation are its identity; a case
- * travels to its own process as JSON, or to ranks as an object.
+ * One point of a sweep: a workload with its parameters. Implementation and parameters identify a case. It is sent to a
+ * child process as JSON, or to ranks as a serialized object.
  *
  * <pre>{@code
  * Case.of(AttentionWorkload.class, "plain").with("d", 64).with("context", 1024).yields(Metric.ms("forward"));
  * }</pre>
  *
- * @param workload name of the {@link Workload} class that runs it in a sweep; empty if none does
- * @param implementation what is measured: {@code plain}, {@code fused}, {@code compiled} …
+ * @param workload name of the {@link Workload} class that runs the case; empty if the case is not part of a sweep
+ * @param implementation the measured implementation: {@code plain}, {@code fused}, {@code compiled} …
  * @param parameters the first columns of the stored measurements, in this order
- * @param settings what the workload needs to know beside the parameters and what does not tell cases apart, such as the
- *     device
- * @param metrics what the workload records; those that a failed case did not reach get a row that says so
+ * @param settings further inputs of the workload that do not identify the case, such as the device
+ * @param metrics the metrics that the workload records; if a case fails, each missing metric gets a row with the status
  */
 public record Case(
         String workload,
@@ -36,27 +35,29 @@ public record Case(
         metrics = List.copyOf(metrics);
     }
 
-    /** A case without parameters yet. */
+    /** Returns a case without parameters. */
     public static Case of(Class<? extends Workload> workload, String implementation) {
         return new Case(workload.getName(), implementation, Map.of(), Map.of(), List.of());
     }
 
-    /** A case without parameters yet whose measurer stores it without a sweep; no {@link Workload} runs it. */
+    /**
+     * Returns a case without parameters that is measured by the calling code, without a sweep and a {@link Workload}.
+     */
     public static Case measuredHere(String implementation) {
         return new Case("", implementation, Map.of(), Map.of(), List.of());
     }
 
-    /** The same case with one more parameter. */
+    /** Returns the same case with another parameter. */
     public Case with(String parameter, Object value) {
         return new Case(workload, implementation, plus(parameters, parameter, value), settings, metrics);
     }
 
-    /** The same case with one more setting. */
+    /** Returns the same case with another setting. */
     public Case setting(String name, Object value) {
         return new Case(workload, implementation, parameters, plus(settings, name, value), metrics);
     }
 
-    /** The same case that records these metrics too. */
+    /** Returns the same case with additional metrics. */
     public Case yields(Metric... more) {
         var all = new ArrayList<>(metrics);
         Collections.addAll(all, more);
@@ -64,24 +65,25 @@ public record Case(
     }
 
     /**
-     * A parameter or a setting.
+     * Returns the value of a parameter or a setting.
      *
-     * @throws IllegalArgumentException if the case has neither of that name
+     * @throws IllegalArgumentException if the case has neither a parameter nor a setting of that name
      */
     public String text(String name) {
         String value = parameters.getOrDefault(name, settings.get(name));
         if (value == null) {
-            throw new IllegalArgumentException("the case has no " + name + ", only " + parameters + " and " + settings);
+            throw new IllegalArgumentException(
+                    "the case has no parameter or setting '" + name + "'; it has " + parameters + " and " + settings);
         }
         return value;
     }
 
-    /** A parameter or a setting that is a whole number. */
+    /** Returns the value of a parameter or a setting as an integer. */
     public int integer(String name) {
         return Integer.parseInt(text(name));
     }
 
-    /** {@code plain size=small context=128}, for progress and messages. */
+    /** Returns implementation and parameters for messages, as in {@code plain size=small context=128}. */
     @Override
     public String toString() {
         return parameters.entrySet().stream()

@@ -26,31 +26,32 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 
 /**
- * A main class in a JVM of its own, on the class path and with the flags of this one. It is told lines and answers in
- * lines.
+ * A child process that runs a main class in a new JVM, with the class path and the flags of this JVM. Parent and child
+ * exchange single lines over the child's standard input and output.
  *
- * <p>An answer starts with {@link #MARK}; whatever else the child or a native library prints is only kept for error
- * messages. Neither outlives the other: when this JVM ends, in whatever way, the child's input ends, and {@link Child}
- * takes that as the sign to stop.
+ * <p>Lines that start with {@link #MARK} are answers. All other output of the child and its native libraries is kept
+ * for error messages. A child does not outlive its parent: when the parent ends for whatever reason, the child's
+ * standard input ends, and {@link Child} then stops the child.
  */
 public final class ChildJvm implements AutoCloseable {
-    /** What tells an answer from other output. */
+    /** The prefix of answers. */
     private static final String MARK = "\u0001cs336 ";
 
     /**
-     * The host's part in a step is to call native code, which the quick compiler does as well as the thorough one, and
-     * after five steps of warm-up the thorough one would still be at work. Nor shall methods be interpreted 200 times
-     * before: that is as often as a short kernel's benchmark runs them in all, and takes two to three times as long.
+     * Flags for short runs: compile with C1 only, after a tenth of the usual number of calls. The Java code of a step
+     * mostly calls native code, for which C1's code is as fast as C2's, and C2 would still be compiling after five
+     * warm-up steps. By default a method is interpreted 200 times before C1 compiles it. The benchmark of a short
+     * kernel does not call it more often, and interpreted calls take two to three times as long.
      */
-    private static final List<String> COMPILED_SOON =
+    private static final List<String> COMPILE_EARLY =
             List.of("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.1");
 
-    private static final int KEPT_LINES = 40;
+    private static final int MAX_KEPT_LINES = 40;
 
     private final Process process;
     private final Thread killer;
     private final Deque<String> said = new ArrayDeque<>();
-    private final BlockingQueue<Optional<String>> answers = new LinkedBlockingQueue<>(); // the last one is empty
+    private final BlockingQueue<Optional<String>> answers = new LinkedBlockingQueue<>(); // empty at the end of output
     private final Thread out;
     private final Thread err;
     private final Consumer<String> listener;
@@ -62,62 +63,57 @@ public final class ChildJvm implements AutoCloseable {
         this.listener = listener;
         killer = new Thread(process::destroyForcibly);
         addShutdownHook(killer);
-        out = reading(
+        out = readerThread(
                 process.getInputStream(),
                 line -> {
                     if (line.startsWith(MARK)) answers.add(Optional.of(line.substring(MARK.length())));
                     else keep(line);
                 },
                 () -> answers.add(Optional.empty()));
-        err = reading(process.getErrorStream(), this::keep, () -> {});
+        err = readerThread(process.getErrorStream(), this::keep, () -> {});
     }
 
     /**
-     * How a child ended.
+     * The end of a child process.
      *
-     * @param exitCode as the shell counts it: 128 + the signal's number where a signal ended it
-     * @param timedOut whether it was stopped because an answer did not come in time
-     * @param said the last lines it printed beside its answers
+     * @param exitCode as in a shell: 128 + the signal's number if a signal ended the process
+     * @param timedOut whether the process was killed because an answer did not arrive in time
+     * @param said the last lines of its output that were not answers
      */
     public record Ending(int exitCode, boolean timedOut, List<String> said) {}
 
-    /** Starts the class. */
+    /** Starts a main class with the environment of this process. */
     static ChildJvm start(Class<?> main) throws IOException {
         return start(main, Map.of(), line -> {});
     }
 
     /**
-     * Starts the class.
+     * Starts a main class.
      *
-     * @param environment variables set above those of this process
-     * @param output takes each line that the child prints beside its answers, as it comes, on threads of its own
+     * @param environment variables that are added to those of this process
+     * @param output receives each line of output that is not an answer; called from other threads
      */
     public static ChildJvm start(Class<?> main, Map<String, String> environment, Consumer<String> output)
             throws IOException {
         return new ChildJvm(process(main, environment), output);
     }
 
-    /** The child's number among the system's processes. */
-    public long pid() {
-        return process.pid();
-    }
-
-    /** Hands the child a line. */
+    /** Sends a line to the child. A child that has ended is reported by {@link #answer}. */
     public void tell(String line) {
         try {
             OutputStream stdin = process.getOutputStream();
             stdin.write((line + "\n").getBytes(StandardCharsets.UTF_8));
             stdin.flush();
         } catch (IOException e) {
-            keep("it ended before it had read its input");
+            keep("the process ended before it read its input");
         }
     }
 
     /**
      * Waits for the next answer.
      *
-     * @param limit after which the child is killed; null for none
-     * @return null where none comes any more: the child has ended, or was killed just now
+     * @param limit the time after which the child is killed; null for none
+     * @return the answer, or null if the child has ended or was killed by the time limit
      */
     public String answer(Duration limit) throws InterruptedException {
         Optional<String> next = limit == null ? answers.take() : answers.poll(limit.toNanos(), TimeUnit.NANOSECONDS);
@@ -129,12 +125,12 @@ public final class ChildJvm implements AutoCloseable {
         return next.orElse(null);
     }
 
-    /** Ends the child's input, with which it ends if it has not yet, and waits for that. */
+    /** Closes the child's standard input, on which the child ends, and waits until it has ended. */
     public Ending end() throws InterruptedException {
         try {
             process.getOutputStream().close();
         } catch (IOException e) {
-            // It has closed its end already.
+            // The child has closed its end.
         }
         int exitCode = process.waitFor();
         out.join();
@@ -144,14 +140,14 @@ public final class ChildJvm implements AutoCloseable {
         }
     }
 
-    /** Kills the child if it still runs. */
+    /** Kills the child if it is still running. */
     @Override
     public void close() {
         closed = true;
         try {
             process.destroyForcibly().waitFor();
         } catch (InterruptedException e) {
-            Thread.currentThread().interrupt(); // killed it is
+            Thread.currentThread().interrupt(); // the kill signal has been sent
         }
         removeShutdownHook(killer);
     }
@@ -160,14 +156,14 @@ public final class ChildJvm implements AutoCloseable {
         listener.accept(line);
         synchronized (said) {
             said.add(line);
-            if (said.size() > KEPT_LINES) said.remove();
+            if (said.size() > MAX_KEPT_LINES) said.remove();
         }
     }
 
     private static Process process(Class<?> main, Map<String, String> environment) throws IOException {
         var command = new ArrayList<String>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.addAll(COMPILED_SOON);
+        command.addAll(COMPILE_EARLY);
         command.addAll(flags());
         command.add("-XX:ErrorFile=" + System.getProperty("java.io.tmpdir") + "/cs336-crash-%p.log");
         command.add("-XX:-CreateCoredumpOnCrash");
@@ -178,14 +174,16 @@ public final class ChildJvm implements AutoCloseable {
         return builder.start();
     }
 
-    /** The flags of this JVM, without debuggers and agents: a fresh one is to be measured, not watched. */
+    /** Returns the flags of this JVM except those for debuggers and agents, which would affect measurements. */
     private static List<String> flags() {
         return ManagementFactory.getRuntimeMXBean().getInputArguments().stream()
                 .filter(flag -> !flag.matches("-agent(lib|path):.*|-javaagent:.*|-Xdebug|-Xrunjdwp.*|-XX:ErrorFile=.*"))
                 .toList();
     }
 
-    /** This JVM's, and where this class came from: a notebook's kernel may have been given that later. */
+    /**
+     * Returns the class path of this JVM and the location of this class, which a Jupyter kernel may have added later.
+     */
     private static String classPath() {
         var entries = new ArrayList<Path>();
         for (String entry : System.getProperty("java.class.path").split(File.pathSeparator))
@@ -205,16 +203,16 @@ public final class ChildJvm implements AutoCloseable {
                     .getLocation()
                     .toURI());
         } catch (URISyntaxException e) {
-            throw new IllegalStateException("this class came from nowhere", e);
+            throw new IllegalStateException("the location of ChildJvm.class is unknown", e);
         }
     }
 
-    private Thread reading(InputStream from, Consumer<String> lines, Runnable atEnd) {
+    private Thread readerThread(InputStream from, Consumer<String> lines, Runnable atEnd) {
         var thread = new Thread(() -> {
             try (var reader = new BufferedReader(new InputStreamReader(from, StandardCharsets.UTF_8))) {
                 for (String line; (line = reader.readLine()) != null; ) lines.accept(line);
             } catch (IOException e) {
-                if (!closed) lines.accept("its output broke off: " + e.getMessage());
+                if (!closed) lines.accept("its output could not be read: " + e.getMessage());
             } finally {
                 atEnd.run();
             }
@@ -236,47 +234,47 @@ public final class ChildJvm implements AutoCloseable {
         try {
             Runtime.getRuntime().removeShutdownHook(hook);
         } catch (IllegalStateException e) {
-            // This JVM is ending; the hook has nothing left to kill.
+            // This JVM is shutting down, and the child has ended.
         }
     }
 
-    /** The child's side: lines in, answers out, and an end when the parent ends or has no more to say. */
+    /** The child's end of the connection. It ends the child process when its standard input ends. */
     public static final class Child {
         private final PrintStream answers = System.out;
         private final BlockingQueue<String> input = new LinkedBlockingQueue<>();
 
-        /** Takes over standard input and output; call it first. */
+        /** Takes over standard input and output, so it must be created before anything is printed. */
         public Child() {
             System.setOut(System.err);
-            var watch = new Thread(() -> {
+            var reader = new Thread(() -> {
                 try (var stdin = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
                     for (String line; (line = stdin.readLine()) != null; ) input.add(line);
                 } catch (IOException e) {
-                    // A broken pipe says the same as a closed one.
+                    // A broken pipe means the same as a closed one.
                 }
                 try {
-                    ProcessEnd.now(1); // also in the middle of a collective, for which halt() waits
+                    ProcessEnd.now(1); // works during a collective, where halt() would block
                 } finally {
                     Runtime.getRuntime().halt(1);
                 }
             });
-            watch.setDaemon(true);
-            watch.start();
+            reader.setDaemon(true);
+            reader.start();
         }
 
-        /** The next line from the parent; waits for it. */
+        /** Waits for the next line from the parent and returns it. */
         public String next() throws InterruptedException {
             return input.take();
         }
 
-        /** Sends one line, on a line of its own whatever native code has printed before. */
+        /** Sends an answer. It starts on a new line even if native code has printed an unfinished one. */
         public void answer(String line) {
             byte[] bytes = ("\n" + MARK + line + "\n").getBytes(StandardCharsets.UTF_8);
             answers.write(bytes, 0, bytes.length);
             answers.flush();
         }
 
-        /** Ends at once: destructors of native libraries have nothing to do that the end of the process does not. */
+        /** Ends this process immediately, without running shutdown hooks and destructors of native libraries. */
         public void end(int exitCode) {
             System.err.flush();
             Runtime.getRuntime().halt(exitCode);

@@ -3,20 +3,17 @@ package cs336.bench;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
-/** The option of a command whose cases leave files: in which folder. */
+/** The --folder option of commands whose cases write files. */
 public final class FolderOptions {
-    @Option(
-            names = "--folder",
-            paramLabel = "<folder>",
-            description = "where each case leaves its files. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--folder", paramLabel = "<folder>", description = "folder for the files of all cases")
     private Path folder;
 
-    /** The option of a command that uses this folder unless the user says otherwise. */
-    public FolderOptions(String usual) {
-        folder = Path.of(usual);
+    /** @param defaultFolder the folder if --folder is not given */
+    public FolderOptions(String defaultFolder) {
+        folder = Path.of(defaultFolder);
     }
 
-    /** The folder of all cases' folders. */
+    /** Returns the folder that contains a folder for each case. */
     public Path path() {
         return folder;
     }

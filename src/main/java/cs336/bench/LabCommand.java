@@ -9,8 +9,8 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /**
- * A command of the laboratory. It checks all its options before it starts to work, through {@link #checked}, so that
- * wrong use ends in one line and exit code 2.
+ * Base class of all commands. A command checks its options in {@link #checked} before it starts its work, so that an
+ * invalid option is reported in one line with exit code 2.
  */
 @Command(mixinStandardHelpOptions = true, sortOptions = false, showDefaultValues = true)
 public abstract class LabCommand implements Callable<Integer> {
@@ -23,11 +23,11 @@ public abstract class LabCommand implements Callable<Integer> {
     }
 
     /**
-     * Returns the result of a check of the options.
+     * Runs a check of the options and returns its result.
      *
-     * @throws ParameterException instead of an {@link IllegalArgumentException} of the check, with its message
+     * @throws ParameterException if the check throws an {@link IllegalArgumentException}, with the same message
      */
-    protected final <T> T checked(Check<T> check) throws IOException {
+    protected final <T, E extends Exception> T checked(OptionCheck<T, E> check) throws IOException, E {
         try {
             return check.run();
         } catch (IllegalArgumentException e) {
@@ -35,9 +35,14 @@ public abstract class LabCommand implements Callable<Integer> {
         }
     }
 
-    /** A check of options, and what it makes of them. */
+    /**
+     * A check of options that returns a value made from them.
+     *
+     * @param <T> the value
+     * @param <E> what the check throws in addition to {@link IOException}
+     */
     @FunctionalInterface
-    protected interface Check<T> {
-        T run() throws IOException;
+    protected interface OptionCheck<T, E extends Exception> {
+        T run() throws IOException, E;
     }
 }

@@ -10,60 +10,61 @@ import java.time.Duration;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * What a machine offers, found out in a process of its own before a sweep: the process that leads the sweep never opens
- * the card, so that the cases have all of its memory. The same process warms the cache into which JavaCPP unpacks
- * native libraries, which several processes must not do at once.
+ * Properties of a machine, determined in a child process before a sweep. The process of the sweep itself never uses the
+ * GPU, so that all of its memory is available to the cases. The child process also fills the cache into which JavaCPP
+ * unpacks native libraries; several processes must not do this at the same time.
  *
- * @param provenance machine, device, versions, commit
- * @param device the device that {@code best} stands for, or the one asked for
+ * @param provenance machine, device, versions and commit
+ * @param device the requested device, with {@code best} resolved
  * @param availableBytes free memory of the device
  */
 public record MachineSurvey(Provenance provenance, String device, long availableBytes) {
-    /** Unpacking gigabytes of CUDA libraries onto a slow disk takes minutes, once. */
-    private static final Duration LIMIT = Duration.ofMinutes(10);
+    /** Long enough to unpack gigabytes of CUDA libraries onto a slow disk, which happens once. */
+    private static final Duration TIME_LIMIT = Duration.ofMinutes(10);
 
-    /** A finding, or why there is none. */
-    private record Answer(MachineSurvey survey, String complaint) {}
+    /** The message from the child process: a survey, or an error message if there is no such device. */
+    private record SurveyReply(MachineSurvey survey, String error) {}
 
     /**
-     * Surveys the machine with respect to {@code best}, {@code cpu}, {@code cuda} or {@code cuda:N}.
+     * Surveys this machine.
      *
+     * @param device {@code best}, {@code cpu}, {@code cuda} or {@code cuda:N}
      * @throws IllegalArgumentException if there is no such device
-     * @throws IOException if libtorch does not load
+     * @throws IOException if libtorch cannot be loaded
      */
     public static MachineSurvey of(String device) throws IOException, InterruptedException {
-        Answer answer;
+        SurveyReply reply;
         try (var jvm = ChildJvm.start(MachineSurvey.class)) {
             jvm.tell(device);
-            String line = jvm.answer(LIMIT);
+            String line = jvm.answer(TIME_LIMIT);
             if (line == null) {
                 var ending = jvm.end();
-                throw new IOException("libtorch did not load (exit code " + ending.exitCode() + "): "
+                throw new IOException("libtorch could not be loaded (exit code " + ending.exitCode() + "): "
                         + String.join(" | ", ending.said()));
             }
-            answer = Worker.JSON.fromJson(line, Answer.class);
+            reply = Worker.JSON.fromJson(line, SurveyReply.class);
         }
-        if (answer.complaint != null) throw new IllegalArgumentException(answer.complaint);
-        return answer.survey;
+        if (reply.error != null) throw new IllegalArgumentException(reply.error);
+        return reply.survey;
     }
 
-    /** The process that looks. */
+    /** Runs the survey in the child process. */
     public static void main(String[] args) throws Exception {
         var parent = new ChildJvm.Child();
         try {
             Torch.load();
             Device device = Device.parse(parent.next());
-            begin(device);
+            initialise(device);
             var survey = new MachineSurvey(Provenance.of(device), device.toString(), MemoryStats.available(device));
-            parent.answer(Worker.JSON.toJson(new Answer(survey, null)));
+            parent.answer(Worker.JSON.toJson(new SurveyReply(survey, null)));
         } catch (IllegalArgumentException e) {
-            parent.answer(Worker.JSON.toJson(new Answer(null, e.getMessage())));
+            parent.answer(Worker.JSON.toJson(new SurveyReply(null, e.getMessage())));
         }
         parent.end(0);
     }
 
-    /** The first allocation opens the card; what it cannot do, it says here and not in the first case. */
-    private static void begin(Device device) {
+    /** Makes a first allocation, which initialises CUDA, so that errors are reported here and not by the first case. */
+    private static void initialise(Device device) {
         try (var scope = MemoryScope.open()) {
             torch.zeros(new long[] {1}, device.options(DType.FLOAT32));
             device.synchronize();

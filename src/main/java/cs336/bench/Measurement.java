@@ -1,19 +1,19 @@
 package cs336.bench;
 
 /**
- * One row of the stored measurements, beside the parameters of its case.
+ * One row of the stored measurements, without the parameters of its case.
  *
- * @param metric what was measured
- * @param summary the numbers; null where there are none, because memory ran out or something failed
- * @param status how it ended
+ * @param metric the measured quantity
+ * @param summary its statistics; null if the case failed or ran out of memory before it was measured
+ * @param status how the measurement ended
  */
 public record Measurement(Metric metric, Summary summary, Status status) {
-    /** What was measured in full. */
+    /** Returns a completed measurement. */
     public static Measurement of(Samples samples) {
         return new Measurement(samples.metric(), samples.summary(), Status.OK);
     }
 
-    /** What could not be measured. */
+    /** Returns a row for a metric that could not be measured. */
     public static Measurement missing(Metric metric, Status status) {
         return new Measurement(metric, null, status);
     }

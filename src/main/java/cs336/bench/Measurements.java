@@ -22,17 +22,17 @@ import tech.tablesaw.columns.Column;
 
 /**
  * The stored measurements of one problem on one machine: a tidy CSV file,
- * {@code data/measurements/<machine>/<problem>.csv}, one row a case and metric. First come the columns of the case's
- * parameters ({@code size}, {@code context} …), then {@code implementation}, {@code metric}, {@code unit}, {@code n},
- * {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}, {@code status}, {@code device},
- * {@code versions}, {@code commit}, {@code date}. A number that does not exist (an out-of-memory case's mean, the
- * spread of a single sample) is an empty cell.
+ * {@code data/measurements/<machine>/<problem>.csv}, with one row for each case and metric. Its first columns are the
+ * parameters of the cases ({@code size}, {@code context} …), followed by {@code implementation}, {@code metric},
+ * {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}, {@code status},
+ * {@code device}, {@code versions}, {@code commit}, {@code date}. A cell is empty if its number does not exist, such as
+ * the mean of an out-of-memory case or the standard deviation of a single sample.
  *
- * <p>Single steps, where they are kept, stand beside it in {@code <problem>_steps.csv}: the parameters, then
+ * <p>The values of single steps can be stored in {@code <problem>_steps.csv} in the same folder: the parameters, then
  * {@code implementation}, {@code metric}, {@code unit}, {@code step} (from 1), {@code value}.
  *
- * <p>What was written stays: rows are forced to disk before {@link #put} returns, and a file whose last line was cut
- * short by a killed process reads as if that line had not been begun.
+ * <p>Rows are on disk when {@link #put} returns. If a process was killed while it wrote, the incomplete last line is
+ * ignored.
  */
 public final class Measurements {
     private static final List<String> NUMBERS = List.of("n", "mean", "std", "median", "min", "max");
@@ -45,37 +45,41 @@ public final class Measurements {
     private final TidyCsv rows;
     private final TidyCsv steps;
 
-    /** The measurements in that file, which need not exist yet; its name ends in {@code .csv}. */
+    /**
+     * Opens the measurements in a file, which does not have to exist yet.
+     *
+     * @throws IllegalArgumentException if the file's name does not end in {@code .csv}
+     */
     public Measurements(Path csv) {
         if (!csv.toString().endsWith(".csv")) {
-            throw new IllegalArgumentException("csv is " + csv + ": a file name that ends in .csv is needed");
+            throw new IllegalArgumentException("csv must be a file name that ends in .csv, not " + csv);
         }
         rows = new TidyCsv(csv);
         steps = new TidyCsv(csv.resolveSibling(csv.getFileName().toString().replaceFirst("\\.csv$", "_steps.csv")));
     }
 
-    /** The measurements of a problem: {@code folder/machine/problem.csv}. */
+    /** Opens the measurements of a problem, {@code folder/machine/problem.csv}. */
     public static Measurements of(Path folder, String machine, String problem) {
         return new Measurements(folder.resolve(machine).resolve(problem + ".csv"));
     }
 
-    /** Where they are stored. */
+    /** Returns the file of the measurements. */
     public Path path() {
         return rows.path();
     }
 
-    /** Where single steps are stored. */
+    /** Returns the file of the values of single steps. */
     public Path stepsPath() {
         return steps.path();
     }
 
     /**
-     * Stored measurements, or stored steps, as a table. {@code n} and {@code step} are whole numbers, the statistics
-     * and {@code value} decimal ones; a parameter is a number where all of its values are, else text (2.7B is text);
-     * all else is text.
+     * Reads stored measurements or stored steps. {@code n} and {@code step} are integers, the statistics and
+     * {@code value} are doubles. A parameter is numeric if all of its values are, otherwise text ({@code 2.7B} is
+     * text). All other columns are text.
      *
-     * @throws NoSuchFileException where there is no such file
-     * @throws IOException where the file cannot be read or a line's cells do not match the header
+     * @throws NoSuchFileException if the file does not exist
+     * @throws IOException if the file cannot be read, or a line and the header have different numbers of cells
      */
     public static Table read(Path csv) throws IOException {
         if (!Files.exists(csv)) throw new NoSuchFileException(csv.toString());
@@ -93,14 +97,14 @@ public final class Measurements {
         return table;
     }
 
-    /** These measurements as a table; see {@link #read(Path)}. */
+    /** Returns these measurements as a table; see {@link #read(Path)}. */
     public Table table() throws IOException {
         return read(path());
     }
 
     /**
-     * Whether a case is done: each of its metrics has a row, none of them of status {@code error}. Other columns of the
-     * file may hold more metrics than the case announces.
+     * Returns whether a case is stored: each of its metrics has a row, and no row has status {@code error}. The file
+     * may contain rows of further metrics.
      */
     public boolean holds(Case c) throws IOException {
         List<List<String>> lines = rows.lines();
@@ -108,7 +112,8 @@ public final class Measurements {
         List<String> header = lines.get(0);
         int metric = header.indexOf("metric"), status = header.indexOf("status");
         Set<String> found = new LinkedHashSet<>();
-        for (List<String> row : lines.stream().skip(1).filter(of(c, header)).toList()) {
+        for (List<String> row :
+                lines.stream().skip(1).filter(isRowOf(c, header)).toList()) {
             if (row.get(status).equals(Status.ERROR.toString())) return false;
             found.add(row.get(metric));
         }
@@ -117,9 +122,9 @@ public final class Measurements {
     }
 
     /**
-     * Stores a case's rows, in place of those it had. They are on disk when this returns.
+     * Stores the rows of a case and replaces those that it had. The rows are on disk when this method returns.
      *
-     * @throws IllegalArgumentException if the file has other parameter columns than the case
+     * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
      */
     public void put(Case c, List<Measurement> measured, Provenance provenance) throws IOException {
         var cells = new ArrayList<List<String>>();
@@ -145,7 +150,7 @@ public final class Measurements {
         put(rows, c, COLUMNS, cells);
     }
 
-    /** Stores every single step of a case, in place of those it had. They are on disk when this returns. */
+    /** Stores the values of the steps of a case and replaces those that it had. They are on disk on return. */
     public void putSteps(Case c, List<Samples> samples) throws IOException {
         var cells = new ArrayList<List<String>>();
         for (Samples s : samples) {
@@ -162,16 +167,16 @@ public final class Measurements {
     }
 
     /**
-     * Asserts that rows of a case fit under the file's columns.
+     * Checks that the file's columns match a case.
      *
-     * @throws IllegalArgumentException if the file has other parameter columns than the case
+     * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
      */
     public void requireSameColumns(Case c) throws IOException {
         requireSameColumns(rows, c, COLUMNS);
         requireSameColumns(steps, c, STEP_COLUMNS);
     }
 
-    /** Makes the folder where it is missing, so that one which cannot be had shows before anything is measured. */
+    /** Creates the folder if it is missing, so that an error is reported before anything is measured. */
     void requireWritable() throws IOException {
         Path folder = Files.createDirectories(path().toAbsolutePath().getParent());
         if (!Files.isWritable(folder)) throw new AccessDeniedException(folder.toString());
@@ -182,27 +187,26 @@ public final class Measurements {
         if (lines.isEmpty()) return;
         List<String> expected = concat(List.copyOf(c.parameters().keySet()), columns);
         if (!lines.get(0).equals(expected)) {
-            throw new IllegalArgumentException(
-                    "%s has the columns %s, but this case's are %s: store it under another problem name"
-                            .formatted(file.path(), lines.get(0), expected));
+            throw new IllegalArgumentException("%s has the columns %s, but the case has %s: use another problem name"
+                    .formatted(file.path(), lines.get(0), expected));
         }
     }
 
     private static void put(TidyCsv file, Case c, List<String> columns, List<List<String>> cells) throws IOException {
         requireSameColumns(file, c, columns);
         List<String> header = concat(List.copyOf(c.parameters().keySet()), columns);
-        List<List<String>> fresh = cells.stream()
+        List<List<String>> added = cells.stream()
                 .map(row -> concat(List.copyOf(c.parameters().values()), row))
                 .toList();
         List<List<String>> stored = file.lines().stream().skip(1).toList();
         List<List<String>> others =
-                stored.stream().filter(of(c, header).negate()).toList();
-        if (others.size() == stored.size()) file.append(header, fresh);
-        else file.replace(header, Stream.concat(others.stream(), fresh.stream()).toList());
+                stored.stream().filter(isRowOf(c, header).negate()).toList();
+        if (others.size() == stored.size()) file.append(header, added);
+        else file.replace(header, Stream.concat(others.stream(), added.stream()).toList());
     }
 
-    /** Tells the rows of one case, under a header that has its parameters. */
-    private static Predicate<List<String>> of(Case c, List<String> header) {
+    /** Returns a filter for the rows of a case, given the file's header. */
+    private static Predicate<List<String>> isRowOf(Case c, List<String> header) {
         List<String> names = concat(List.copyOf(c.parameters().keySet()), List.of("implementation"));
         List<String> values = concat(List.copyOf(c.parameters().values()), List.of(c.implementation()));
         int[] at = names.stream().mapToInt(header::indexOf).toArray();
@@ -214,7 +218,7 @@ public final class Measurements {
         };
     }
 
-    /** Whole numbers in full (bytes), others to nine significant digits (nanoseconds of a second). */
+    /** Returns all digits of an integer, and nine significant digits of other numbers. */
     private static String number(double value) {
         if (Double.isNaN(value)) return "";
         boolean whole = value == Math.rint(value) && Math.abs(value) < 1e15;
@@ -223,38 +227,24 @@ public final class Measurements {
     }
 
     private static Column<?> column(String name, List<String> cells, boolean parameter) {
-        if (name.equals("n") || name.equals("step")) return ints(name, cells);
-        if (NUMBERS.contains(name) || name.equals("value")) return doubles(name, cells);
-        if (parameter && all(cells, "-?\\d{1,9}")) return ints(name, cells);
-        if (parameter && all(cells, "-?\\d{1,18}")) return longs(name, cells);
-        if (parameter && all(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) return doubles(name, cells);
+        if (name.equals("n") || name.equals("step")) return parsed(IntColumn.create(name), cells);
+        if (NUMBERS.contains(name) || name.equals("value")) return parsed(DoubleColumn.create(name), cells);
+        if (parameter && all(cells, "-?\\d{1,9}")) return parsed(IntColumn.create(name), cells);
+        if (parameter && all(cells, "-?\\d{1,18}")) return parsed(LongColumn.create(name), cells);
+        if (parameter && all(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
+            return parsed(DoubleColumn.create(name), cells);
+        }
         return StringColumn.create(name, cells);
+    }
+
+    /** Returns the column with the cells' values; empty cells are missing values. */
+    private static Column<?> parsed(Column<?> column, List<String> cells) {
+        cells.forEach(column::appendCell);
+        return column;
     }
 
     private static boolean all(List<String> cells, String regex) {
         return !cells.isEmpty() && cells.stream().allMatch(cell -> cell.matches(regex));
-    }
-
-    private static IntColumn ints(String name, List<String> cells) {
-        IntColumn column = IntColumn.create(name);
-        for (String cell : cells) {
-            if (cell.isEmpty()) column.appendMissing();
-            else column.append(Integer.parseInt(cell));
-        }
-        return column;
-    }
-
-    private static LongColumn longs(String name, List<String> cells) {
-        return LongColumn.create(name, cells.stream().mapToLong(Long::parseLong).toArray());
-    }
-
-    private static DoubleColumn doubles(String name, List<String> cells) {
-        DoubleColumn column = DoubleColumn.create(name);
-        for (String cell : cells) {
-            if (cell.isEmpty()) column.appendMissing();
-            else column.append(Double.parseDouble(cell));
-        }
-        return column;
     }
 
     @SafeVarargs

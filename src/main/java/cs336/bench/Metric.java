@@ -3,18 +3,18 @@ package cs336.bench;
 import java.io.Serializable;
 
 /**
- * What is measured, and in what.
+ * A measured quantity and its unit.
  *
- * @param name as it stands in the column {@code metric}: {@code forward}, {@code total}, {@code peak-memory} …
- * @param unit {@code ms}, {@code bytes} …
+ * @param name the value of the column {@code metric}: {@code forward}, {@code total}, {@code peak-memory} …
+ * @param unit the value of the column {@code unit}: {@code ms}, {@code bytes} …
  */
 public record Metric(String name, String unit) implements Serializable {
-    /** A time in milliseconds. */
+    /** Returns a metric for a time in milliseconds. */
     public static Metric ms(String name) {
         return new Metric(name, "ms");
     }
 
-    /** An amount of memory in bytes. */
+    /** Returns a metric for a number of bytes. */
     public static Metric bytes(String name) {
         return new Metric(name, "bytes");
     }

@@ -1,22 +1,19 @@
 package cs336.bench;
 
+import static cs336.units.UnitFactors.GB;
+
 import java.util.Locale;
 
-/**
- * What is measured of a language model: in what it computes, and how much of a training step. A case before it becomes
- * text.
- */
+/** A language model, a precision and a pass to measure; {@link ModelCases} converts it into a {@link Case}. */
 public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass) {
-    private static final double GB = 1e9;
-
     /**
-     * Asserts that there is memory for what the pass is certain to need. Whether activations fit too, the run will
-     * show.
+     * Checks that parameters, gradients and optimizer state fit into memory, as far as the pass needs them. Activations
+     * are not counted.
      *
-     * @throws IllegalArgumentException if there is not
+     * @throws IllegalArgumentException if they do not fit
      */
     void requireFits(MachineSurvey survey) {
-        long needed = model.config().parameterCount() * Float.BYTES * pass.copiesOfParameters();
+        long needed = model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
         if (needed > survey.availableBytes()) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,

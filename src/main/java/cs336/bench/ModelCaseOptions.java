@@ -1,6 +1,5 @@
 package cs336.bench;
 
-import cs336.basics.ModelEdition;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -9,7 +8,7 @@ import java.util.stream.Stream;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The options of a command that measures language models in several precisions and passes: which combinations. */
+/** The options that select language models, passes and precisions. */
 public final class ModelCaseOptions {
     @Mixin
     private final ModelOptions models = new ModelOptions();
@@ -18,8 +17,8 @@ public final class ModelCaseOptions {
             names = "--pass",
             paramLabel = "<pass>[,<pass>...]",
             description =
-                    "forward (no graph kept), forward-graph (kept, with the loss, and dropped), forward-backward, step (with"
-                            + " AdamW). Default: ${DEFAULT-VALUE}")
+                    "forward (as in inference), forward-graph (with the loss and the autograd graph), forward-backward, step"
+                            + " (with AdamW)")
     private String passes;
 
     @Option(
@@ -28,24 +27,24 @@ public final class ModelCaseOptions {
             defaultValue = "fp32",
             paramLabel = "<dtype>",
             description =
-                    "fp32 (TF32 off), tf32 (fp32 tensors, TF32 products), bf16 (autocast), fp16 (autocast; where there are"
-                            + " gradients, a scaled loss). Default: ${DEFAULT-VALUE}")
+                    "fp32 (TF32 off), tf32 (fp32 tensors, matmuls in TF32), bf16 (autocast), fp16 (autocast and loss"
+                            + " scaling)")
     private List<String> dtypes;
 
-    /** The options of a command that runs these passes unless the user says otherwise. */
-    public ModelCaseOptions(Pass... usual) {
-        passes = Arrays.stream(usual).map(Pass::toString).collect(Collectors.joining(","));
+    /** @param defaults the passes to run if --pass is not given */
+    public ModelCaseOptions(Pass... defaults) {
+        passes = Arrays.stream(defaults).map(Pass::toString).collect(Collectors.joining(","));
     }
 
-    /** Whose form of the models is run. */
-    ModelEdition form() {
-        return models.form();
+    /** Returns the given value, or the default of the chosen edition; see {@link ModelOptions#orDefault}. */
+    <T> T orDefault(T value, T default2025, T default2024) {
+        return models.orDefault(value, default2025, default2024);
     }
 
     /**
-     * Every combination, checked. From the list that varies slowest: models, precisions, passes.
+     * Returns every combination. Models vary slowest, then precisions, then passes.
      *
-     * @throws IllegalArgumentException if an option is wrong
+     * @throws IllegalArgumentException if an option is invalid
      */
     public List<ModelCase> cases() {
         List<Precision> precisions = dtypes.stream().map(Precision::parse).toList();
@@ -60,9 +59,9 @@ public final class ModelCaseOptions {
     }
 
     /**
-     * The same for a machine.
+     * Returns every combination, after a check that each fits into the memory of a machine.
      *
-     * @throws IllegalArgumentException if an option is wrong, or a case needs more memory than the machine has
+     * @throws IllegalArgumentException if an option is invalid or a case needs more memory than is available
      */
     public Stream<ModelCase> cases(MachineSurvey machine) {
         List<ModelCase> cases = cases();

@@ -4,22 +4,25 @@ import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import java.nio.file.Path;
 
-/** What cases of Transformer language models have in common, whatever is measured of them. */
+/** Conversions between Transformer language models and cases. */
 public final class ModelCases {
     private ModelCases() {}
 
-    /** The case of a model, by its size, year, batch, context, dtype and pass; {@code device} is still to be set. */
+    /**
+     * Returns a case with the parameters size, year, batch, context, dtype and pass, and the model's configuration as
+     * settings. The setting {@code device} is not set.
+     */
     public static Case of(Class<? extends Workload> workload, ModelCase c) {
-        return described(Case.of(workload, c.model().implementation()), c.model(), c.precision())
+        return withModel(Case.of(workload, c.model().implementation()), c.model(), c.precision())
                 .with("pass", c.pass());
     }
 
-    /** The same without a pass, to be stored by its measurer without a sweep. */
+    /** Returns a case as {@link #of}, but without a pass and for measurements without a sweep. */
     public static Case measuredHere(ModelOptions.Model model, Precision precision) {
-        return described(Case.measuredHere(model.implementation()), model, precision);
+        return withModel(Case.measuredHere(model.implementation()), model, precision);
     }
 
-    private static Case described(Case c, ModelOptions.Model model, Precision precision) {
+    private static Case withModel(Case c, ModelOptions.Model model, Precision precision) {
         TransformerConfig config = model.config();
         return c.with("size", model.label())
                 .with("year", config.form().year())
@@ -35,7 +38,7 @@ public final class ModelCases {
                 .setting("attention", config.attention());
     }
 
-    /** The model's shape. */
+    /** Returns the configuration of the case's model. */
     public static TransformerConfig config(Case c) {
         return new TransformerConfig(
                 ModelEdition.ofYear(c.integer("year")),
@@ -50,8 +53,9 @@ public final class ModelCases {
     }
 
     /**
-     * Where a case leaves its files: in its setting {@code folder} a folder such as {@code xl-256-fp32-forward}, which
-     * names year and implementation too where they are not the usual ones.
+     * Returns the folder for the files of a case, such as {@code xl-256-fp32-forward}, in the folder given by its
+     * setting {@code folder}. The name also contains the year unless it is 2025 and the implementation unless it is
+     * plain.
      */
     public static Path folder(Case c) {
         String name = String.join("-", c.text("size"), c.text("context"), c.text("dtype"), c.text("pass"));

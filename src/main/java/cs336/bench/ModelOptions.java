@@ -8,31 +8,32 @@ import java.util.Arrays;
 import java.util.List;
 import picocli.CommandLine.Option;
 
-/** The options of a command that runs Transformer language models: which ones, on batches of what size. */
+/** The options that select Transformer language models and their batch size. */
 public final class ModelOptions {
     @Option(
             names = "--size",
             split = ",",
             defaultValue = "small",
             paramLabel = "<size>",
-            description = "small, medium, large, xl, 2.7B, or all. Default: ${DEFAULT-VALUE}")
+            description = "small, medium, large, xl, 2.7B, or all")
     private List<String> sizes;
 
     @Option(
             names = "--year",
             defaultValue = "2025",
             paramLabel = "<year>",
-            description = "whose form of the model, and whose settings below: 2025 or 2024. Default: ${DEFAULT-VALUE}")
+            description =
+                    "edition of the course, 2025 or 2024: it sets the model's architecture and the defaults below")
     private int year;
 
-    @Option(names = "--batch", paramLabel = "<n>", description = "sequences a step. Default: 4 (2024: 16)")
+    @Option(names = "--batch", paramLabel = "<n>", description = "sequences in a batch. Default: 4 (2024: 16)")
     private Integer batch;
 
     @Option(
             names = "--context",
             split = ",",
             paramLabel = "<n>",
-            description = "tokens a sequence. Default: 256 (2024: 128)")
+            description = "tokens in a sequence. Default: 256 (2024: 128)")
     private List<Integer> contexts;
 
     @Option(
@@ -40,7 +41,7 @@ public final class ModelOptions {
             split = ",",
             defaultValue = "rmsnorm",
             paramLabel = "<name>",
-            description = "rmsnorm (plain operations), layernorm … Default: ${DEFAULT-VALUE}")
+            description = "rmsnorm (elementary PyTorch operations), layernorm …")
     private List<String> normalizations;
 
     @Option(
@@ -48,36 +49,39 @@ public final class ModelOptions {
             split = ",",
             defaultValue = "plain",
             paramLabel = "<name>",
-            description = "plain (all scores stored), flash (none), sdpa (PyTorch's own). Default: ${DEFAULT-VALUE}")
+            description = "plain (stores all attention scores), flash (stores none), sdpa (PyTorch's own)")
     private List<String> attentions;
 
-    @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model, in place of the size's")
+    @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model. Default: from --size")
     private Integer dModel;
 
     @Option(
             names = "--d-ff",
             paramLabel = "<n>",
-            description = "width of the feed-forward layer. Default: the size's, or 4 times --d-model")
+            description = "width of the feed-forward layer. Default: from --size, or 4 times --d-model if that is set")
     private Integer dFf;
 
-    @Option(names = "--layers", paramLabel = "<n>", description = "number of layers, in place of the size's")
+    @Option(names = "--layers", paramLabel = "<n>", description = "number of layers. Default: from --size")
     private Integer layers;
 
-    @Option(names = "--heads", paramLabel = "<n>", description = "attention heads a layer, in place of the size's")
+    @Option(names = "--heads", paramLabel = "<n>", description = "attention heads in a layer. Default: from --size")
     private Integer heads;
 
     @Option(names = "--vocab", paramLabel = "<n>", description = "size of the vocabulary. Default: 10000")
     private Integer vocab;
 
     /**
-     * A model that was asked for.
+     * A model to measure.
      *
-     * @param label its name in the table of sizes, or what makes it where it has none
-     * @param config its shape
-     * @param batch sequences a step
+     * @param label name of its size, or its dimensions if they differ from those of the size
+     * @param config its configuration
+     * @param batch sequences in a batch
      */
     public record Model(String label, TransformerConfig config, int batch) {
-        /** {@code plain} for RMSNorm and attention from plain operations; otherwise what takes their place. */
+        /**
+         * Returns {@code plain} for a model with RMSNorm and attention from elementary operations, otherwise the names
+         * of the modules that replace them.
+         */
         public String implementation() {
             boolean plainNorm = config.normalization().equals("rmsnorm");
             boolean plainAttention = config.attention().equals("plain");
@@ -87,36 +91,38 @@ public final class ModelOptions {
     }
 
     /**
-     * Whose form of the model is run.
+     * Returns the given value, or the default of the chosen edition if it is null.
      *
-     * @throws IllegalArgumentException if there is none of that year
+     * @throws IllegalArgumentException if there is no edition of the chosen year
      */
-    ModelEdition form() {
+    <T> T orDefault(T value, T default2025, T default2024) {
+        T fallback = edition() == ModelEdition.SPRING_2024 ? default2024 : default2025;
+        return value == null ? fallback : value;
+    }
+
+    private ModelEdition edition() {
         return ModelEdition.ofYear(year);
     }
 
     /**
-     * Every combination of the lists, checked. From the one that varies slowest: sizes, contexts, normalisations,
-     * attentions.
+     * Returns every combination of the lists. Sizes vary slowest, then contexts, normalisations, and attentions.
      *
-     * @throws IllegalArgumentException if an option is wrong
+     * @throws IllegalArgumentException if an option is invalid
      */
     public List<Model> models() {
-        ModelEdition form = form();
-        boolean is2024 = form == ModelEdition.SPRING_2024;
-        int b = ArgumentCheck.atLeast("--batch", 1, batch == null ? (is2024 ? 16 : 4) : batch);
-        List<Integer> ts = contexts == null ? List.of(is2024 ? 128 : 256) : contexts;
+        int batchSize = ArgumentCheck.atLeast("--batch", 1, orDefault(batch, 4, 16));
+        List<Integer> ts = orDefault(contexts, List.of(256), List.of(128));
         ts.forEach(t -> ArgumentCheck.atLeast("--context", 1, t));
         var models = new ArrayList<Model>();
         for (ModelSize size : sizes()) {
             for (int t : ts) {
-                TransformerConfig plain = config(size.config(form, t));
+                TransformerConfig plain = config(size.config(edition(), t));
                 String label = label(size, plain);
                 for (String normalization : normalizations) {
                     for (String attention : attentions) {
                         TransformerConfig config =
                                 plain.withNormalization(normalization).withAttention(attention);
-                        models.add(new Model(label, config, b));
+                        models.add(new Model(label, config, batchSize));
                     }
                 }
             }
@@ -130,12 +136,13 @@ public final class ModelOptions {
                 : sizes.stream().map(ModelSize::parse).toList();
     }
 
+    /** Returns the configuration of a size with the dimensions that the user has set. */
     private TransformerConfig config(TransformerConfig c) {
-        int width = ArgumentCheck.atLeast("--d-model", 1, dModel == null ? c.dModel() : dModel);
-        int inner = ArgumentCheck.atLeast("--d-ff", 1, dFf != null ? dFf : dModel != null ? 4L * width : c.dFf());
-        int depth = ArgumentCheck.atLeast("--layers", 1, layers == null ? c.numLayers() : layers);
-        int h = ArgumentCheck.atLeast("--heads", 1, heads == null ? c.numHeads() : heads);
-        int v = ArgumentCheck.atLeast("--vocab", 1, vocab == null ? c.vocabSize() : vocab);
+        int width = positive("--d-model", dModel, c.dModel());
+        int inner = positive("--d-ff", dFf, dModel != null ? 4L * width : c.dFf());
+        int depth = positive("--layers", layers, c.numLayers());
+        int h = positive("--heads", heads, c.numHeads());
+        int v = positive("--vocab", vocab, c.vocabSize());
         if (width % h != 0) {
             throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
         }
@@ -143,7 +150,10 @@ public final class ModelOptions {
                 c.form(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
     }
 
-    /** The size's name, or what makes the model where it has none. */
+    private static int positive(String option, Integer given, long fallback) {
+        return ArgumentCheck.atLeast(option, 1, given == null ? fallback : given);
+    }
+
     private static String label(ModelSize size, TransformerConfig c) {
         return c.equals(size.config(c.form(), c.contextLength()))
                 ? size.label()

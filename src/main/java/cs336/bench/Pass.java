@@ -2,37 +2,38 @@ package cs336.bench;
 
 import java.util.List;
 
-/** How much of a training step is run. */
+/** The part of a training step that is run. */
 public enum Pass {
-    /** Logits alone, without a graph for a backward pass, as in inference. */
+    /** Computes the logits without an autograd graph, as in inference. */
     FORWARD("forward", 1, "forward"),
-    /** Logits and loss with the graph that a backward pass would need; it is dropped unused. */
+    /** Computes logits and loss with the autograd graph of a backward pass, then frees the graph. */
     FORWARD_GRAPH("forward-graph", 1, "forward"),
-    /** Logits and loss with their graph, then all gradients. */
+    /** Computes logits and loss, then all gradients. */
     FORWARD_BACKWARD("forward-backward", 2, "forward", "backward"),
-    /** The whole step: forward, backward, AdamW's update. */
+    /** Runs the whole step: forward pass, backward pass, AdamW update. */
     STEP("step", 4, "forward", "backward", "optimizer");
 
     private final String label;
-    private final int copies;
+    private final int valuesPerParameter;
     private final List<String> phases;
 
-    Pass(String label, int copies, String... phases) {
+    Pass(String label, int valuesPerParameter, String... phases) {
         this.label = label;
-        this.copies = copies;
+        this.valuesPerParameter = valuesPerParameter;
         this.phases = List.of(phases);
     }
 
-    /** The phases that are timed one by one, beside the whole. */
+    /** Returns the phases that are timed separately, in addition to the whole. */
     public List<String> phases() {
         return phases;
     }
 
     /**
-     * How many numbers are kept for each parameter: itself; its gradient; AdamW's two moments. Activations come on top.
+     * Returns the number of stored values for each parameter: the parameter itself, its gradient, and AdamW's two
+     * moments, as far as the pass needs them. Activations are not counted.
      */
-    public int copiesOfParameters() {
-        return copies;
+    public int valuesPerParameter() {
+        return valuesPerParameter;
     }
 
     /**

@@ -6,41 +6,46 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.List;
 
-/** In what the model computes. Parameters, gradients and optimizer state are fp32 in all of them. */
+/** The number formats in which a model computes. Parameters, gradients and optimizer state are always fp32. */
 public enum Precision {
-    /** All in fp32, with TF32 off: matrix products carry all 24 bits. */
+    /** All operations in fp32 with TF32 disabled: matrix multiplications use all 24 significant bits. */
     FP32("fp32", "fp32"),
     /**
-     * All in fp32, but on CUDA matrix products round their inputs to the 11 significant bits of TF32. On the CPU, fp32.
+     * All operations in fp32, but matrix multiplications on CUDA round their inputs to TF32 (11 significant bits). The
+     * same as {@link #FP32} on the CPU.
      */
     TF32("tf32", "fp32"),
-    /** Autocast to bf16, what it leaves in fp32 with TF32 off. */
+    /** Autocast to bf16. TF32 is disabled for the operations that autocast leaves in fp32. */
     BF16("bf16", "bf16"),
-    /** Autocast to fp16, what it leaves in fp32 with TF32 off, and a scaled loss. */
+    /** Autocast to fp16 with loss scaling. TF32 is disabled for the operations that autocast leaves in fp32. */
     FP16("fp16", "fp16");
 
     private final String label;
     private final String autocast;
 
-    /** The type by its name: {@link DType} loads libtorch, which a sweep's leading process does not need. */
+    /**
+     * @param autocast name of the autocast dtype. A {@link DType} would load libtorch, which the process of a sweep
+     *     does not need
+     */
     Precision(String label, String autocast) {
         this.label = label;
         this.autocast = autocast;
     }
 
-    /** Whether matrix products of fp32 tensors may round their inputs to TF32 on CUDA. */
+    /** Returns whether fp32 matrix multiplications on CUDA may use TF32. */
     public boolean tf32() {
         return this == TF32;
     }
 
     /**
-     * What scales the loss: PyTorch's defaults for fp16, whose range gradients would leave; disabled for all others.
+     * Returns the loss scaler: with PyTorch's defaults for fp16, in whose range gradients would underflow, and disabled
+     * otherwise.
      */
     public GradScaler scaler(Device device) {
         return this == FP16 ? new GradScaler(device) : GradScaler.disabled();
     }
 
-    /** The scope in which forward pass and loss run. */
+    /** Opens the autocast scope for the forward pass and the loss. */
     public Autocast autocast(Device device) {
         return Autocast.of(device, DType.parse(autocast));
     }

@@ -4,15 +4,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * The folder of this project, wherever a program was started inside it: Jupyter starts notebooks in {@code notebooks/},
- * the command line in the root.
+ * The root folder of this project. It is found from any working folder in the project, because Jupyter starts notebooks
+ * in {@code notebooks/} and the command line starts in the root.
  */
 public final class Project {
     private Project() {}
 
     /**
-     * A file or folder of the project, by its path from the root, as in {@code data/measurements}.
+     * Returns a file or folder of the project.
      *
+     * @param fromRoot path relative to the root, as in {@code data/measurements}
      * @throws IllegalStateException if the working folder is not inside the project
      */
     public static Path path(String fromRoot) {
@@ -26,6 +27,6 @@ public final class Project {
             }
         }
         throw new IllegalStateException(
-                "the project was not found: neither " + start + " nor a folder above it has notebooks/ and data/");
+                "no project folder found: neither " + start + " nor one of its parents contains notebooks/ and data/");
     }
 }

@@ -9,16 +9,18 @@ import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Where measurements come from: what makes them comparable, and repeatable.
+ * The origin of measurements: machine, versions, commit and date.
  *
- * @param machine short name of the kind of machine, good for a folder: {@code h200}, {@code h200-x2}, {@code cpu-2core}
- * @param device the device's full name
- * @param versions of PyTorch and its bindings, Java, and where there is one the CUDA runtime and the driver
- * @param commit of the sources, with {@code +dirty} where files beside data and figures differ from it; {@code unknown}
- *     where there is no repository and {@code CS336_COMMIT} is not set
- * @param date in UTC, as in {@code 2026-11-20T14:05:00Z}
+ * @param machine short name of the kind of machine, used as a folder name: {@code h200}, {@code h200-x2},
+ *     {@code cpu-2core}
+ * @param device full name of the device
+ * @param versions versions of PyTorch with its Java bindings, Java, and on CUDA the CUDA runtime and the driver
+ * @param commit commit of the sources, with {@code +dirty} if files outside {@code data/} and {@code figures/} differ
+ *     from it; {@code unknown} if there is no repository and {@code CS336_COMMIT} is not set
+ * @param date date and time in UTC, as in {@code 2026-11-20T14:05:00Z}
  */
 public record Provenance(String machine, String device, String versions, String commit, String date) {
+    /** @throws IllegalArgumentException if the machine is not a valid folder name */
     public Provenance {
         requireName(machine);
     }
@@ -26,20 +28,22 @@ public record Provenance(String machine, String device, String versions, String 
     static void requireName(String machine) {
         if (!machine.matches("[A-Za-z0-9][A-Za-z0-9._-]*")) {
             throw new IllegalArgumentException(
-                    "machine is '" + machine + "': a folder name of letters, digits, '.', '_' and '-' is needed");
+                    "machine must be letters, digits, '.', '_' and '-', not '" + machine + "'");
         }
     }
 
-    /** This process, now, on a device of its own. Loads libtorch, and on CUDA occupies the card. */
+    /**
+     * Returns the provenance of measurements in this process on one device. Loads libtorch and, on CUDA, uses the GPU.
+     */
     public static Provenance of(Device device) {
         return of(device, 1);
     }
 
     /**
-     * This process, now.
+     * Returns the provenance of measurements on several devices of the same kind.
      *
      * @param device one of the devices
-     * @param count how many such devices take part
+     * @param count number of devices, at least 1
      */
     public static Provenance of(Device device, int count) {
         String name = device.productName();
@@ -49,17 +53,17 @@ public record Provenance(String machine, String device, String versions, String 
         return new Provenance(machine, full, Versions.of(device), head(), now());
     }
 
-    /** The same, under a machine name of the user's choice; null keeps the name. */
+    /** Returns the same provenance with another machine name; null keeps the name. */
     public Provenance named(String machine) {
         return machine == null ? this : new Provenance(machine, device, versions, commit, date);
     }
 
-    /** The same, at this moment. */
+    /** Returns the same provenance with the current date. */
     Provenance dated() {
         return new Provenance(machine, device, versions, commit, now());
     }
 
-    /** {@code NVIDIA H200} → {@code h200}, {@code NVIDIA GeForce RTX 4090} → {@code rtx-4090}. */
+    /** Returns {@code h200} for {@code NVIDIA H200} and {@code rtx-4090} for {@code NVIDIA GeForce RTX 4090}. */
     static String shortName(String product) {
         String lower = product.toLowerCase(Locale.ROOT).replaceAll("\\b(nvidia|geforce|tesla|quadro)\\b", " ");
         String name = lower.replaceAll("[^a-z0-9.]+", "-").replaceAll("^[-.]+|[-.]+$", "");
@@ -79,7 +83,7 @@ public record Provenance(String machine, String device, String versions, String 
         return commit + (changed == null || changed.isEmpty() ? "" : "+dirty");
     }
 
-    /** What git says, or null where there is no git or no repository. */
+    /** Returns the output of a git command, or null if git or the repository is missing. */
     private static String git(String... arguments) {
         try {
             var command = new String[arguments.length + 1];
@@ -88,8 +92,8 @@ public record Provenance(String machine, String device, String versions, String 
             Process git = new ProcessBuilder(command)
                     .redirectError(ProcessBuilder.Redirect.DISCARD)
                     .start();
-            String said = new String(git.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
-            return git.waitFor(10, TimeUnit.SECONDS) && git.exitValue() == 0 ? said : null;
+            String output = new String(git.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+            return git.waitFor(10, TimeUnit.SECONDS) && git.exitValue() == 0 ? output : null;
         } catch (IOException e) {
             return null;
         } catch (InterruptedException e) {

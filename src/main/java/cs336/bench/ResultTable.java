@@ -1,5 +1,7 @@
 package cs336.bench;
 
+import static cs336.units.UnitFactors.GIB;
+
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -13,15 +15,13 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * Stored cases for the eye: a row a case, a column a metric with mean ± std, or how it ended. Which implementation it
- * is stands there where there are several.
+ * A readable table of stored cases with one row for each case and one column for each metric. A cell contains mean ±
+ * standard deviation, or the status if it is not ok. The column {@code implementation} is shown if there are several.
  */
 public final class ResultTable {
-    private static final double GIB = 1L << 30;
-
     private ResultTable() {}
 
-    /** The table of these cases, aligned. At least one case; what is not stored yet is left blank. */
+    /** Returns the table of at least one case as aligned text. Cells of metrics that are not stored are empty. */
     public static String of(Measurements measurements, List<Case> cases) throws IOException {
         Map<List<String>, Map<String, String>> rows = new LinkedHashMap<>();
         cases.forEach(c -> rows.put(key(c), new LinkedHashMap<>()));
@@ -57,14 +57,14 @@ public final class ResultTable {
         return AlignedText.of(table);
     }
 
-    /** As cases write it: a whole number in a column of decimal ones is read as one of these. */
+    /** Returns a parameter as cases write it: without decimals for an integer in a column of doubles. */
     private static String text(Object parameter) {
         return parameter instanceof Double d && d == Math.rint(d)
                 ? String.valueOf(d.longValue())
                 : String.valueOf(parameter);
     }
 
-    /** Parameters, then the implementation. */
+    /** Returns the values of the parameters, followed by the implementation. */
     private static List<String> key(Case c) {
         List<String> key = new ArrayList<>(c.parameters().values());
         key.add(c.implementation());

@@ -2,37 +2,39 @@ package cs336.bench;
 
 import java.util.Locale;
 
-/** How a measurement ended. Running out of memory is a result like any other; only {@link #ERROR} is a failure. */
+/** The end of a measurement. Running out of memory is a valid result; only {@link #ERROR} is a failure. */
 public enum Status {
-    /** It was measured. */
+    /** The measurement was completed. */
     OK,
-    /** Device, process or machine ran out of memory. */
+    /** The device, the process or the machine ran out of memory. */
     OOM,
-    /** The implementation does not offer this combination of parameters. */
+    /** The implementation does not support this combination of parameters. */
     UNSUPPORTED,
-    /** Anything else went wrong: an exception, a crash, a passed time limit. */
+    /** The measurement failed with an exception, a crash or an exceeded time limit. */
     ERROR;
 
-    private static final String[] OUT_OF_MEMORY = {
+    private static final String[] OUT_OF_MEMORY_MESSAGES = {
         "out of memory", "can't allocate memory", "cublas_status_alloc_failed", "bad_alloc"
     };
 
     /**
-     * The status that a thrown exception stands for: {@link #OOM} for Java's {@link OutOfMemoryError} and for what
-     * libtorch's CPU and CUDA allocators, cuBLAS and C++ say when memory ends; {@link #UNSUPPORTED} for an
+     * Returns the status for an exception: {@link #OOM} for {@link OutOfMemoryError} and for the out-of-memory messages
+     * of libtorch's CPU and CUDA allocators, cuBLAS and C++; {@link #UNSUPPORTED} for
      * {@link UnsupportedOperationException}; {@link #ERROR} for all others.
      */
     public static Status of(Throwable thrown) {
         for (Throwable t = thrown; t != null; t = t.getCause()) {
             String message = String.valueOf(t.getMessage()).toLowerCase(Locale.ROOT);
             if (t instanceof OutOfMemoryError) return OOM;
-            for (String sign : OUT_OF_MEMORY) if (message.contains(sign)) return OOM;
+            for (String part : OUT_OF_MEMORY_MESSAGES) if (message.contains(part)) return OOM;
             if (t instanceof UnsupportedOperationException) return UNSUPPORTED;
         }
         return ERROR;
     }
 
-    /** As it stands in the column {@code status}: {@code ok}, {@code oom}, {@code unsupported}, {@code error}. */
+    /**
+     * Returns the value of the column {@code status}: {@code ok}, {@code oom}, {@code unsupported} or {@code error}.
+     */
     @Override
     public String toString() {
         return name().toLowerCase(Locale.ROOT);

@@ -7,20 +7,20 @@ import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import picocli.CommandLine.Option;
 
-/** The options of every command that measures: on which device, and where the measurements go. */
+/** The options of every command that measures: the device, and the file in which measurements are stored. */
 public final class StorageOptions {
     @Option(
             names = "--device",
             defaultValue = "best",
             paramLabel = "<device>",
-            description = "best, cpu, cuda or, for a single process, cuda:N. Default: ${DEFAULT-VALUE}")
+            description = "best, cpu, cuda or, for a single process, cuda:N")
     private String device;
 
     @Option(
             names = "--output",
             defaultValue = "data/measurements",
             paramLabel = "<folder>",
-            description = "where measurements are stored. Default: ${DEFAULT-VALUE}")
+            description = "folder of the measurements of all machines")
     private Path output;
 
     @Option(
@@ -29,56 +29,53 @@ public final class StorageOptions {
             description = "folder of this machine's measurements. Default: from the device, such as h200 or cpu-2core")
     private String machine;
 
-    @Option(
-            names = "--problem",
-            paramLabel = "<name>",
-            description = "file of these measurements, without .csv. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--problem", paramLabel = "<name>", description = "file of the measurements, without .csv")
     private String problem;
 
-    @Option(names = "--again", description = "measure cases again that are stored already")
+    @Option(names = "--again", description = "measure cases again that are already stored")
     private boolean again;
 
-    /** The options of a command whose measurements go to this file unless the user says otherwise. */
-    public StorageOptions(String problem) {
-        this.problem = problem;
+    /** @param defaultProblem the file of the measurements if --problem is not given */
+    public StorageOptions(String defaultProblem) {
+        problem = defaultProblem;
     }
 
-    /** The device as the user named it. */
+    /** Returns the device as the user wrote it. */
     public String device() {
         return device;
     }
 
-    /** The folder of all machines' measurements. */
+    /** Returns the folder of the measurements of all machines. */
     public Path folder() {
         return output;
     }
 
-    /** The machine's folder in it; null where the user named none. */
+    /** Returns the name of this machine's folder; null if --machine is not given. */
     public String machine() {
         return machine;
     }
 
-    /** The file of these measurements, without ending. */
+    /** Returns the file name of the measurements, without {@code .csv}. */
     public String problem() {
         return problem;
     }
 
-    /** Whether to measure stored cases again. */
+    /** Returns whether to measure stored cases again. */
     public boolean again() {
         return again;
     }
 
-    /** The same origin under the machine name that the user gave, if any. */
+    /** Returns the same provenance with the machine name that the user gave, if any. */
     public Provenance named(Provenance provenance) {
         return provenance.named(machine);
     }
 
-    /** Where the measurements of this origin are stored. */
+    /** Returns the file of the measurements from a machine. */
     public Measurements measurements(Provenance provenance) {
         return Measurements.of(output, provenance.machine(), problem);
     }
 
-    /** @throws IllegalArgumentException if the machine is no name of a folder, or the problem none of a file */
+    /** @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name */
     public void requireNames() {
         if (machine != null) Provenance.requireName(machine);
         if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
@@ -87,19 +84,21 @@ public final class StorageOptions {
     }
 
     /**
-     * What a sweep was about, and where its numbers are.
+     * A completed sweep.
      *
-     * @param cases all of them, on the device that was found, each once
+     * @param cases all cases without duplicates, including those that were stored before
+     * @param measurements where their results are stored
+     * @param exitCode 0, or 1 if a case failed
      */
-    public record Swept(List<Case> cases, Provenance provenance, Measurements measurements, int exitCode) {}
+    public record Swept(List<Case> cases, Measurements measurements, int exitCode) {}
 
     /**
-     * Surveys the machine, says how many cases go where, and runs those that are not stored yet.
+     * Surveys the machine, prints the number of cases and their file, and runs the cases that are not stored yet.
      *
-     * @param cases the cases for what the survey found; it may refuse them by an {@link IllegalArgumentException}
-     * @param set sets what else there is to set of the sweep
+     * @param cases returns the cases for the surveyed machine; may throw an {@link IllegalArgumentException}
+     * @param configure sets further properties of the sweep
      */
-    public Swept sweep(Function<MachineSurvey, List<Case>> cases, UnaryOperator<Sweep> set)
+    public Swept sweep(Function<MachineSurvey, List<Case>> cases, UnaryOperator<Sweep> configure)
             throws IOException, InterruptedException {
         MachineSurvey survey = MachineSurvey.of(device);
         List<Case> all = cases.apply(survey).stream()
@@ -109,8 +108,7 @@ public final class StorageOptions {
         Provenance provenance = named(survey.provenance());
         Measurements measurements = measurements(provenance);
         System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
-        Sweep.Result result =
-                set.apply(new Sweep(measurements, provenance).again(again)).run(all);
-        return new Swept(all, provenance, measurements, result.exitCode());
+        Sweep sweep = configure.apply(new Sweep(measurements, provenance).again(again));
+        return new Swept(all, measurements, sweep.run(all).exitCode());
     }
 }

@@ -3,20 +3,20 @@ package cs336.bench;
 import java.util.Arrays;
 
 /**
- * Samples in six numbers.
+ * The statistics of some samples.
  *
- * @param n how many samples
- * @param mean their arithmetic mean
- * @param std their sample standard deviation, √(Σ(x − mean)² / (n − 1)); NaN for a single sample
- * @param median the middle one, or the mean of the two in the middle
- * @param min the smallest
- * @param max the largest
+ * @param n number of samples
+ * @param mean arithmetic mean
+ * @param std sample standard deviation, √(Σ(x − mean)² / (n − 1)); NaN for a single sample
+ * @param median middle sample, or the mean of the two in the middle
+ * @param min smallest sample
+ * @param max largest sample
  */
 public record Summary(int n, double mean, double std, double median, double min, double max) {
     /**
-     * Sums up at least one sample.
+     * Returns the statistics of at least one sample.
      *
-     * @throws IllegalArgumentException for none
+     * @throws IllegalArgumentException if there are no samples
      */
     public static Summary of(double... samples) {
         int n = samples.length;

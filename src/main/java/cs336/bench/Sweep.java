@@ -9,114 +9,118 @@ import java.util.Locale;
 import java.util.function.Function;
 
 /**
- * Measures cases one after the other, each in a fresh JVM, so that none sees another's memory, caches or failures. A
- * finished case is on disk before the next one starts. Cases that are stored already are passed over, so a sweep that
- * was stopped goes on where it was.
+ * A sequence of cases to measure, each in a new JVM, so that a case is not affected by the memory, caches or failures
+ * of another. The results of a case are on disk before the next case starts. Cases that are already stored are skipped,
+ * so an interrupted sweep can be resumed.
  *
- * <p>Where starting a JVM would take longer than the cases, some may {@link #sharing share} one. After one that failed
- * or ran out of memory the next case starts in a fresh one all the same.
+ * <p>Short cases may {@link #sharing share} a JVM to save its start-up time. After a case that failed or ran out of
+ * memory, the next case always gets a new JVM.
  *
- * <p>Running out of memory is a result. Any other failure is stored with status {@code error}, reported, and tried
- * again by the next run; the sweep goes on. Ending the sweep, even by {@code kill -9}, ends the process it has started.
+ * <p>Running out of memory is a result. Any other failure is stored with status {@code error} and reported, and the
+ * next sweep tries the case again; this sweep continues. When the process of the sweep ends, even by {@code kill -9},
+ * its child process ends too.
  */
 public final class Sweep {
-    private static final int KILLED = 128 + 9;
+    private static final int KILLED = 128 + 9; // SIGKILL
 
     private final Measurements measurements;
     private final Provenance provenance;
     private Duration timeLimit;
     private boolean again;
     private boolean keepSteps;
-    private Function<Case, ?> group = c -> new Object();
-    private Beside beside = (c, rows, provenance) -> {};
+    private Function<Case, ?> sharingKey = c -> new Object();
+    private ExtraResults extraResults = (c, rows, provenance) -> {};
     private PrintStream progress = System.err;
 
-    /** A sweep that stores into these measurements. */
+    /** Creates a sweep that stores its results in {@code measurements}. */
     public Sweep(Measurements measurements, Provenance provenance) {
         this.measurements = measurements;
         this.provenance = provenance;
     }
 
     /**
-     * The longest a case may take, with the start of its process if it is the first there; null, the default, for no
-     * limit.
+     * Sets the time limit of a case. It includes the start of the JVM for the first case in it.
+     *
+     * @param limit null, the default, for no limit
      */
     public Sweep timeLimit(Duration limit) {
         timeLimit = limit;
         return this;
     }
 
-    /** Whether to measure stored cases again. */
+    /** Sets whether to measure stored cases again; false by default. */
     public Sweep again(boolean measureAgain) {
         again = measureAgain;
         return this;
     }
 
-    /** Whether to store every single step too; see {@link Measurements#stepsPath()}. */
+    /** Sets whether to also store the value of each step, in {@link Measurements#stepsPath()}; false by default. */
     public Sweep keepSteps(boolean keep) {
         keepSteps = keep;
         return this;
     }
 
     /**
-     * Lets neighbouring cases of one workload share a JVM where this gives equal values for them. By default, none do.
+     * Lets neighbouring cases of the same workload share a JVM if they have equal keys. By default, no cases share one.
      */
-    public Sweep sharing(Function<Case, ?> equalValues) {
-        group = equalValues;
+    public Sweep sharing(Function<Case, ?> key) {
+        sharingKey = key;
         return this;
     }
 
-    /** Stores what else a case has left. */
+    /** A store for further results of a case, such as the contents of files that it wrote. */
     @FunctionalInterface
-    public interface Beside {
+    public interface ExtraResults {
         /**
-         * Called when a case has ended, before its rows are stored: once they are there, it counts as done.
+         * Stores the further results of a completed case. It is called before the case's rows are stored, because a
+         * case with stored rows is not measured again.
          *
-         * @param rows where its rows will be stored
+         * @param rows the measurements in which the case's rows will be stored
          */
         void store(Case c, Measurements rows, Provenance provenance) throws IOException;
     }
 
-    /** What to store beside the rows of each case. */
-    public Sweep beside(Beside what) {
-        beside = what;
+    /** Sets what to store in addition to the rows of each case that ends with status {@link Status#OK}. */
+    public Sweep alsoStore(ExtraResults results) {
+        extraResults = results;
         return this;
     }
 
-    /** Where to report progress; standard error by default. */
+    /** Sets where to report progress; standard error by default. */
     public Sweep progress(PrintStream to) {
         progress = to;
         return this;
     }
 
     /**
-     * What a sweep did.
+     * The numbers of cases in a completed sweep.
      *
-     * @param measured cases that ran, failed ones included
-     * @param skipped cases that were stored already
-     * @param failed cases that ended in status {@code error}
+     * @param measured cases that ran, including failed ones
+     * @param skipped cases that were already stored
+     * @param failed cases that ended with status {@code error}
      */
-    public record Result(int measured, int skipped, int failed) {
-        /** For the shell: 0, or 1 if a case failed. */
+    public record CaseCounts(int measured, int skipped, int failed) {
+        /** Returns 0, or 1 if a case failed. */
         public int exitCode() {
             return failed == 0 ? 0 : 1;
         }
     }
 
-    /** How a case ended, why, and what it recorded until then. */
-    private record Outcome(Status status, String reason, List<Samples> samples) {}
+    /** The status of a case, the reason if it is not {@code ok}, and the samples recorded before the case ended. */
+    private record CaseOutcome(Status status, String reason, List<Samples> samples) {}
 
     /**
      * Runs the cases that are not stored yet.
      *
-     * @throws IllegalArgumentException before anything runs, if a case announces no metric or does not fit the stored
-     *     columns
-     * @throws IOException if measurements cannot be read or written; before anything runs, if their folder cannot be
+     * @throws IllegalArgumentException before any case runs, if a case declares no metric or its parameters differ from
+     *     the columns of the stored measurements
+     * @throws IOException if measurements cannot be read or written; before any case runs, if their folder is not
+     *     writable
      */
-    public Result run(List<Case> cases) throws IOException, InterruptedException {
+    public CaseCounts run(List<Case> cases) throws IOException, InterruptedException {
         List<Case> open = new ArrayList<>();
         for (Case c : cases) {
-            if (c.metrics().isEmpty()) throw new IllegalArgumentException("case " + c + " announces no metric");
+            if (c.metrics().isEmpty()) throw new IllegalArgumentException("case " + c + " declares no metric");
             measurements.requireSameColumns(c);
             if (again || !measurements.holds(c)) open.add(c);
         }
@@ -133,58 +137,63 @@ public final class Sweep {
                     Case c = open.get(i++);
                     progress.printf("[%d/%d] %s … ", i, open.size(), c);
                     progress.flush();
-                    Outcome outcome = run(c, jvm);
+                    CaseOutcome outcome = run(c, jvm);
                     status = outcome.status;
                     store(c, outcome);
                     Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
                     Duration left = elapsed.dividedBy(i).multipliedBy(open.size() - i);
-                    progress.printf("%s · %s elapsed, about %s left%n", describe(outcome), clock(elapsed), clock(left));
-                } while (endedWell(status) && i < open.size() && mayShare(open.get(i - 1), open.get(i)));
-                List<String> said = jvm.end().said();
+                    progress.printf(
+                            "%s · %s elapsed, about %s left%n", describe(outcome), minutes(elapsed), minutes(left));
+                } while (leavesJvmUsable(status) && i < open.size() && mayShare(open.get(i - 1), open.get(i)));
+                List<String> lastLines = jvm.end().said();
                 if (status == Status.ERROR) {
                     failed++;
-                    said.forEach(line -> progress.println("    " + line));
+                    lastLines.forEach(line -> progress.println("    " + line));
                 }
             }
         }
-        return new Result(open.size(), skipped, failed);
+        return new CaseCounts(open.size(), skipped, failed);
     }
 
-    private static boolean endedWell(Status status) {
+    private static boolean leavesJvmUsable(Status status) {
         return status == Status.OK || status == Status.UNSUPPORTED;
     }
 
     private boolean mayShare(Case a, Case b) {
-        return a.workload().equals(b.workload()) && group.apply(a).equals(group.apply(b));
+        return a.workload().equals(b.workload()) && sharingKey.apply(a).equals(sharingKey.apply(b));
     }
 
-    private Outcome run(Case c, ChildJvm jvm) throws InterruptedException {
+    private CaseOutcome run(Case c, ChildJvm jvm) throws InterruptedException {
         long start = System.nanoTime();
         List<Samples> samples = new ArrayList<>();
         jvm.tell(Worker.JSON.toJson(c));
         while (true) {
             String line = jvm.answer(timeLimit == null ? null : timeLimit.minusNanos(System.nanoTime() - start));
-            if (line == null) return brokenOff(samples, jvm.end());
-            Worker.Answer answer = Worker.JSON.fromJson(line, Worker.Answer.class);
-            if (answer.status() != null) return checked(c, new Outcome(answer.status(), answer.reason(), samples));
-            samples.add(answer.samples());
+            if (line == null) return endedEarly(samples, jvm.end());
+            Worker.WorkerMessage message = Worker.JSON.fromJson(line, Worker.WorkerMessage.class);
+            if (message.status() != null) {
+                return checked(c, new CaseOutcome(message.status(), message.reason(), samples));
+            }
+            samples.add(message.samples());
         }
     }
 
-    private Outcome brokenOff(List<Samples> samples, ChildJvm.Ending ending) {
-        if (ending.timedOut()) return new Outcome(Status.ERROR, "passed its limit of " + clock(timeLimit), samples);
+    private CaseOutcome endedEarly(List<Samples> samples, ChildJvm.Ending ending) {
+        if (ending.timedOut()) {
+            return new CaseOutcome(Status.ERROR, "exceeded its time limit of " + minutes(timeLimit), samples);
+        }
         if (ending.exitCode() == KILLED) {
-            return new Outcome(Status.OOM, "killed, as Linux does when memory runs out", samples);
+            return new CaseOutcome(Status.OOM, "killed by SIGKILL, which Linux sends when memory runs out", samples);
         }
-        return new Outcome(Status.ERROR, "its process " + died(ending.exitCode()), samples);
+        return new CaseOutcome(Status.ERROR, "its process " + describe(ending.exitCode()), samples);
     }
 
-    /** A workload that ends well has recorded what its case announced. */
-    private static Outcome checked(Case c, Outcome outcome) {
+    /** Returns status {@code error} if the workload did not record all metrics that the case declares. */
+    private static CaseOutcome checked(Case c, CaseOutcome outcome) {
         List<String> missing =
                 missing(c, outcome.samples).stream().map(Metric::name).toList();
         return outcome.status == Status.OK && !missing.isEmpty()
-                ? new Outcome(Status.ERROR, "the workload recorded no " + missing, outcome.samples)
+                ? new CaseOutcome(Status.ERROR, "the workload recorded no " + missing, outcome.samples)
                 : outcome;
     }
 
@@ -193,17 +202,17 @@ public final class Sweep {
         return c.metrics().stream().filter(m -> !recorded.contains(m)).toList();
     }
 
-    private void store(Case c, Outcome outcome) throws IOException {
+    private void store(Case c, CaseOutcome outcome) throws IOException {
         var rows = new ArrayList<Measurement>();
         outcome.samples.forEach(s -> rows.add(Measurement.of(s)));
         missing(c, outcome.samples).forEach(m -> rows.add(Measurement.missing(m, outcome.status)));
-        // The rest first: the case counts as done once its rows are there.
+        // The rows come last, because a case with stored rows is not measured again.
         if (keepSteps && !outcome.samples.isEmpty()) measurements.putSteps(c, outcome.samples);
-        if (outcome.status == Status.OK) beside.store(c, measurements, provenance.dated());
+        if (outcome.status == Status.OK) extraResults.store(c, measurements, provenance.dated());
         measurements.put(c, rows, provenance.dated());
     }
 
-    private static String describe(Outcome outcome) {
+    private static String describe(CaseOutcome outcome) {
         if (outcome.status == Status.OK) {
             Samples first = outcome.samples.get(0);
             return String.format(
@@ -216,11 +225,11 @@ public final class Sweep {
         return outcome.status + " (" + outcome.reason + ")";
     }
 
-    private static String died(int exitCode) {
+    private static String describe(int exitCode) {
         return exitCode > 128 ? "was ended by signal " + (exitCode - 128) : "ended early with exit code " + exitCode;
     }
 
-    private static String clock(Duration d) {
+    private static String minutes(Duration d) {
         long s = Math.round(d.toMillis() / 1000.0);
         return s < 3600 ? "%d:%02d".formatted(s / 60, s % 60) : "%d:%02d:%02d".formatted(s / 3600, s / 60 % 60, s % 60);
     }

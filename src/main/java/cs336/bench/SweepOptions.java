@@ -11,45 +11,42 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
-/** The options of every command that runs a sweep. */
+/** The options of every command that runs a {@link Sweep}. */
 public final class SweepOptions {
     @Mixin
     private final StorageOptions storage;
 
-    @Option(names = "--keep-steps", description = "store every single step too, in <problem>_steps.csv")
+    @Option(names = "--keep-steps", description = "also store the value of each step, in <problem>_steps.csv")
     private boolean keepSteps;
 
-    @Option(
-            names = "--time-limit",
-            paramLabel = "<seconds>",
-            description = "the longest a case may take. Default: none")
+    @Option(names = "--time-limit", paramLabel = "<seconds>", description = "time limit of a case. Default: none")
     private Long timeLimit;
 
-    /** The options of a command whose measurements go to this file unless the user says otherwise. */
-    public SweepOptions(String problem) {
-        storage = new StorageOptions(problem);
+    /** @param defaultProblem the file of the measurements if --problem is not given */
+    public SweepOptions(String defaultProblem) {
+        storage = new StorageOptions(defaultProblem);
     }
 
     /**
-     * Surveys the machine, runs the cases that are not stored yet, and prints what is then stored.
+     * Surveys the machine, runs the cases that are not stored yet, and prints the results of all cases.
      *
-     * @param spec the command, for its output
-     * @param cases the cases for what the survey found; it may refuse them by an {@link IllegalArgumentException}
+     * @param spec the command that prints them
+     * @param cases returns the cases for the surveyed machine; may throw an {@link IllegalArgumentException}
      * @return the exit code
-     * @throws IllegalArgumentException if an option or a case is wrong
+     * @throws IllegalArgumentException if an option or a case is invalid
      */
     public int run(CommandSpec spec, Function<MachineSurvey, List<Case>> cases)
             throws IOException, InterruptedException {
         return run(spec, cases, c -> new Object());
     }
 
-    /** As {@link #run(CommandSpec, Function)}, with processes that cases share; see {@link Sweep#sharing}. */
+    /** Does the same as {@link #run(CommandSpec, Function)}, with {@linkplain Sweep#sharing shared processes}. */
     public int run(CommandSpec spec, Function<MachineSurvey, List<Case>> cases, Function<Case, ?> sharing)
             throws IOException, InterruptedException {
         StorageOptions.Swept swept = sweep(cases, sweep -> sweep.sharing(sharing));
         List<String> tables = new ArrayList<>();
-        for (List<Case> alike : alike(swept.cases())) {
-            tables.add(ResultTable.of(swept.measurements(), alike));
+        for (List<Case> group : groups(swept.cases())) {
+            tables.add(ResultTable.of(swept.measurements(), group));
         }
         spec.commandLine().getOut().println(String.join("\n\n", tables));
         spec.commandLine().getOut().flush();
@@ -57,31 +54,33 @@ public final class SweepOptions {
     }
 
     /**
-     * Surveys the machine and runs the cases that are not stored yet, without printing what is then stored.
+     * Surveys the machine and runs the cases that are not stored yet, without printing their results.
      *
-     * @param set sets what else there is to set of the sweep
+     * @param cases returns the cases for the surveyed machine; may throw an {@link IllegalArgumentException}
+     * @param configure sets further properties of the sweep
+     * @throws IllegalArgumentException if an option or a case is invalid
      */
-    public StorageOptions.Swept sweep(Function<MachineSurvey, List<Case>> cases, UnaryOperator<Sweep> set)
+    public StorageOptions.Swept sweep(Function<MachineSurvey, List<Case>> cases, UnaryOperator<Sweep> configure)
             throws IOException, InterruptedException {
         if (timeLimit != null) ArgumentCheck.atLeast("--time-limit", 1, timeLimit);
         storage.requireNames();
         return storage.sweep(
                 cases,
-                sweep -> set.apply(sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
+                sweep -> configure.apply(sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))
                         .keepSteps(keepSteps)));
     }
 
-    /** Neighbouring cases that have metrics in common, and so make one table. */
-    private static List<List<Case>> alike(List<Case> cases) {
-        List<List<Case>> tables = new ArrayList<>();
+    /** Groups neighbouring cases that have metrics in common; each group is printed as one table. */
+    private static List<List<Case>> groups(List<Case> cases) {
+        List<List<Case>> groups = new ArrayList<>();
         List<Metric> seen = List.of();
         for (Case c : cases) {
             if (Collections.disjoint(seen, c.metrics())) {
-                tables.add(new ArrayList<>());
+                groups.add(new ArrayList<>());
             }
-            tables.get(tables.size() - 1).add(c);
+            groups.get(groups.size() - 1).add(c);
             seen = c.metrics();
         }
-        return tables;
+        return groups;
     }
 }

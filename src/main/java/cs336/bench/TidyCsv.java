@@ -13,9 +13,9 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * A table in a file: a header, then one line a row, each ended by a line feed (no cell holds one). Rows are on disk
- * when {@link #append} returns. A process that dies while it writes leaves at most one unfinished last line, which is
- * told by its missing line feed, left out when reading, and cut off by the next append.
+ * A CSV file with a header and one line for each row. Each line ends with a line feed, and no cell contains one. Rows
+ * are on disk when {@link #append} returns. A process that is killed while it writes leaves at most one incomplete last
+ * line without a line feed. Reading ignores this line, and the next append removes it.
  */
 final class TidyCsv {
     private final Path path;
@@ -28,13 +28,13 @@ final class TidyCsv {
         return path;
     }
 
-    /** Header and rows; empty where the file is missing or has no finished line. */
+    /** Returns header and rows; empty if the file is missing or has no complete line. */
     List<List<String>> lines() throws IOException {
         if (!Files.exists(path)) return List.of();
         String text = Files.readString(path);
-        String finished = text.substring(0, text.lastIndexOf('\n') + 1);
+        String complete = text.substring(0, text.lastIndexOf('\n') + 1);
         var lines = new ArrayList<List<String>>();
-        for (String line : finished.lines().toList()) {
+        for (String line : complete.lines().toList()) {
             List<String> cells = cells(line);
             if (!lines.isEmpty() && cells.size() != lines.get(0).size()) {
                 throw new IOException("%s, line %d: %d cells under %d columns"
@@ -49,7 +49,7 @@ final class TidyCsv {
         return lines;
     }
 
-    /** Adds rows, after the header where the file has none, and waits until the disk has them. */
+    /** Appends rows, and a header before them if the file is empty, and waits until they are on disk. */
     void append(List<String> header, List<List<String>> rows) throws IOException {
         Files.createDirectories(path.toAbsolutePath().getParent());
         try (var file =
@@ -60,16 +60,14 @@ final class TidyCsv {
         }
     }
 
-    /**
-     * Puts header and rows in the place of all there is: a reader sees the old file or the new one, nothing between.
-     */
+    /** Replaces the file. The replacement is atomic: a reader sees either the old or the new file. */
     void replace(List<String> header, List<List<String>> rows) throws IOException {
-        Path fresh = path.resolveSibling(path.getFileName() + ".new");
+        Path temporary = path.resolveSibling(path.getFileName() + ".new");
         try (var file = FileChannel.open(
-                fresh, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
+                temporary, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
             write(file, line(header) + lines(rows));
         }
-        Files.move(fresh, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        Files.move(temporary, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     }
 
     private static void write(FileChannel file, String text) throws IOException {

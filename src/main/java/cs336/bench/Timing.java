@@ -4,20 +4,20 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * The times of one phase, step by step, in milliseconds.
+ * The times of one phase in each step, in milliseconds.
  *
- * @param wall by the wall clock: the number to report
- * @param events by the card's own clock, between two events in its stream, under the metric's name with {@code -events}
- *     added; null on the CPU, and where steps were not waited for. Without the host's waiting for the card, so a little
- *     below the wall clock; far below it means that the card stood idle between steps
+ * @param wall wall times, the numbers to report
+ * @param events times between two CUDA events in the current stream, under the metric's name with the suffix
+ *     {@code -events}; null on the CPU and without synchronisation. They do not include the synchronisation itself, so
+ *     they are slightly shorter than the wall times
  */
 public record Timing(Samples wall, Samples events) {
-    /** Wall-clock times, then event times where there are any. */
+    /** Returns the wall times, followed by the event times if there are any. */
     public List<Samples> samples() {
         return Stream.of(wall, events).filter(s -> s != null).toList();
     }
 
-    /** Number, mean, spread and extremes of the wall-clock times. */
+    /** Returns the statistics of the wall times. */
     public Summary summary() {
         return wall.summary();
     }

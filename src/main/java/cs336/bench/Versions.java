@@ -11,13 +11,13 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.bytedeco.cuda.global.cudart;
 
-/** The versions that a measurement depends on, in one line. */
+/** The versions of the software that a measurement depends on. */
 final class Versions {
     private static final Path DRIVER = Path.of("/proc/driver/nvidia/version");
 
     private Versions() {}
 
-    /** As in {@code pytorch 2.10.0-1.5.13; java 17.0.18; cuda 13.1; driver 580.95.05}. */
+    /** Returns one line, as in {@code pytorch 2.10.0-1.5.13; java 17.0.18; cuda 13.1; driver 580.95.05}. */
     static String of(Device device) {
         List<String> versions = new ArrayList<>();
         versions.add("pytorch " + Torch.version());

@@ -5,10 +5,8 @@ import com.google.gson.GsonBuilder;
 import cs336.torch.Nvtx;
 
 /**
- * The process of one case, or of several that share it. Reads a case, answers with its samples as they come, and at the
- * end with how it ended; then it waits for the next.
- *
- * <p>Not for people: {@link Sweep} starts it.
+ * The main class of the JVM in which {@link Sweep} runs a case, or several cases that share it. It reads a case, sends
+ * each metric's samples when they are complete, sends the status at the end, and waits for the next case.
  */
 final class Worker {
     static final Gson JSON =
@@ -17,35 +15,36 @@ final class Worker {
     private Worker() {}
 
     /**
-     * One line of the worker's answer.
+     * A message from the worker to the sweep, one line of JSON.
      *
-     * @param samples a metric's samples, or null in a case's last answer
-     * @param status how the case ended, or null before its last answer
-     * @param reason why it is not ok
+     * @param samples the samples of a metric; null in the last message of a case
+     * @param status how the case ended; null in all messages before the last
+     * @param reason why the status is not ok
      */
-    record Answer(Samples samples, Status status, String reason) {}
+    record WorkerMessage(Samples samples, Status status, String reason) {}
 
+    /** Runs the worker; started by {@link Sweep}. */
     public static void main(String[] args) throws Exception {
         try (var nvtx = Nvtx.openIfTraced()) {
             work(new ChildJvm.Child());
         }
     }
 
-    /** Until the process is ended. */
+    /** Runs cases until the parent ends this process. */
     private static void work(ChildJvm.Child parent) throws InterruptedException {
         Workload workload = null;
         while (true) {
             String line = parent.next();
-            Answer last;
+            WorkerMessage last;
             try {
                 Case c = JSON.fromJson(line, Case.class);
                 if (workload == null) workload = of(c);
-                workload.run(c, samples -> parent.answer(JSON.toJson(new Answer(samples, null, null))));
-                last = new Answer(null, Status.OK, "");
+                workload.run(c, samples -> parent.answer(JSON.toJson(new WorkerMessage(samples, null, null))));
+                last = new WorkerMessage(null, Status.OK, "");
             } catch (Throwable t) {
                 t.printStackTrace();
                 System.err.flush();
-                last = new Answer(null, Status.of(t), reason(t));
+                last = new WorkerMessage(null, Status.of(t), reason(t));
             }
             parent.answer(JSON.toJson(last));
         }
@@ -55,7 +54,7 @@ final class Worker {
         return (Workload) Class.forName(c.workload()).getDeclaredConstructor().newInstance();
     }
 
-    /** The first line of the message, after the exception's name where that says more. */
+    /** Returns the first line of the message, with the name of the exception unless it is a RuntimeException. */
     private static String reason(Throwable t) {
         String message = String.valueOf(t.getMessage()).lines().findFirst().orElse("");
         return t.getClass() == RuntimeException.class ? message : t.getClass().getSimpleName() + ": " + message;

@@ -3,18 +3,18 @@ package cs336.bench;
 import java.util.function.Consumer;
 
 /**
- * What a case runs, in a process of its own, or in one that several cases of the same workload share: one object then
- * runs them all, one after the other. Implementations have a public constructor without arguments.
+ * The code that measures cases in a child process of a {@link Sweep}. Cases that share a process also share the
+ * workload object. Implementations have a public constructor without arguments.
  */
 @FunctionalInterface
 public interface Workload {
     /**
      * Measures one case.
      *
-     * @param c its parameters and settings
-     * @param record takes each metric's samples as soon as they are complete: what was recorded before the memory ran
-     *     out is kept
-     * @throws UnsupportedOperationException where the implementation does not offer these parameters
+     * @param c the case with its parameters and settings
+     * @param record receives the samples of each metric as soon as they are complete, so that they are kept if a later
+     *     metric runs out of memory
+     * @throws UnsupportedOperationException if the implementation does not support these parameters
      */
     void run(Case c, Consumer<Samples> record) throws Exception;
 }

@@ -1,2 +1,10 @@
-/** The stopwatch: timing, sweeps of cases that run each in a process of its own, and measurements that are stored. */
+/**
+ * Measuring: timers, sweeps whose cases run in child processes, and CSV files of stored measurements.
+ *
+ * <p>Read first: {@link cs336.bench.Stopwatch}, which times code on a device; {@link cs336.bench.Benchmark}, which
+ * times the passes of a language model; {@link cs336.bench.Case} and {@link cs336.bench.Sweep}, which measure many
+ * configurations; {@link cs336.bench.Measurements}, which stores the results.
+ *
+ * <p>Uses {@code torch}, {@code basics} and {@code units}.
+ */
 package cs336.bench;

@@ -129,7 +129,7 @@ public final class ProfileCommand implements Callable<Integer> {
     private int measure() throws IOException, InterruptedException {
         StorageOptions.Swept swept = sweep.sweep(
                 machine -> models.cases(machine).map(this::toCase).toList(),
-                sweep -> sweep.beside(ProfileCommand::storeKernels));
+                sweep -> sweep.alsoStore(ProfileCommand::storeKernels));
         spec.commandLine().getOut().println(summary(swept.measurements(), swept.cases()));
         spec.commandLine().getOut().flush();
         return swept.exitCode();

@@ -3,29 +3,29 @@ package cs336.units;
 import java.util.Locale;
 
 /**
- * How fast bytes move.
+ * A data rate.
  *
- * @param bytesPerSecond above 0; infinite for a link that takes no time
+ * @param bytesPerSecond above 0; infinite for an ideal link
  */
 public record Bandwidth(double bytesPerSecond) implements Comparable<Bandwidth> {
-    /** @throws IllegalArgumentException if it is not above 0 */
+    /** @throws IllegalArgumentException if {@code bytesPerSecond} is not above 0 */
     public Bandwidth {
         if (!(bytesPerSecond > 0)) {
             throw new IllegalArgumentException("bandwidth must be above 0 bytes/s, not " + bytesPerSecond);
         }
     }
 
-    /** So many 10⁹ bytes a second. */
+    /** Returns a bandwidth given in GB/s (10⁹ bytes per second). */
     public static Bandwidth gb(double perSecond) {
         return new Bandwidth(perSecond * 1e9);
     }
 
-    /** In units of 10⁹ bytes a second. */
+    /** Returns the bandwidth in GB/s (10⁹ bytes per second). */
     public double gb() {
         return bytesPerSecond / 1e9;
     }
 
-    /** Several links side by side, or a share of one. */
+    /** Returns the bandwidth of several parallel links, or of a fraction of one. */
     public Bandwidth times(double factor) {
         return new Bandwidth(bytesPerSecond * factor);
     }

@@ -7,15 +7,16 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * An amount of memory or of traffic. One GB is 10⁹ bytes, one GiB 2³⁰: what is sold is counted in the first, what tools
- * show often in the second, so both are written.
+ * An amount of memory or of traffic. One GB is 10⁹ bytes, one GiB is 2³⁰ bytes. Vendors use GB and many tools use GiB,
+ * so {@link #toString} shows both.
  *
- * @param count of bytes, at least 0
+ * @param count number of bytes, at least 0
  */
 public record Bytes(long count) implements Comparable<Bytes> {
+    /** Zero bytes. */
     public static final Bytes NONE = new Bytes(0);
 
-    private static final Pattern WRITTEN = Pattern.compile("(\\d+(?:\\.\\d+)?) ?([A-Za-z]+)");
+    private static final Pattern NUMBER_AND_UNIT = Pattern.compile("(\\d+(?:\\.\\d+)?) ?([A-Za-z]+)");
     private static final Map<String, Double> UNITS = new LinkedHashMap<>();
 
     static {
@@ -34,18 +35,18 @@ public record Bytes(long count) implements Comparable<Bytes> {
         if (count < 0) throw new IllegalArgumentException("bytes must be at least 0, not " + count);
     }
 
-    /** Returns the size of {@code numbers} elements of {@code bytesEach} bytes. */
-    public static Bytes of(long numbers, int bytesEach) {
-        return new Bytes(Math.multiplyExact(numbers, (long) bytesEach));
+    /** Returns the size of {@code elements} elements of {@code bytesEach} bytes. */
+    public static Bytes of(long elements, int bytesEach) {
+        return new Bytes(Math.multiplyExact(elements, (long) bytesEach));
     }
 
     /**
-     * Reads an amount such as {@code 95GB}, {@code 95 GB} or {@code 79.6 GiB}.
+     * Parses an amount such as {@code 95GB}, {@code 95 GB} or {@code 79.6 GiB}.
      *
-     * @throws IllegalArgumentException if it is not a number and one of the units B, KB … TB, KiB … TiB
+     * @throws IllegalArgumentException if the text is not a number followed by one of the units B, KB … TB, KiB … TiB
      */
     public static Bytes parse(String text) {
-        Matcher match = WRITTEN.matcher(text.strip());
+        Matcher match = NUMBER_AND_UNIT.matcher(text.strip());
         Double unit = match.matches() ? UNITS.get(match.group(2)) : null;
         if (unit == null) {
             throw new IllegalArgumentException("bytes '" + text + "' must be a number and a unit, such as 95GB; units: "
@@ -54,42 +55,47 @@ public record Bytes(long count) implements Comparable<Bytes> {
         return new Bytes(Math.round(Double.parseDouble(match.group(1)) * unit));
     }
 
+    /** Returns the sum of both amounts. */
     public Bytes plus(Bytes other) {
         return new Bytes(Math.addExact(count, other.count));
     }
 
-    /** So much each, of so many. */
+    /** Returns {@code factor} times this amount. */
     public Bytes times(long factor) {
         return new Bytes(Math.multiplyExact(count, factor));
     }
 
-    /** The largest of n shares that differ by at most one byte. */
+    /**
+     * Returns the size of the largest of n shards whose sizes differ by at most one byte.
+     *
+     * @throws IllegalArgumentException if n is below 1
+     */
     public Bytes sharedBy(long n) {
-        if (n < 1) throw new IllegalArgumentException("bytes must be shared by at least 1, not " + n);
+        if (n < 1) throw new IllegalArgumentException("n must be at least 1, not " + n);
         return new Bytes(-Math.floorDiv(-count, n));
     }
 
-    /** A part of it, to the nearest byte. */
-    public Bytes times(double part) {
-        return new Bytes(Math.round(count * part));
+    /** Returns {@code factor} times this amount, rounded to the nearest byte. */
+    public Bytes times(double factor) {
+        return new Bytes(Math.round(count * factor));
     }
 
-    /** How long it takes to move it. */
+    /** Returns the time to move this amount at a bandwidth. */
     public Seconds over(Bandwidth bandwidth) {
         return new Seconds(count / bandwidth.bytesPerSecond());
     }
 
-    /** How fast they move that take so long. */
+    /** Returns the bandwidth that moves this amount in the given time. */
     public Bandwidth in(Seconds time) {
         return new Bandwidth(count / time.value());
     }
 
-    /** In units of 10⁹ bytes. */
+    /** Returns the amount in GB (10⁹ bytes). */
     public double gb() {
         return count / 1e9;
     }
 
-    /** In units of 2³⁰ bytes. */
+    /** Returns the amount in GiB (2³⁰ bytes). */
     public double gib() {
         return count / 0x1p30;
     }

@@ -3,9 +3,9 @@ package cs336.units;
 import java.util.Locale;
 
 /**
- * Floating-point operations; a multiplication and an addition are two.
+ * A number of floating-point operations. A multiply-add counts as two.
  *
- * @param count at least 0; a whole number where it is below 2⁵³
+ * @param count number of operations, at least 0
  */
 public record Flop(double count) {
     /** @throws IllegalArgumentException if the count is below 0 */
@@ -13,11 +13,12 @@ public record Flop(double count) {
         if (!(count >= 0)) throw new IllegalArgumentException("FLOP must be at least 0, not " + count);
     }
 
+    /** Returns {@code factor} times these operations. */
     public Flop times(double factor) {
         return new Flop(count * factor);
     }
 
-    /** How long they take. */
+    /** Returns the time to compute these operations at a rate. */
     public Seconds at(FlopRate rate) {
         return new Seconds(count / rate.perSecond());
     }

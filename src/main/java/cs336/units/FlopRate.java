@@ -3,18 +3,19 @@ package cs336.units;
 import java.util.Locale;
 
 /**
- * How fast a device computes.
+ * The compute throughput of a device.
  *
- * @param perSecond floating-point operations a second, above 0
+ * @param perSecond floating-point operations per second, above 0
  */
 public record FlopRate(double perSecond) {
-    /** @throws IllegalArgumentException if it is not above 0 */
+    /** @throws IllegalArgumentException if {@code perSecond} is not above 0 */
     public FlopRate {
         if (!(perSecond > 0)) throw new IllegalArgumentException("rate must be above 0 FLOP/s, not " + perSecond);
     }
 
     /**
-     * Operations for each byte that moves in the same time: below that intensity, moving takes longer than computing.
+     * Returns the arithmetic intensity at which computing and moving data take the same time. Below it a kernel is
+     * memory-bound, above it compute-bound.
      *
      * @return FLOP per byte
      */

@@ -3,7 +3,7 @@ package cs336.units;
 import java.util.Locale;
 
 /**
- * How much text: sequences times their length.
+ * A number of tokens.
  *
  * @param count at least 0
  */
@@ -13,11 +13,12 @@ public record Tokens(long count) {
         if (count < 0) throw new IllegalArgumentException("tokens must be at least 0, not " + count);
     }
 
-    /** A batch of sequences of one length. */
+    /** Returns the number of tokens in a batch of sequences of the same length. */
     public static Tokens of(long sequences, long length) {
         return new Tokens(Math.multiplyExact(sequences, length));
     }
 
+    /** Returns {@code factor} times this number of tokens. */
     public Tokens times(long factor) {
         return new Tokens(Math.multiplyExact(count, factor));
     }

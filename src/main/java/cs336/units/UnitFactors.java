@@ -1,6 +1,6 @@
 package cs336.units;
 
-/** Factors between units, for code that calculates with plain numbers. Meant for static imports. */
+/** Conversion factors between units, for static import by code that calculates with plain numbers. */
 public final class UnitFactors {
     /** Bytes in a kilobyte. */
     public static final double KB = 1e3;

@@ -1,2 +1,9 @@
-/** Amounts with units, so that GB and GiB, or tokens and sequences, cannot be confused. Uses no other package. */
+/**
+ * Quantities with units, so that GB and GiB, or tokens and sequences, cannot be confused.
+ *
+ * <p>Read first: {@link cs336.units.Bytes}, {@link cs336.units.Bandwidth} and {@link cs336.units.Seconds}, which
+ * convert into each other; {@link cs336.units.UnitFactors} for code that calculates with plain numbers.
+ *
+ * <p>Uses no other package.
+ */
 package cs336.units;

@@ -46,14 +46,14 @@ class BenchmarkCommandTest extends CommandTest {
                 "--d-model 600000000 --heads 1 | --d-ff must be at most 2147483647, not 2400000000",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
-    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+    void invalidArgumentsAreReportedInOneLineWithExitCodeTwo(String arguments, String message) {
         assertEquals(2, run(arguments));
         assertEquals(message, err.toString());
         assertEquals("", out.toString());
     }
 
     @Test
-    void aModelLargerThanMemoryIsRefusedWithWhatItNeedsAndWhatThereIs() {
+    void aModelThatDoesNotFitIsRejectedWithNeededAndAvailableMemory() {
         assertEquals(2, run("--d-model 65536 --heads 512 --layers 400 --device cpu --pass step"));
         assertTrue(
                 err.toString()
@@ -64,14 +64,14 @@ class BenchmarkCommandTest extends CommandTest {
     }
 
     @Test
-    void aCardThatIsNotThereIsNamed() {
+    void aMissingGpuIsNamedInTheError() {
         Assumptions.assumeTrue(Device.cudaCount() == 0);
         assertEquals(2, run("--device cuda:0"));
         assertTrue(err.toString().startsWith("device cuda:0 is not available"), err.toString());
     }
 
     @Test
-    void everyCombinationIsMeasuredStoredAndShown() throws IOException {
+    void everyCombinationIsMeasuredStoredAndPrinted() throws IOException {
         assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --keep-steps --problem tiny"), err.toString());
         Path csv = folder.resolve("here/tiny.csv");
         Table table = Measurements.read(csv);
@@ -97,17 +97,17 @@ class BenchmarkCommandTest extends CommandTest {
         assertTrue(progress.toString(StandardCharsets.UTF_8).contains("[4/4] plain size=d16-ff64-l1-h2-v20 year=2025"));
         assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --problem tiny"));
         assertTrue(progress.toString(StandardCharsets.UTF_8).endsWith("4 of 4 cases are stored already\n"));
-        assertEquals(before, Files.readString(csv), "what is stored is not measured again");
+        assertEquals(before, Files.readString(csv), "stored cases are not measured again");
         try (Stream<Path> files = Files.list(csv.getParent())) {
-            assertEquals(2, files.count(), "nothing else is left there");
+            assertEquals(2, files.count(), "no other files remain in the folder");
         }
     }
 
     @Test
-    void whatIsStoredDoesNotDependOnTheLocale() throws IOException {
+    void storedMeasurementsDoNotDependOnTheLocale() throws IOException {
         Locale before = Locale.getDefault();
         try {
-            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // with digits of its own
+            Locale.setDefault(Locale.forLanguageTag("ar-SA")); // has its own digits
             assertEquals(0, run(TINY + "--pass forward --problem tiny"), err.toString());
         } finally {
             Locale.setDefault(before);
@@ -124,7 +124,7 @@ class BenchmarkCommandTest extends CommandTest {
     }
 
     @Test
-    void aNormalizationOfAnotherNameIsAnImplementationOfItsOwn() throws IOException {
+    void aDifferentNormalizationIsADifferentImplementation() throws IOException {
         assertEquals(
                 0,
                 run(TINY + "--warmup 0 --pass forward --normalization rmsnorm,layernorm --problem norms"),

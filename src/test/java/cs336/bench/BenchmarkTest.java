@@ -55,7 +55,7 @@ class BenchmarkTest {
     }
 
     @Test
-    void eachPassIsTimedInPartsAndAsAWhole() {
+    void eachPassIsTimedAsAWholeAndByPhase() {
         assertEquals(
                 List.of("total", "forward", "unsynchronised", "peak-memory"),
                 metrics(benchmark().run(Pass.FORWARD)));
@@ -70,12 +70,12 @@ class BenchmarkTest {
             assertEquals(3, step.samples(phase).values().size(), phase);
             assertTrue(step.samples(phase).summary().min() > 0, phase);
         }
-        assertTrue(step.samples("peak-memory").values().get(0) > 1e7, "a JVM with libtorch has more");
+        assertTrue(step.samples("peak-memory").values().get(0) > 1e7, "a JVM with libtorch uses more than 10 MB");
     }
 
     @ParameterizedTest
     @EnumSource(Pass.class)
-    void onlyTheOptimizerMovesParametersAndNoGradientStays(Pass pass) {
+    void onlyTheOptimizerUpdatesParametersAndAllGradientsAreFreed(Pass pass) {
         double[] before = head();
         benchmark().run(pass);
         assertEquals(pass != Pass.STEP, Arrays.equals(before, head()));
@@ -84,7 +84,7 @@ class BenchmarkTest {
 
     static final class LargeSteps implements MemoryGrowth.Work {
         private final Benchmark large = Benchmark.of(new TransformerLM(TINY, Device.cpu()))
-                .batch(64) // some 5 MB of activations
+                .batch(64) // about 5 MB of activations
                 .context(16)
                 .warmup(0)
                 .steps(5);
@@ -96,13 +96,13 @@ class BenchmarkTest {
     }
 
     @Test
-    void aStepFreesWhatItMade() throws Exception {
+    void aStepFreesItsTensors() throws Exception {
         MemoryGrowth.assertFlat(LargeSteps.class, 10, 50_000);
     }
 
     @ParameterizedTest
     @EnumSource(Precision.class)
-    void everyPrecisionRunsTheSamePassesAndMovesParameters(Precision precision) {
+    void everyPrecisionRunsAllPhasesAndUpdatesParameters(Precision precision) {
         double[] before = head();
         BenchmarkResult result = benchmark().precision(precision).run(Pass.STEP);
         assertEquals(5, result.samples().size());
@@ -111,7 +111,7 @@ class BenchmarkTest {
     }
 
     @Test
-    void aResultReadsAsATableAndAsText() {
+    void aResultIsShownAsTableAndAsText() {
         var result = new BenchmarkResult(
                 "forward, fp32, batch 4, context 256, 5 + 10 steps on cpu",
                 List.of(
@@ -130,7 +130,7 @@ class BenchmarkTest {
     }
 
     @Test
-    void badSettingsAreRefusedBeforeAnythingRuns() {
+    void invalidSettingsAreRejectedBeforeAnythingRuns() {
         Benchmark benchmark = Benchmark.of(model);
         for (var setting : List.<Runnable>of(
                 () -> benchmark.batch(0),
@@ -145,17 +145,17 @@ class BenchmarkTest {
 
     @Test
     @Tag("gpu")
-    void onACardEachTimeHasItsEventTwinAndThePeakIsTheAllocators() {
-        long before = MemoryStats.current(Device.cuda(0)); // of other tests
-        try (var onCard = new TransformerLM(TINY, Device.cuda(0))) {
+    void onAGpuEachTimeIsAlsoMeasuredWithEventsAndThePeakIsTheAllocators() {
+        long before = MemoryStats.current(Device.cuda(0)); // tensors of other tests
+        try (var onGpu = new TransformerLM(TINY, Device.cuda(0))) {
             BenchmarkResult result =
-                    Benchmark.of(onCard).batch(2).context(8).warmup(1).steps(3).run(Pass.STEP);
+                    Benchmark.of(onGpu).batch(2).context(8).warmup(1).steps(3).run(Pass.STEP);
             for (String phase : List.of("total", "forward", "backward", "optimizer")) {
                 assertEquals(3, result.samples(phase + "-events").values().size(), phase);
             }
-            double parameters = onCard.parameterCount() * 4.0;
+            double parameters = onGpu.parameterCount() * 4.0;
             double peak = result.samples("peak-memory").values().get(0) - before;
-            double cublasWorkspace = 64 << 20; // not a tensor's, but from the same allocator
+            double cublasWorkspace = 64 << 20; // not a tensor, but allocated by the same allocator
             assertTrue(
                     peak > 4 * parameters && peak < cublasWorkspace + 5e6,
                     peak + " bytes for parameters of " + parameters);

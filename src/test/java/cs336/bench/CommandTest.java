@@ -14,32 +14,32 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
-/** What the tests of commands that measure have in common: a folder for measurements, and all that a command prints. */
+/** Base class for tests of commands that measure: a folder for measurements, and the output of the command. */
 public abstract class CommandTest {
     @TempDir
     protected Path folder;
 
     protected final StringWriter out = new StringWriter();
-    protected final StringWriter err = new StringWriter(); // the message of a wrong use
+    protected final StringWriter err = new StringWriter(); // the message for invalid arguments
     protected final ByteArrayOutputStream progress = new ByteArrayOutputStream();
 
     private final PrintStream console = System.err;
 
     @BeforeEach
-    void keepProgressToOurselves() {
+    void redirectProgress() {
         System.setErr(new PrintStream(progress, true, StandardCharsets.UTF_8));
     }
 
     @AfterEach
-    void giveTheConsoleBack() {
+    void restoreConsole() {
         System.setErr(console);
     }
 
     /**
-     * Runs a command whose measurements go to {@link #folder}.
+     * Runs a command that stores its measurements in {@link #folder}.
      *
-     * @param arguments as in a shell, without quotes
-     * @param more further arguments, each as it is
+     * @param arguments arguments separated by spaces, without quotes
+     * @param more further arguments, which may contain spaces
      * @return the exit code
      */
     protected final int run(Callable<Integer> command, String arguments, String... more) {

@@ -26,7 +26,7 @@ class DoBenchTest {
     }
 
     @Test
-    void millisecondsBecomeCountsRoundedDownButNeverNone() {
+    void countsAreRoundedDownToAtLeastOne() {
         assertEquals(new DoBench.Counts(25, 100), DoBench.Counts.of(1, 25, 100));
         assertEquals(new DoBench.Counts(7, 28), DoBench.Counts.of(3.5, 25, 100));
         assertEquals(new DoBench.Counts(1, 1), DoBench.Counts.of(250, 25, 100));
@@ -34,7 +34,7 @@ class DoBenchTest {
     }
 
     @Test
-    void runsAreOneAndFiveThenWarmUpThenThoseThatAreTimed() {
+    void oneRunAndFiveEstimationRunsPrecedeWarmUpAndTimedRuns() {
         var runs = new AtomicInteger();
         Samples samples = DoBench.on(Device.cpu()).warmup(60).rep(100).time("nap", () -> {
             int run = runs.incrementAndGet();
@@ -42,7 +42,7 @@ class DoBenchTest {
         });
         int timed = samples.values().size();
         int warmup = runs.get() - 1 - 5 - timed;
-        // A nap of 20 ms takes longer on a busy machine, and the counts follow the estimate.
+        // Under load a sleep of 20 ms takes longer, and the counts depend on the estimate.
         assertTrue(timed >= 1 && timed <= 5, "timed " + timed);
         assertTrue(warmup >= 1 && warmup <= 3, "warm-up " + warmup);
         assertEquals(Metric.ms("nap"), samples.metric());
@@ -50,7 +50,7 @@ class DoBenchTest {
     }
 
     @Test
-    void aRunsTensorsAreFreedBeforeTheNext() {
+    void tensorsOfARunAreFreedBeforeTheNextRun() {
         List<Tensor> made = new ArrayList<>();
         DoBench.on(Device.cpu()).warmup(0).rep(1).time("make", () -> {
             assertTrue(made.stream().allMatch(t -> t.isNull()));
@@ -61,7 +61,7 @@ class DoBenchTest {
     }
 
     @Test
-    void uselessDurationsAreRefused() {
+    void invalidDurationsAreRejected() {
         var bench = DoBench.on(Device.cpu());
         assertEquals(
                 "warmup must be at least 0, not -1",
@@ -74,18 +74,18 @@ class DoBenchTest {
 
     @Test
     @Tag("gpu")
-    void onACardOnlyTheRunItselfIsTimedAndNothingIsKept() {
-        Device card = Device.cuda(0);
+    void onAGpuOnlyTheRunItselfIsTimedAndAllMemoryIsFreed() {
+        Device gpu = Device.cuda(0);
         try (var scope = MemoryScope.open()) {
-            Tensor x = torch.randn(new long[] {8192, 8192}, card.options(DType.FLOAT32));
+            Tensor x = torch.randn(new long[] {8192, 8192}, gpu.options(DType.FLOAT32));
             Runnable matmul = () -> x.matmul(x);
             matmul.run();
-            DoBench.on(card).rep(1).time("matmul", matmul); // cuBLAS keeps its workspace
-            long before = MemoryStats.current(card);
+            DoBench.on(gpu).rep(1).time("matmul", matmul); // cuBLAS allocates its workspace, which is not freed
+            long before = MemoryStats.current(gpu);
             double bench =
-                    DoBench.on(card).rep(300).time("matmul", matmul).summary().median();
-            assertEquals(before, MemoryStats.current(card));
-            double stopwatch = Stopwatch.on(card)
+                    DoBench.on(gpu).rep(300).time("matmul", matmul).summary().median();
+            assertEquals(before, MemoryStats.current(gpu));
+            double stopwatch = Stopwatch.on(gpu)
                     .warmup(3)
                     .steps(5)
                     .time("matmul", () -> x.matmul(x).close())
@@ -94,11 +94,12 @@ class DoBenchTest {
                     .median();
             assertEquals(stopwatch, bench, 0.1 * stopwatch);
 
-            Tensor small = torch.ones(new long[] {16}, card.options(DType.FLOAT32));
-            Samples quick = DoBench.on(card).rep(20).time("add", () -> small.add_(small));
-            assertTrue(quick.summary().median() < 0.05, "without the 256 MB that are cleared: " + quick.summary());
+            Tensor small = torch.ones(new long[] {16}, gpu.options(DType.FLOAT32));
+            Samples quick = DoBench.on(gpu).rep(20).time("add", () -> small.add_(small));
+            assertTrue(
+                    quick.summary().median() < 0.05, "the time must not include clearing 256 MB: " + quick.summary());
             int runs = quick.values().size();
-            assertTrue(runs >= 20 && runs < 400, "estimated together with what is cleared: " + runs);
+            assertTrue(runs >= 20 && runs < 400, "the estimate must include clearing the buffer: " + runs);
         }
     }
 }

@@ -46,7 +46,7 @@ class MeasurementsTest {
     }
 
     @Test
-    void whatIsPutIsReadBackWithItsTypes() throws IOException {
+    void storedRowsAreReadBackWithTheirTypes() throws IOException {
         measurements.put(size("2.7B", 128), measured(1.5, 2.25, 1.0 / 3), HERE);
         measurements.put(size("xl", 1024), List.of(Measurement.missing(TOTAL, Status.OOM)), HERE);
 
@@ -84,28 +84,28 @@ class MeasurementsTest {
     }
 
     @Test
-    void bytesKeepEveryDigitAndAbsentNumbersAreMissing() throws IOException {
+    void bytesKeepAllDigitsAndAbsentNumbersAreMissing() throws IOException {
         measurements.put(size("small", 128), measured(1), HERE);
         measurements.put(size("xl", 128), List.of(Measurement.missing(TOTAL, Status.OOM)), HERE);
 
         Table table = measurements.table();
         assertEquals(137_438_953_471.0, table.doubleColumn("max").get(1));
         assertTrue(Files.readString(measurements.path()).contains(",137438953471,,137438953471,"));
-        assertTrue(table.doubleColumn("std").isMissing(0), "the spread of one sample");
+        assertTrue(table.doubleColumn("std").isMissing(0), "one sample has no standard deviation");
         assertTrue(table.doubleColumn("mean").isMissing(2));
         assertTrue(table.intColumn("n").isMissing(2));
         assertEquals("oom", table.stringColumn("status").get(2));
     }
 
     @Test
-    void aTornLastLineIsDroppedAndThenOverwritten() throws IOException {
+    void anIncompleteLastLineIsIgnoredAndThenOverwritten() throws IOException {
         measurements.put(size("small", 128), measured(1, 2), HERE);
         String whole = Files.readString(measurements.path());
-        for (String torn : List.of("m", "medium,128,plain,total,ms,2,1.", "medium,128,\"pl")) {
-            Files.writeString(measurements.path(), whole + torn);
-            assertEquals(2, measurements.table().rowCount(), torn);
-            assertTrue(measurements.holds(size("small", 128)), torn);
-            assertFalse(measurements.holds(size("medium", 128)), torn);
+        for (String incomplete : List.of("m", "medium,128,plain,total,ms,2,1.", "medium,128,\"pl")) {
+            Files.writeString(measurements.path(), whole + incomplete);
+            assertEquals(2, measurements.table().rowCount(), incomplete);
+            assertTrue(measurements.holds(size("small", 128)), incomplete);
+            assertFalse(measurements.holds(size("medium", 128)), incomplete);
         }
         measurements.put(size("large", 128), measured(3), HERE);
         assertEquals(
@@ -115,7 +115,7 @@ class MeasurementsTest {
     }
 
     @Test
-    void aTornHeaderIsAnEmptyFile() throws IOException {
+    void aFileWithAnIncompleteHeaderIsEmpty() throws IOException {
         Files.createDirectories(measurements.path().getParent());
         Files.writeString(measurements.path(), "size,cont");
         assertEquals(0, measurements.table().rowCount());
@@ -124,7 +124,7 @@ class MeasurementsTest {
     }
 
     @Test
-    void aLineWithTooFewCellsInTheMiddleIsNamed() throws IOException {
+    void aCompleteLineWithTooFewCellsIsAnError() throws IOException {
         measurements.put(size("small", 128), measured(1), HERE);
         Files.writeString(measurements.path(), "medium,128\n", StandardOpenOption.APPEND);
         var e = assertThrows(IOException.class, () -> measurements.table());
@@ -132,7 +132,7 @@ class MeasurementsTest {
     }
 
     @Test
-    void otherParameterColumnsAreRefusedAndLeaveTheFileAlone() throws IOException {
+    void otherParametersAreRejectedAndTheFileIsUnchanged() throws IOException {
         measurements.put(size("small", 128), measured(1), HERE);
         String before = Files.readString(measurements.path());
         Case other = Case.of(Workload.class, "plain").with("size", "small").with("batch", 4);
@@ -143,7 +143,7 @@ class MeasurementsTest {
     }
 
     @Test
-    void aCaseMeasuredAgainTakesThePlaceOfItsRowsOnly() throws IOException {
+    void aCaseThatIsMeasuredAgainReplacesOnlyItsOwnRows() throws IOException {
         measurements.put(size("small", 128), measured(1), HERE);
         measurements.put(size("small", 256), measured(2), HERE);
         measurements.put(size("small", 128), measured(3), HERE);
@@ -153,7 +153,7 @@ class MeasurementsTest {
     }
 
     @Test
-    void aCaseIsHeldOnceAllItsMetricsAreThereAndNoneFailed() throws IOException {
+    void aCaseIsStoredWhenAllItsMetricsHaveRowsWithoutErrors() throws IOException {
         Case c = size("small", 128);
         assertFalse(measurements.holds(c), "no file");
         measurements.put(c, measured(1).subList(0, 1), HERE);
@@ -166,17 +166,17 @@ class MeasurementsTest {
                 c, List.of(Measurement.missing(TOTAL, Status.OOM), Measurement.missing(PEAK, Status.OOM)), HERE);
         assertTrue(measurements.holds(c), "out of memory is a result");
         measurements.put(c, List.of(measured(1).get(0), Measurement.missing(PEAK, Status.ERROR)), HERE);
-        assertFalse(measurements.holds(c), "an error is not");
+        assertFalse(measurements.holds(c), "an error is not a result");
     }
 
     @Test
-    void settingsDoNotTellCasesApart() throws IOException {
+    void settingsDoNotIdentifyACase() throws IOException {
         measurements.put(size("small", 128).setting("device", "cuda:0"), measured(1), HERE);
         assertTrue(measurements.holds(size("small", 128).setting("device", "cuda:1")));
     }
 
     @Test
-    void singleStepsStandBesideCountedFromOne() throws IOException {
+    void stepsAreStoredInTheirOwnFileAndCountedFromOne() throws IOException {
         measurements.putSteps(size("small", 128), List.of(new Samples(TOTAL, List.of(30.0, 3.5))));
         Table steps = Measurements.read(folder.resolve("h200/benchmarking_script_steps.csv"));
         assertEquals(
@@ -188,14 +188,14 @@ class MeasurementsTest {
     }
 
     @Test
-    void aCellThatSpansLinesIsFlattened() throws IOException {
+    void lineBreaksInACellBecomeSpaces() throws IOException {
         var odd = new Provenance("h200", "two\nlines", "", "", "");
         measurements.put(size("small", 128), measured(1), odd);
         assertEquals("two lines", measurements.table().stringColumn("device").get(0));
     }
 
     @Test
-    void aMissingFileIsNamed() {
+    void aMissingFileIsNamedInTheError() {
         var e = assertThrows(NoSuchFileException.class, () -> Measurements.read(folder.resolve("none.csv")));
         assertTrue(e.getMessage().endsWith("none.csv"));
         assertThrows(IllegalArgumentException.class, () -> new Measurements(folder.resolve("none.txt")));

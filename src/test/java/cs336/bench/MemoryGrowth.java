@@ -16,40 +16,42 @@ import java.util.Map;
 import java.util.stream.IntStream;
 
 /**
- * Checks that repeated work leaves no memory in use. The work runs in a JVM of its own, where no other test allocates.
- * The child reports its memory after each of several blocks of steps, and a typical block must not add to it.
+ * A test for memory leaks in repeated work. The work runs in a child process, where no other test allocates. The child
+ * reports its memory use after each of several blocks of steps, and the median growth of a block must be near zero.
  *
- * <p>A typical block is the median one: a leak adds to every block, but what is allocated or freed once, such as a
- * workspace or compiled code, changes only one.
+ * <p>The median is used because a leak adds memory in every block, whereas a one-time allocation, such as a workspace
+ * or compiled code, changes only one.
  */
 public final class MemoryGrowth {
-    private static final Duration LIMIT = Duration.ofMinutes(10); // the first process on a machine unpacks libraries
+    private static final Duration TIME_LIMIT = Duration.ofMinutes(10); // long enough to unpack native libraries
     private static final Device CPU = Device.cpu();
     private static final int WARM_UP = 2; // blocks
     private static final int BLOCKS = 8;
-    private static final long RESIDENT_LIMIT = 16 << 20; // over all blocks: malloc and mmap keep pages for later
+    private static final long RESIDENT_LIMIT = 16 << 20; // for all blocks, because malloc and mmap keep freed pages
     private static final int SAMPLES = 5;
     private static final int PAUSE_MS = 20;
 
     /**
-     * A heap that never changes its size and is resident from the start: what the process grows by is native memory.
+     * A Java heap of constant size whose pages are resident from the start, so that any growth of the process is native
+     * memory.
      */
     private static final Map<String, String> FIXED_HEAP =
             Map.of("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -Xms128m -Xmx128m -XX:+AlwaysPreTouch");
 
-    /** Work in steps. */
+    /** Work that consists of equal steps. */
     public interface Work {
+        /** Runs one step. */
         void step() throws Exception;
     }
 
     private MemoryGrowth() {}
 
     /**
-     * Runs blocks of steps, and fails if memory grows from block to block.
+     * Runs 2 blocks of warm-up steps and 8 measured blocks, and fails if memory use grows from block to block.
      *
-     * @param work has a constructor without arguments
-     * @param steps of a block: 2 blocks of warm-up and 8 that are measured
-     * @param bytesPerStep how much a step may leave; a limit for noise, far below the smallest leak
+     * @param work a class with a constructor without arguments
+     * @param steps number of steps in a block
+     * @param bytesPerStep allowed growth per step, for noise; it should be far below the smallest leak
      */
     public static void assertFlat(Class<? extends Work> work, int steps, double bytesPerStep)
             throws IOException, InterruptedException {
@@ -59,7 +61,7 @@ public final class MemoryGrowth {
         double perStep = typicalGrowth(inUse) / steps;
         assertTrue(
                 perStep <= bytesPerStep,
-                () -> "a step leaves %.0f bytes in use, more than %.0f. In use after each %d steps: %s"
+                () -> "a step leaks %.0f bytes, more than %.0f. Bytes in use after each %d steps: %s"
                         .formatted(perStep, bytesPerStep, steps, Arrays.toString(inUse)));
         assertTrue(
                 slope(resident) * BLOCKS <= RESIDENT_LIMIT,
@@ -67,10 +69,7 @@ public final class MemoryGrowth {
                         .formatted(steps, Arrays.toString(resident)));
     }
 
-    /**
-     * Bytes by which the peak of the resident set during one step exceeds what was in use before it; a step before that
-     * is warm-up.
-     */
+    /** Returns the number of bytes by which the resident set peaks during one step, after a warm-up step. */
     public static long peakOfStep(Class<? extends Work> work) throws IOException, InterruptedException {
         return answers(work, 0, 1).get(0)[0];
     }
@@ -82,7 +81,7 @@ public final class MemoryGrowth {
             process.tell(String.valueOf(steps));
             var answers = new ArrayList<long[]>();
             while (answers.size() < number) {
-                String answer = process.answer(LIMIT);
+                String answer = process.answer(TIME_LIMIT);
                 if (answer == null) fail(String.join("\n", process.end().said()));
                 answers.add(Arrays.stream(answer.split(" "))
                         .mapToLong(Long::parseLong)
@@ -92,7 +91,7 @@ public final class MemoryGrowth {
         }
     }
 
-    /** The median of the differences between one value and the next. */
+    /** Returns the median difference between neighbouring values. */
     static double typicalGrowth(long... values) {
         return Summary.of(IntStream.range(1, values.length)
                         .mapToDouble(i -> values[i] - values[i - 1])
@@ -100,7 +99,7 @@ public final class MemoryGrowth {
                 .median();
     }
 
-    /** The median slope of all pairs (Theil and Sen), for values that go up and down from one to the next. */
+    /** Returns the Theil–Sen slope, the median slope of all pairs, which is robust for values that go up and down. */
     static double slope(long... values) {
         return Summary.of(IntStream.range(0, values.length)
                         .boxed()
@@ -110,8 +109,10 @@ public final class MemoryGrowth {
                 .median();
     }
 
-    /** The child: takes the work's class and the steps of a block, none to measure one step's peak. */
-    public static void main(String[] none) throws Exception {
+    /**
+     * Runs in the child process. It reads the class of the work and the steps in a block, or 0 for the peak of a step.
+     */
+    public static void main(String[] args) throws Exception {
         var parent = new ChildJvm.Child();
         Constructor<?> constructor = Class.forName(parent.next()).getDeclaredConstructor();
         constructor.setAccessible(true);
@@ -136,8 +137,8 @@ public final class MemoryGrowth {
     }
 
     /**
-     * Bytes that C's allocator has handed out and Java's heap holds: the least of several samples. Between them end
-     * what another thread does, such as the compiler, and references that only a second collection clears.
+     * Returns the bytes in use in the C heap and the Java heap, the minimum of several samples. Some memory is freed
+     * only between samples: that of other threads, such as the compiler's, and objects that need a second collection.
      */
     private static long inUse() throws InterruptedException {
         long least = Long.MAX_VALUE;
@@ -145,12 +146,12 @@ public final class MemoryGrowth {
             System.gc();
             Thread.sleep(PAUSE_MS);
             Runtime java = Runtime.getRuntime();
-            least = Math.min(least, allocatedByC() + java.totalMemory() - java.freeMemory());
+            least = Math.min(least, cHeapBytes() + java.totalMemory() - java.freeMemory());
         }
         return least;
     }
 
-    private static long allocatedByC() {
+    private static long cHeapBytes() {
         try (var mallinfo2 = new com.sun.jna.Memory(80)) { // a struct of ten numbers, see mallinfo(3)
             NativeLibrary.getProcess().getFunction("mallinfo2").invokeVoid(new Object[] {mallinfo2});
             long large = mallinfo2.getLong(4 * Long.BYTES); // hblkhd

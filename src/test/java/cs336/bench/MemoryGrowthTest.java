@@ -10,7 +10,7 @@ import org.bytedeco.javacpp.Pointer;
 import org.junit.jupiter.api.Test;
 
 class MemoryGrowthTest {
-    /** Leaves 300 bytes a step in C's heap. */
+    /** Leaks 300 bytes of the C heap in each step. */
     static final class NativeLeak implements MemoryGrowth.Work {
         @Override
         public void step() {
@@ -18,7 +18,7 @@ class MemoryGrowthTest {
         }
     }
 
-    /** Leaves 300 bytes a step in Java's heap. */
+    /** Leaks 300 bytes of the Java heap in each step. */
     static final class JavaLeak implements MemoryGrowth.Work {
         private final List<byte[]> kept = new ArrayList<>(10_000);
 
@@ -29,15 +29,15 @@ class MemoryGrowthTest {
     }
 
     @Test
-    void aLeakOf300BytesAStepIsFound() {
+    void aLeakOf300BytesPerStepIsFound() {
         for (var leak : List.of(NativeLeak.class, JavaLeak.class)) {
             var error = assertThrows(AssertionError.class, () -> MemoryGrowth.assertFlat(leak, 125, 150));
-            assertTrue(error.getMessage().startsWith("a step leaves 3"), error.getMessage());
+            assertTrue(error.getMessage().startsWith("a step leaks 3"), error.getMessage());
         }
     }
 
     @Test
-    void whatHappensOnceIsNoGrowthAndDoesNotHideAny() {
+    void oneTimeChangesAreNotGrowthAndDoNotHideGrowth() {
         assertEquals(0, MemoryGrowth.typicalGrowth(5, 5, 5, 90, 90, 90, 90, 90));
         assertEquals(0, MemoryGrowth.slope(5, 5, 5, 5, 5, 5, 5, 90));
         assertEquals(1, MemoryGrowth.typicalGrowth(95, 96, 97, 98, 9, 10, 11, 12));

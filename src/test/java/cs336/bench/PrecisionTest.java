@@ -27,7 +27,7 @@ class PrecisionTest {
 
     @ParameterizedTest
     @CsvSource({"FP32, FLOAT32, 0", "TF32, FLOAT32, 0", "BF16, BFLOAT16, 0.1", "FP16, FLOAT16, 0.01"})
-    void logitsHaveThePrecisionsTypeAndGradientsStayNearThoseOfFp32(
+    void logitsHaveTheDtypeOfThePrecisionAndGradientsAreCloseToFp32(
             Precision precision, DType logitsType, double tolerance) {
         Torch.seed(4);
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
@@ -75,7 +75,7 @@ class PrecisionTest {
     }
 
     @Test
-    void anUnknownNameIsRefusedWithThoseThereAre() {
+    void anUnknownNameIsRejectedWithTheKnownNames() {
         var error = assertThrows(IllegalArgumentException.class, () -> Precision.parse("fp8"));
         assertTrue(error.getMessage().endsWith("known: fp32, tf32, bf16, fp16"), error.getMessage());
     }

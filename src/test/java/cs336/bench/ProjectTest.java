@@ -14,7 +14,7 @@ class ProjectTest {
     Path folder;
 
     @Test
-    void rootIsFoundFromEveryFolderInside() throws IOException {
+    void theRootIsFoundFromEveryFolderInside() throws IOException {
         Path notebooks = Files.createDirectories(folder.resolve("notebooks"));
         Path deep = Files.createDirectories(folder.resolve("data/measurements/h200"));
         assertEquals(folder, Project.root(folder));
@@ -23,7 +23,7 @@ class ProjectTest {
     }
 
     @Test
-    void outsideTheProjectIsAnErrorThatNamesTheFolder() {
+    void outsideTheProjectTheErrorNamesTheFolder() {
         var error = assertThrows(IllegalStateException.class, () -> Project.root(folder));
         assertEquals(true, error.getMessage().contains(folder.toString()));
     }

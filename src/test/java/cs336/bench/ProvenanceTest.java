@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 
 class ProvenanceTest {
     @Test
-    void aCardsProductBecomesAFolderName() {
+    void aGpuProductNameBecomesAFolderName() {
         assertEquals("h200", Provenance.shortName("NVIDIA H200"));
         assertEquals("rtx-4090", Provenance.shortName("NVIDIA GeForce RTX 4090"));
         assertEquals("a100-sxm4-80gb", Provenance.shortName("NVIDIA A100-SXM4-80GB"));
@@ -30,7 +30,7 @@ class ProvenanceTest {
     }
 
     @Test
-    void aMachineIsNamedByTheUserAsAFolder() {
+    void aMachineNameMustBeAValidFolderName() {
         assertEquals("lab-3", MeasurementsTest.HERE.named("lab-3").machine());
         assertEquals("h200", MeasurementsTest.HERE.named(null).machine());
         for (String bad : new String[] {"", "../x", "a/b", ".hidden", "zwei Worte"}) {

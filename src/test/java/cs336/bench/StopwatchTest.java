@@ -33,8 +33,7 @@ class StopwatchTest {
         });
         assertEquals(5, runs.get());
         assertEquals(3, timing.wall().values().size());
-        // The median: on a busy machine one step may be late. Had the warm-up been timed, two of three steps would be
-        // long.
+        // The median, because one step may be slow under load. If the warm-up were timed, two of three steps would be.
         assertTrue(timing.summary().median() < 150, timing.toString());
     }
 
@@ -49,7 +48,7 @@ class StopwatchTest {
     }
 
     @Test
-    void phasesAreTimedOneByOne() {
+    void phasesAreTimedSeparately() {
         Map<String, Timing> laps = Stopwatch.on(Device.cpu()).warmup(1).steps(2).laps(lap -> {
             sleep(5);
             lap.end("short");
@@ -72,7 +71,7 @@ class StopwatchTest {
     }
 
     @Test
-    void stepsBelowOneAndWarmUpBelowZeroAreRefused() {
+    void stepsBelowOneAndWarmUpBelowZeroAreRejected() {
         var stopwatch = Stopwatch.on(Device.cpu());
         assertEquals(
                 "steps must be at least 1, not 0",
@@ -86,14 +85,14 @@ class StopwatchTest {
 
     @Test
     @Tag("gpu")
-    void onACardBothClocksAgreeAndWithoutWaitingTheTimeIsTooShort() {
-        Device card = Device.cuda(0);
+    void onAGpuWallAndEventTimesAgreeAndUnsynchronisedTimesAreTooShort() {
+        Device gpu = Device.cuda(0);
         try (var scope = MemoryScope.open()) {
-            Tensor x = torch.randn(new long[] {8192, 8192}, card.options(DType.FLOAT32));
+            Tensor x = torch.randn(new long[] {8192, 8192}, gpu.options(DType.FLOAT32));
             Runnable matmul = () -> x.matmul(x).close();
-            Timing right = Stopwatch.on(card).warmup(3).steps(5).time("matmul", matmul);
+            Timing right = Stopwatch.on(gpu).warmup(3).steps(5).time("matmul", matmul);
             Timing wrong =
-                    Stopwatch.on(card).warmup(3).steps(5).synchronised(false).time("matmul", matmul);
+                    Stopwatch.on(gpu).warmup(3).steps(5).synchronised(false).time("matmul", matmul);
             double wall = right.summary().median();
             assertEquals(wall, right.events().summary().median(), 0.1 * wall);
             assertEquals(Metric.ms("matmul-events"), right.events().metric());

@@ -9,37 +9,37 @@ import org.junit.jupiter.api.Test;
 
 class SummaryTest {
     @Test
-    void numbersOfAKnownSample() {
-        Summary s = Summary.of(4, 2, 9, 5, 4, 7, 5, 4); // deviations from 5: 1 9 16 0 1 4 0 1, sum 32
+    void statisticsOfAKnownSample() {
+        Summary s = Summary.of(4, 2, 9, 5, 4, 7, 5, 4); // squared differences from 5: 1 9 16 0 1 4 0 1, sum 32
         assertEquals(new Summary(8, 5, Math.sqrt(32.0 / 7), 4.5, 2, 9), s);
     }
 
     @Test
-    void anOddNumberHasItsMedianInTheMiddle() {
+    void theMedianOfAnOddNumberOfSamplesIsTheMiddleOne() {
         assertEquals(3, Summary.of(100, 3, 1).median());
     }
 
     @Test
-    void theSpreadOfCloseTimesIsNotLostToRounding() {
+    void theStandardDeviationOfCloseTimesIsNotLostToRounding() {
         assertEquals(1e-6, Summary.of(1e6, 1e6 + 1e-6, 1e6 - 1e-6).std(), 1e-9);
     }
 
     @Test
-    void oneSampleHasNoSpread() {
+    void oneSampleHasNoStandardDeviation() {
         Summary s = Summary.of(3);
         assertTrue(Double.isNaN(s.std()));
         assertEquals(3, s.median());
     }
 
     @Test
-    void noSamplesAreRefused() {
+    void emptySamplesAreRejected() {
         assertThrows(IllegalArgumentException.class, Summary::of);
         var e = assertThrows(IllegalArgumentException.class, () -> new Samples(Metric.ms("total"), List.of()));
         assertTrue(e.getMessage().contains("total"));
     }
 
     @Test
-    void statusOfWhatLibtorchThrowsWhenMemoryEnds() {
+    void exceptionsAreMappedToTheirStatus() {
         assertEquals(Status.OOM, Status.of(new OutOfMemoryError("Java heap space")));
         assertEquals(
                 Status.OOM,

@@ -42,8 +42,8 @@ class SweepTest {
         measurements = Measurements.of(folder, "h200", "fake");
     }
 
-    /** Does what its parameter {@code end} says, after it has recorded its forward times and noted that it ran. */
-    public static final class Fake implements Workload {
+    /** A workload that writes a line into a log, records forward times, and ends as its parameter {@code end} says. */
+    public static final class FakeWorkload implements Workload {
         @Override
         public void run(Case c, Consumer<Samples> record) throws Exception {
             Files.writeString(
@@ -52,7 +52,8 @@ class SweepTest {
                     StandardOpenOption.CREATE,
                     StandardOpenOption.APPEND);
             System.out.println("chatter on standard output");
-            var standardOutput = new FileOutputStream(FileDescriptor.out); // left open: it is the process's own
+            var standardOutput = new FileOutputStream(
+                    FileDescriptor.out); // not closed, because it is the standard output of the process
             standardOutput.write("half a line, as native code prints it".getBytes(StandardCharsets.UTF_8));
             record.accept(new Samples(FORWARD, List.of(1.0, 2.0, 3.0)));
             switch (c.text("end").replaceAll("-.*", "")) {
@@ -78,14 +79,14 @@ class SweepTest {
             record.accept(new Samples(BACKWARD, List.of(4.0, 5.0)));
         }
 
-        /** With the shell's own kill: the program of that name is missing in small containers. */
+        /** Uses the shell's built-in kill, because the program is missing in small containers. */
         private static void signalItself(int signal) throws IOException, InterruptedException {
             new ProcessBuilder("sh", "-c", "kill -" + signal + " $PPID").start().waitFor(5, TimeUnit.SECONDS);
         }
     }
 
     static Case ending(String end, Path folder) {
-        return Case.of(Fake.class, "plain")
+        return Case.of(FakeWorkload.class, "plain")
                 .with("end", end)
                 .setting("log", folder.resolve("log"))
                 .yields(FORWARD, BACKWARD);
@@ -100,7 +101,7 @@ class SweepTest {
                 .progress(new PrintStream(progress, true, StandardCharsets.UTF_8));
     }
 
-    /** The names of the cases that ran, in order. */
+    /** Returns the names of the cases that ran, in order. */
     List<String> ran() throws IOException {
         return Files.readAllLines(folder.resolve("log")).stream()
                 .map(line -> line.split(" ")[0])
@@ -112,10 +113,10 @@ class SweepTest {
     }
 
     @Test
-    void aCaseRunsInAnotherProcessAndItsSamplesAreStored() throws Exception {
-        Sweep.Result result = sweep().run(ending("ok"));
+    void aCaseRunsInAChildProcessAndItsSamplesAreStored() throws Exception {
+        Sweep.CaseCounts result = sweep().run(ending("ok"));
 
-        assertEquals(new Sweep.Result(1, 0, 0), result);
+        assertEquals(new Sweep.CaseCounts(1, 0, 0), result);
         assertEquals(0, result.exitCode());
         Table table = measurements.table();
         assertEquals(
@@ -125,15 +126,15 @@ class SweepTest {
         assertEquals(List.of("ok", "ok"), table.stringColumn("status").asList());
         String pid = Files.readString(folder.resolve("log")).strip().split(" ")[1];
         assertFalse(pid.equals("" + ProcessHandle.current().pid()));
-        assertFalse(Files.exists(measurements.stepsPath()), "steps are kept only when asked for");
+        assertFalse(Files.exists(measurements.stepsPath()), "steps are stored only on request");
     }
 
     @Test
-    void runningOutOfMemoryIsAResultAndFailuresAreNot() throws Exception {
-        Sweep.Result result = sweep().run(ending(
+    void runningOutOfMemoryIsAResultAndOtherFailuresAreErrors() throws Exception {
+        Sweep.CaseCounts result = sweep().run(ending(
                 "exception", "cuda", "heap", "unsupported", "halt", "killed", "aborted", "forgetful", "ok"));
 
-        assertEquals(new Sweep.Result(9, 0, 4), result);
+        assertEquals(new Sweep.CaseCounts(9, 0, 4), result);
         assertEquals(1, result.exitCode());
         assertEquals(
                 List.of("error", "oom", "oom", "unsupported", "error", "oom", "error", "error", "ok"),
@@ -148,7 +149,7 @@ class SweepTest {
                         .where(measurements.table().stringColumn("metric").isEqualTo("forward"))
                         .stringColumn("status")
                         .allMatch("ok"::equals),
-                "what was recorded before the end is kept");
+                "samples recorded before the failure are kept");
         String said = progress.toString(StandardCharsets.UTF_8);
         assertTrue(said.contains("error (IllegalStateException: shape [2, 3])"), said);
         assertTrue(said.contains("oom (CUDA out of memory. Tried to allocate 2.00 GiB.)"), said);
@@ -159,13 +160,13 @@ class SweepTest {
     }
 
     @Test
-    void aSecondRunPassesOverResultsAndTriesFailuresAgain() throws Exception {
+    void aSecondRunSkipsResultsAndRepeatsFailures() throws Exception {
         List<Case> cases = ending("ok", "cuda", "halt");
-        assertEquals(new Sweep.Result(3, 0, 1), sweep().run(cases));
-        assertEquals(new Sweep.Result(1, 2, 1), sweep().run(cases));
+        assertEquals(new Sweep.CaseCounts(3, 0, 1), sweep().run(cases));
+        assertEquals(new Sweep.CaseCounts(1, 2, 1), sweep().run(cases));
         assertEquals(List.of("ok", "cuda", "halt", "halt"), ran());
         assertEquals(6, measurements.table().rowCount());
-        assertEquals(new Sweep.Result(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
+        assertEquals(new Sweep.CaseCounts(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
         assertEquals(List.of("ok", "cuda", "halt", "halt", "ok"), ran());
         assertEquals(6, measurements.table().rowCount());
     }
@@ -177,10 +178,10 @@ class SweepTest {
     }
 
     @Test
-    void casesThatMayShareAProcessDoSoUntilOneRunsOutOfMemoryOrFails() throws Exception {
+    void casesShareAProcessUntilOneRunsOutOfMemoryOrFails() throws Exception {
         String[] ends = {"ok-1", "unsupported", "ok-2", "cuda", "ok-3", "halt", "ok-4", "exception", "ok-5", "ok-6"};
-        Sweep.Result result = sweep().sharing(c -> "all").run(ending(ends));
-        assertEquals(new Sweep.Result(10, 0, 2), result);
+        Sweep.CaseCounts result = sweep().sharing(c -> "all").run(ending(ends));
+        assertEquals(new Sweep.CaseCounts(10, 0, 2), result);
         List<String> pids = processes();
         assertEquals(
                 List.of(0, 0, 0, 0, 4, 4, 6, 6, 8, 8),
@@ -192,18 +193,18 @@ class SweepTest {
                         .where(measurements.table().stringColumn("metric").isEqualTo("backward"))
                         .stringColumn("status")
                         .asList());
-        assertEquals(new Sweep.Result(2, 8, 2), sweep().sharing(c -> "all").run(ending(ends)));
+        assertEquals(new Sweep.CaseCounts(2, 8, 2), sweep().sharing(c -> "all").run(ending(ends)));
     }
 
     @Test
-    void onlyNeighboursOfOneKindShareAProcess() throws Exception {
+    void onlyNeighbouringCasesWithEqualKeysShareAProcess() throws Exception {
         sweep().sharing(c -> c.text("end").endsWith("a")).run(ending("ok-1a", "ok-2a", "ok-3b", "ok-4a"));
         List<String> pids = processes();
         assertEquals(List.of(0, 0, 2, 3), pids.stream().map(pids::indexOf).toList());
     }
 
     @Test
-    void aCaseIsStoredBeforeTheNextBeginsInTheProcessTheyShare() throws Exception {
+    void aCaseIsStoredBeforeTheNextStartsInTheSameProcess() throws Exception {
         sweep().sharing(c -> "all").run(ending("ok", "witness"));
         assertEquals(1, processes().stream().distinct().count());
         List<String> seen = Files.readAllLines(folder.resolve("log.seen"));
@@ -211,29 +212,29 @@ class SweepTest {
     }
 
     @Test
-    void aCaseThatPassesItsTimeLimitIsStoppedAndTheSweepGoesOn() throws Exception {
+    void aCaseThatExceedsItsTimeLimitIsKilledAndTheSweepContinues() throws Exception {
         long start = System.nanoTime();
         var result = sweep().timeLimit(Duration.ofSeconds(2)).run(ending("stuck", "ok"));
-        assertEquals(new Sweep.Result(2, 0, 1), result);
+        assertEquals(new Sweep.CaseCounts(2, 0, 1), result);
         assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 45); // not the 600 s of the case
         assertEquals(List.of("ok", "error", "ok", "ok"), column("status"));
-        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("passed its limit of 0:02"));
+        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("exceeded its time limit of 0:02"));
     }
 
     @Test
-    void whatIsStoredBesideACaseIsThereBeforeItsRowsAndOnlyIfItEndedWell() throws Exception {
-        List<String> beside = new ArrayList<>();
-        sweep().beside((c, rows, provenance) -> {
-                    assertFalse(rows.holds(c), "it counts as done too early");
-                    beside.add(c.text("end") + " from " + provenance.machine());
+    void extraResultsAreStoredBeforeTheRowsAndOnlyForStatusOk() throws Exception {
+        List<String> stored = new ArrayList<>();
+        sweep().alsoStore((c, rows, provenance) -> {
+                    assertFalse(rows.holds(c), "the rows are stored too early");
+                    stored.add(c.text("end") + " from " + provenance.machine());
                 })
                 .run(ending("ok", "exception", "cuda", "slow"));
-        assertEquals(List.of("ok from h200", "slow from h200"), beside);
+        assertEquals(List.of("ok from h200", "slow from h200"), stored);
         assertTrue(measurements.holds(ending("slow").get(0)));
     }
 
     @Test
-    void singleStepsAreKeptWhenAskedFor() throws Exception {
+    void stepsAreStoredOnRequest() throws Exception {
         sweep().keepSteps(true).run(ending("ok"));
         Table steps = Measurements.read(measurements.stepsPath());
         assertEquals(List.of(1, 2, 3, 1, 2), steps.intColumn("step").asList());
@@ -242,17 +243,17 @@ class SweepTest {
     }
 
     @Test
-    void casesThatDoNotFitTheFileAreRefusedBeforeAnythingRuns() throws Exception {
+    void casesWithOtherColumnsAreRejectedBeforeAnythingRuns() throws Exception {
         sweep().run(ending("ok"));
         var cases = new ArrayList<>(ending("ok-2"));
         cases.add(ending("ok", folder).with("more", 1));
         assertThrows(IllegalArgumentException.class, () -> sweep().run(cases));
-        assertThrows(IllegalArgumentException.class, () -> sweep().run(List.of(Case.of(Fake.class, "plain"))));
+        assertThrows(IllegalArgumentException.class, () -> sweep().run(List.of(Case.of(FakeWorkload.class, "plain"))));
         assertEquals(List.of("ok"), ran());
     }
 
-    /** A sweep as a process of its own: {@code SweepTest$Leader folder end…}. */
-    static final class Leader {
+    /** The main class of a process that runs a sweep: {@code SweepTest$SweepProcess folder end…}. */
+    static final class SweepProcess {
         public static void main(String[] args) throws Exception {
             Path folder = Path.of(args[0]);
             List<Case> cases = IntStream.range(1, args.length)
@@ -263,42 +264,42 @@ class SweepTest {
     }
 
     @Test
-    void killNineOfASweepLeavesWhatWasFinishedAndNoWorkerAndIsContinued() throws Exception {
+    void aKilledSweepLeavesFinishedCasesAndNoWorkerAndCanBeResumed() throws Exception {
         String[] ends = {"slow-1", "slow-2", "slow-3", "slow-4"};
-        Process leader = lead(ends);
+        Process sweep = startSweep(ends);
         until(() -> started() >= 3);
-        leader.destroyForcibly().waitFor(); // SIGKILL
+        sweep.destroyForcibly().waitFor(); // SIGKILL
 
-        assertEquals(128 + 9, leader.exitValue());
+        assertEquals(128 + 9, sweep.exitValue());
         long worker =
                 Long.parseLong(Files.readAllLines(folder.resolve("log")).get(2).split(" ")[1]);
         until(() -> ProcessHandle.of(worker).isEmpty()
                 || !ProcessHandle.of(worker).get().isAlive());
         assertEquals(List.of("slow-1", "slow-1", "slow-2", "slow-2"), column("end"));
 
-        assertEquals(new Sweep.Result(2, 2, 0), sweep().run(ending(ends)));
+        assertEquals(new Sweep.CaseCounts(2, 2, 0), sweep().run(ending(ends)));
         assertEquals(List.of("slow-1", "slow-2", "slow-3", "slow-3", "slow-4"), ran());
         assertEquals(8, measurements.table().rowCount());
     }
 
     @Test
-    void interruptingASweepEndsItsWorker() throws Exception {
-        Process leader = lead("stuck");
+    void terminatingASweepEndsItsWorker() throws Exception {
+        Process sweep = startSweep("stuck");
         until(() -> started() == 1);
         long worker =
                 Long.parseLong(Files.readString(folder.resolve("log")).strip().split(" ")[1]);
-        leader.destroy(); // SIGTERM, which a JVM handles as it does Ctrl-C
-        assertTrue(leader.waitFor(30, TimeUnit.SECONDS));
+        sweep.destroy(); // SIGTERM, which a JVM handles like Ctrl-C
+        assertTrue(sweep.waitFor(30, TimeUnit.SECONDS));
         until(() -> ProcessHandle.of(worker).isEmpty()
                 || !ProcessHandle.of(worker).get().isAlive());
     }
 
-    private Process lead(String... ends) throws IOException {
+    private Process startSweep(String... ends) throws IOException {
         var command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-cp",
                 System.getProperty("java.class.path"),
-                Leader.class.getName(),
+                SweepProcess.class.getName(),
                 folder.toString()));
         command.addAll(List.of(ends));
         return new ProcessBuilder(command)
@@ -320,7 +321,7 @@ class SweepTest {
     private static void until(BooleanSupplier condition) throws InterruptedException {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
         while (!condition.getAsBoolean()) {
-            assertTrue(System.nanoTime() < end, "waited 20 seconds in vain");
+            assertTrue(System.nanoTime() < end, "the condition was not met within 20 seconds");
             Thread.sleep(20);
         }
     }

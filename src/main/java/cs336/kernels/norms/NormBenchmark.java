@@ -1,6 +1,7 @@
 package cs336.kernels.norms;
 
 import cs336.basics.NnModule;
+import cs336.bench.DeviceTimer;
 import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.torch.Backward;
@@ -11,7 +12,6 @@ import cs336.torch.NoGrad;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.cuda.CUDAEvent;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -144,30 +144,17 @@ final class NormBenchmark {
     private Samples time(String metric, Runnable pass) {
         List<Double> ms = new ArrayList<>();
         repeat(WARMUP, pass);
-        for (int group = 0; group < GROUPS; group++) {
-            device.synchronize();
-            ms.add((device.isCuda() ? eventMs(pass) : wallMs(pass)) / passes);
+        try (var timer = DeviceTimer.on(device, 2)) {
+            for (int group = 0; group < GROUPS; group++) {
+                device.synchronize();
+                if (device.isCuda()) repeat(LEAD, pass);
+                timer.mark(0);
+                repeat(passes, pass);
+                timer.mark(1);
+                ms.add(timer.ms(0, 1) / passes);
+            }
         }
         return new Samples(Metric.ms(metric), ms);
-    }
-
-    private double eventMs(Runnable pass) {
-        int withTimes = 0;
-        try (CUDAEvent begin = new CUDAEvent(withTimes);
-                CUDAEvent end = new CUDAEvent(withTimes)) {
-            repeat(LEAD, pass);
-            begin.record();
-            repeat(passes, pass);
-            end.record();
-            end.synchronize();
-            return begin.elapsed_time(end);
-        }
-    }
-
-    private double wallMs(Runnable pass) {
-        long started = System.nanoTime();
-        repeat(passes, pass);
-        return (System.nanoTime() - started) / 1e6;
     }
 
     private static void repeat(int times, Runnable pass) {
