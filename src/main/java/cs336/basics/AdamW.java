@@ -46,70 +46,6 @@ public final class AdamW implements Optimizer {
         TORCH
     }
 
-    /**
-     * The settings of a group of parameters.
-     *
-     * @param learningRate α, at least 0, and so small that αλ is below 1
-     * @param beta1 β₁, in [0, 1)
-     * @param beta2 β₂, in [0, 1)
-     * @param eps ε, at least 0
-     * @param weightDecay λ, at least 0
-     * @param order what comes first
-     */
-    public record Options(
-            double learningRate, double beta1, double beta2, double eps, double weightDecay, Order order) {
-        public Options {
-            TrainedParameters.requireRate("learningRate", learningRate);
-            requireBelow("beta1", beta1, 1);
-            requireBelow("beta2", beta2, 1);
-            requireBelow("eps", eps, Double.POSITIVE_INFINITY);
-            requireBelow("weightDecay", weightDecay, Double.POSITIVE_INFINITY);
-            if (learningRate * weightDecay >= 1) {
-                throw new IllegalArgumentException("learningRate " + learningRate + " times weightDecay " + weightDecay
-                        + " must be below 1: a step would turn parameters around");
-            }
-            if (order == null) {
-                throw new IllegalArgumentException("order must not be null");
-            }
-        }
-
-        private static void requireBelow(String name, double value, double limit) {
-            if (!(value >= 0 && value < limit)) {
-                throw new IllegalArgumentException(name + " must be at least 0 and below " + limit + ", not " + value);
-            }
-        }
-
-        /** The course's defaults: β 0.9 and 0.999, ε 10⁻⁸, weight decay 0.01, decay after the update. */
-        public static Options of(double learningRate) {
-            return new Options(learningRate, 0.9, 0.999, 1e-8, 0.01, Order.DECAY_AFTER);
-        }
-
-        /** The same with another learning rate. */
-        public Options withLearningRate(double learningRate) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same with other decay rates of the moments. */
-        public Options withBetas(double beta1, double beta2) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same with another ε. */
-        public Options withEps(double eps) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same with another weight decay. */
-        public Options withWeightDecay(double weightDecay) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same in another order. */
-        public Options withOrder(Order order) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-    }
-
     /** What AdamW remembers of one parameter. */
     public static final class State {
         private final Tensor parameter;
@@ -158,11 +94,11 @@ public final class AdamW implements Optimizer {
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, State> states = new LinkedHashMap<>();
-    private final List<Group> groups = new ArrayList<>();
+    private final List<AdamWGroup> groups = new ArrayList<>();
 
     /** An optimizer of these parameters, all with the same settings. */
-    public AdamW(Map<String, Tensor> parameters, Options options) {
-        add(parameters, options);
+    public AdamW(Map<String, Tensor> parameters, AdamWSettings settings) {
+        add(parameters, settings);
     }
 
     /**
@@ -170,7 +106,7 @@ public final class AdamW implements Optimizer {
      *
      * @throws IllegalArgumentException if a name is taken, or a parameter is not a contiguous floating-point tensor
      */
-    public void add(Map<String, Tensor> more, Options options) {
+    public void add(Map<String, Tensor> more, AdamWSettings settings) {
         for (String name : more.keySet()) {
             if (parameters.containsKey(name)) {
                 throw new IllegalArgumentException("parameter " + name + " is in this optimizer already");
@@ -184,7 +120,7 @@ public final class AdamW implements Optimizer {
             added.add(state);
         });
         parameters.putAll(kept);
-        groups.add(new Group(added, options));
+        groups.add(new AdamWGroup(added, settings));
     }
 
     @Override
@@ -200,13 +136,13 @@ public final class AdamW implements Optimizer {
     /** The learning rate of the first group. */
     @Override
     public double learningRate() {
-        return groups.get(0).options.learningRate();
+        return groups.get(0).settings.learningRate();
     }
 
     /** Sets the learning rate of every group. */
     @Override
     public void setLearningRate(double learningRate) {
-        groups.forEach(group -> group.options = group.options.withLearningRate(learningRate));
+        groups.forEach(group -> group.settings = group.settings.withLearningRate(learningRate));
     }
 
     @Override
@@ -214,7 +150,7 @@ public final class AdamW implements Optimizer {
         try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            groups.forEach(Group::step);
+            groups.forEach(AdamWGroup::step);
         }
     }
 
@@ -222,13 +158,13 @@ public final class AdamW implements Optimizer {
     public void stepPlainly() {
         try (var range = ProfilerRange.of("optimizer");
                 var noGrad = NoGrad.open()) {
-            for (Group group : groups) {
+            for (AdamWGroup group : groups) {
                 group.forgetCohorts();
                 for (State state : group.states) {
                     try (var scope = MemoryScope.open()) {
                         Tensor gradient = TrainedParameters.gradient(state.parameter);
                         if (gradient != null) {
-                            stepPlainly(state, gradient, group.options);
+                            stepPlainly(state, gradient, group.settings);
                         }
                     }
                 }
@@ -236,23 +172,23 @@ public final class AdamW implements Optimizer {
         }
     }
 
-    private static void stepPlainly(State state, Tensor g, Options options) {
+    private static void stepPlainly(State state, Tensor g, AdamWSettings settings) {
         state.begin();
         long t = ++state.step;
         Tensor theta = state.parameter;
         Tensor m = state.m;
         Tensor v = state.v;
-        double lr = options.learningRate;
-        double correction1 = 1 - Math.pow(options.beta1, t);
-        double correction2 = 1 - Math.pow(options.beta2, t);
-        Scalar eps = new Scalar(options.eps);
+        double lr = settings.learningRate();
+        double correction1 = 1 - Math.pow(settings.beta1(), t);
+        double correction2 = 1 - Math.pow(settings.beta2(), t);
+        Scalar eps = new Scalar(settings.eps());
 
-        m.mul_(new Scalar(options.beta1)).add_(g, new Scalar(1 - options.beta1));
-        v.mul_(new Scalar(options.beta2)).addcmul_(g, g, new Scalar(1 - options.beta2));
-        if (options.order != Order.DECAY_AFTER) {
-            theta.sub_(theta.mul(new Scalar(lr * options.weightDecay)));
+        m.mul_(new Scalar(settings.beta1())).add_(g, new Scalar(1 - settings.beta1()));
+        v.mul_(new Scalar(settings.beta2())).addcmul_(g, g, new Scalar(1 - settings.beta2()));
+        if (settings.order() != Order.DECAY_AFTER) {
+            theta.sub_(theta.mul(new Scalar(lr * settings.weightDecay())));
         }
-        if (options.order == Order.TORCH) {
+        if (settings.order() == Order.TORCH) {
             Tensor mHat = m.div(new Scalar(correction1));
             Tensor vHat = v.div(new Scalar(correction2));
             theta.sub_(mHat.div(vHat.sqrt().add(eps)).mul(new Scalar(lr)));
@@ -260,8 +196,8 @@ public final class AdamW implements Optimizer {
             double lrT = lr * Math.sqrt(correction2) / correction1;
             theta.sub_(m.div(v.sqrt().add(eps)).mul(new Scalar(lrT)));
         }
-        if (options.order == Order.DECAY_AFTER) {
-            theta.sub_(theta.mul(new Scalar(lr * options.weightDecay)));
+        if (settings.order() == Order.DECAY_AFTER) {
+            theta.sub_(theta.mul(new Scalar(lr * settings.weightDecay())));
         }
     }
 
@@ -320,26 +256,26 @@ public final class AdamW implements Optimizer {
                 }
             });
         }
-        groups.forEach(Group::forgetCohorts);
+        groups.forEach(AdamWGroup::forgetCohorts);
     }
 
     @Override
     public void close() {
-        groups.forEach(Group::forgetCohorts);
+        groups.forEach(AdamWGroup::forgetCohorts);
         states.values().forEach(State::forget);
         parameters.values().forEach(Tensor::close);
     }
 
     /** Parameters with the same settings. */
-    private static final class Group {
+    private static final class AdamWGroup {
         private final List<State> states;
-        private Options options;
+        private AdamWSettings settings;
         private List<State> active = List.of();
         private List<Cohort> cohorts = List.of();
 
-        Group(List<State> states, Options options) {
+        AdamWGroup(List<State> states, AdamWSettings settings) {
             this.states = states;
-            this.options = options;
+            this.settings = settings;
         }
 
         void step() {
@@ -357,7 +293,7 @@ public final class AdamW implements Optimizer {
                 cohorts = Cohort.of(now);
                 active = now;
             }
-            cohorts.forEach(cohort -> cohort.step(gradients, options));
+            cohorts.forEach(cohort -> cohort.step(gradients, settings));
         }
 
         void forgetCohorts() {
@@ -372,7 +308,7 @@ public final class AdamW implements Optimizer {
      * together as long as the same parameters have gradients, so their lists are built once.
      */
     private static final class Cohort implements AutoCloseable {
-        private record Kind(String device, DType dtype, long step) {}
+        private record CohortKey(String device, DType dtype, long step) {}
 
         private final List<State> states;
         private final TensorList parameters;
@@ -383,13 +319,13 @@ public final class AdamW implements Optimizer {
         private final TensorList steps;
 
         static List<Cohort> of(List<State> states) {
-            Map<Kind, List<State>> kinds = new LinkedHashMap<>();
+            Map<CohortKey, List<State>> byKey = new LinkedHashMap<>();
             for (State state : states) {
                 Tensor parameter = state.parameter;
-                Kind kind = new Kind(parameter.device().str().getString(), DType.of(parameter), state.step);
-                kinds.computeIfAbsent(kind, k -> new ArrayList<>()).add(state);
+                CohortKey key = new CohortKey(parameter.device().str().getString(), DType.of(parameter), state.step);
+                byKey.computeIfAbsent(key, k -> new ArrayList<>()).add(state);
             }
-            return kinds.values().stream().map(Cohort::new).toList();
+            return byKey.values().stream().map(Cohort::new).toList();
         }
 
         private Cohort(List<State> states) {
@@ -404,18 +340,18 @@ public final class AdamW implements Optimizer {
             steps = TensorList.of(Collections.nCopies(states.size(), step));
         }
 
-        void step(Map<State, Tensor> gradients, Options options) {
+        void step(Map<State, Tensor> gradients, AdamWSettings settings) {
             states.forEach(state -> state.step++);
             long t = states.get(0).step;
             step.fill_(new Scalar((double) t));
-            double eps = options.eps;
-            if (options.order != Order.TORCH) {
+            double eps = settings.eps();
+            if (settings.order() != Order.TORCH) {
                 // √v + ε  =  √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)), and the kernel adds its ε to √v̂.
-                eps /= Math.sqrt(1 - Math.pow(options.beta2, t));
+                eps /= Math.sqrt(1 - Math.pow(settings.beta2(), t));
             }
-            double learningRate = options.learningRate;
-            double weightDecay = options.weightDecay;
-            if (options.order == Order.DECAY_AFTER) {
+            double learningRate = settings.learningRate();
+            double weightDecay = settings.weightDecay();
+            if (settings.order() == Order.DECAY_AFTER) {
                 // (θ − αu)(1 − αλ)  =  θ(1 − αλ) − α(1 − αλ)u: the kernel's decay before a shorter step.
                 double kept = 1 - learningRate * weightDecay;
                 learningRate *= kept;
@@ -432,8 +368,8 @@ public final class AdamW implements Optimizer {
                         none,
                         steps,
                         learningRate,
-                        options.beta1,
-                        options.beta2,
+                        settings.beta1(),
+                        settings.beta2(),
                         weightDecay,
                         eps,
                         amsgrad,

@@ -9,8 +9,8 @@ import org.bytedeco.pytorch.global.torch;
 final class FeedForward {
     private FeedForward() {}
 
-    static NnModule of(ModelEdition form, int dModel, int dFf, Device device, DType dtype) {
-        return switch (form) {
+    static NnModule of(ModelEdition edition, int dModel, int dFf, Device device, DType dtype) {
+        return switch (edition) {
             case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
             case SPRING_2025 -> new SwiGlu(dModel, dFf, device, dtype);
         };

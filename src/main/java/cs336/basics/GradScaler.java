@@ -39,68 +39,42 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Source: Micikevicius et al., "Mixed Precision Training", 2018.
  */
 public final class GradScaler implements AutoCloseable {
-    /**
-     * How the scale moves.
-     *
-     * @param initialScale at first, above 0
-     * @param growthFactor by which it grows, above 1
-     * @param backoffFactor by which it shrinks, between 0 and 1
-     * @param growthInterval steps in a row without an overflow before it grows, at least 1
-     */
-    public record Options(double initialScale, double growthFactor, double backoffFactor, int growthInterval) {
-        /** PyTorch's: 65536, doubled after 2,000 steps, halved at an overflow. */
-        public static final Options DEFAULT = new Options(65_536, 2, 0.5, 2_000);
-
-        public Options {
-            require(initialScale > 0 && initialScale <= Float.MAX_VALUE, "initialScale", "above 0", initialScale);
-            require(growthFactor > 1 && growthFactor <= Float.MAX_VALUE, "growthFactor", "above 1", growthFactor);
-            require(backoffFactor > 0 && backoffFactor < 1, "backoffFactor", "between 0 and 1", backoffFactor);
-            require(growthInterval >= 1, "growthInterval", "at least 1", growthInterval);
-        }
-
-        private static void require(boolean holds, String name, String allowed, Number value) {
-            if (!holds) {
-                throw new IllegalArgumentException(name + " must be " + allowed + ", not " + value);
-            }
-        }
-    }
-
     private static final AtenOperator CHECK_AND_UNSCALE =
             AtenOperator.of("aten::_amp_foreach_non_finite_check_and_unscale_", "");
     private static final AtenOperator UPDATE_SCALE = AtenOperator.of("aten::_amp_update_scale_", "");
 
-    private final Options options;
+    private final GradScalerSettings settings;
     private final Tensor scale; // fp32 []; null where disabled
     private final Tensor growthTracker; // int32 []: steps since the scale last changed
-    private final Map<Optimizer, Check> checks = new IdentityHashMap<>();
+    private final Map<Optimizer, GradientCheck> checks = new IdentityHashMap<>();
 
     /** What is known of an optimizer's gradients between two updates. */
-    private static final class Check {
+    private static final class GradientCheck {
         final Tensor foundInf; // fp32 []: 1 after an inf or NaN
         boolean stepped;
 
-        Check(Tensor foundInf) {
+        GradientCheck(Tensor foundInf) {
             this.foundInf = foundInf;
         }
     }
 
     /** A scaler for gradients on this device, with PyTorch's defaults. */
     public GradScaler(Device device) {
-        this(device, Options.DEFAULT);
+        this(device, GradScalerSettings.DEFAULT);
     }
 
     /** A scaler for gradients on this device. */
-    public GradScaler(Device device, Options options) {
-        this.options = options;
+    public GradScaler(Device device, GradScalerSettings settings) {
+        this.settings = settings;
         try (var scope = MemoryScope.open()) {
             scale = MemoryScope.keep(
-                    torch.full(new long[0], new Scalar(options.initialScale), device.options(DType.FLOAT32)));
+                    torch.full(new long[0], new Scalar(settings.initialScale()), device.options(DType.FLOAT32)));
             growthTracker = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.INT32)));
         }
     }
 
     private GradScaler() {
-        options = Options.DEFAULT;
+        settings = GradScalerSettings.DEFAULT;
         scale = null;
         growthTracker = null;
     }
@@ -168,7 +142,7 @@ public final class GradScaler implements AutoCloseable {
         return byType;
     }
 
-    private Check check(Map<DType, List<Tensor>> gradients) {
+    private GradientCheck check(Map<DType, List<Tensor>> gradients) {
         try (var range = ProfilerRange.of("unscale");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -179,7 +153,7 @@ public final class GradScaler implements AutoCloseable {
                     CHECK_AND_UNSCALE.call(list, foundInf, inverse);
                 }
             }
-            return new Check(MemoryScope.keep(foundInf));
+            return new GradientCheck(MemoryScope.keep(foundInf));
         }
     }
 
@@ -199,7 +173,7 @@ public final class GradScaler implements AutoCloseable {
         if (!checks.containsKey(optimizer)) {
             unscale(optimizer);
         }
-        Check check = checks.get(optimizer);
+        GradientCheck check = checks.get(optimizer);
         if (check.stepped) {
             throw new IllegalStateException("this optimizer has stepped already; update() comes first");
         }
@@ -226,11 +200,11 @@ public final class GradScaler implements AutoCloseable {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor foundInf = torch.zeros_like(scale);
-            for (Check check : checks.values()) {
+            for (GradientCheck check : checks.values()) {
                 foundInf.add_(check.foundInf);
             }
-            UPDATE_SCALE.call(scale, growthTracker, foundInf, options.growthFactor, options.backoffFactor, (long)
-                    options.growthInterval);
+            UPDATE_SCALE.call(scale, growthTracker, foundInf, settings.growthFactor(), settings.backoffFactor(), (long)
+                    settings.growthInterval());
         }
         forgetChecks();
     }

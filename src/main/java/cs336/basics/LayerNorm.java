@@ -30,7 +30,7 @@ public final class LayerNorm extends NnModule {
     }
 
     /** Finds this layer under the name {@code layernorm}. */
-    public static final class Kind implements Normalization {
+    public static final class LayerNormFactory implements Normalization {
         @Override
         public String name() {
             return "layernorm";

@@ -29,9 +29,9 @@ public enum ModelEdition {
      * @throws IllegalArgumentException if that year has none; the message lists those there are
      */
     public static ModelEdition ofYear(int year) {
-        for (ModelEdition form : values()) {
-            if (form.year == year) {
-                return form;
+        for (ModelEdition edition : values()) {
+            if (edition.year == year) {
+                return edition;
             }
         }
         String known = Arrays.stream(values()).map(f -> "" + f.year).collect(Collectors.joining(", "));

@@ -39,9 +39,9 @@ public enum ModelSize {
     }
 
     /** A model of this size with RMSNorm and plain attention. */
-    public TransformerConfig config(ModelEdition form, int contextLength) {
+    public TransformerConfig config(ModelEdition edition, int contextLength) {
         return new TransformerConfig(
-                form, VOCAB_SIZE, contextLength, dModel, numLayers, numHeads, dFf, "rmsnorm", "plain");
+                edition, VOCAB_SIZE, contextLength, dModel, numLayers, numHeads, dFf, "rmsnorm", "plain");
     }
 
     /**

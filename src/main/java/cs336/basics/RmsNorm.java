@@ -36,7 +36,7 @@ public final class RmsNorm extends NnModule {
     }
 
     /** Finds this layer under the name {@code rmsnorm}. */
-    public static final class Kind implements Normalization {
+    public static final class RmsNormFactory implements Normalization {
         @Override
         public String name() {
             return "rmsnorm";

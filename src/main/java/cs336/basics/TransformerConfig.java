@@ -3,7 +3,7 @@ package cs336.basics;
 /**
  * Everything that shapes a {@link TransformerLM}.
  *
- * @param form which year's model
+ * @param edition which year's model
  * @param vocabSize V, number of tokens
  * @param contextLength the most positions a sequence may have
  * @param dModel D, width of the residual stream
@@ -14,7 +14,7 @@ package cs336.basics;
  * @param attention name of the attention, see {@link Attention#named}
  */
 public record TransformerConfig(
-        ModelEdition form,
+        ModelEdition edition,
         int vocabSize,
         int contextLength,
         int dModel,
@@ -38,7 +38,7 @@ public record TransformerConfig(
         if (dModel % numHeads != 0) {
             throw new IllegalArgumentException("numHeads " + numHeads + " does not divide dModel " + dModel);
         }
-        if (form == ModelEdition.SPRING_2025 && dModel / numHeads % 2 != 0) {
+        if (edition == ModelEdition.SPRING_2025 && dModel / numHeads % 2 != 0) {
             throw new IllegalArgumentException("numHeads " + numHeads + " leaves heads of odd width "
                     + dModel / numHeads + "; rotary positions turn pairs");
         }
@@ -59,18 +59,18 @@ public record TransformerConfig(
 
     /** The same model with another normalisation. */
     public TransformerConfig withNormalization(String name) {
-        return new TransformerConfig(form, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, name, attention);
+        return new TransformerConfig(edition, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, name, attention);
     }
 
     /** The same model with another attention. */
     public TransformerConfig withAttention(String name) {
         return new TransformerConfig(
-                form, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, normalization, name);
+                edition, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, normalization, name);
     }
 
     /** How many numbers the model learns; a tied head counts once. */
     public long parameterCount() {
-        boolean is2024 = form == ModelEdition.SPRING_2024;
+        boolean is2024 = edition == ModelEdition.SPRING_2024;
         long embeddings = (long) vocabSize * dModel * (is2024 ? 1 : 2) + (is2024 ? (long) contextLength * dModel : 0);
         long attentionWeights = 4L * dModel * dModel;
         long feedForwardWeights = (is2024 ? 2L : 3L) * dModel * dFf;

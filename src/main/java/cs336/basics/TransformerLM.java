@@ -38,7 +38,7 @@ public final class TransformerLM extends NnModule {
         this.config = config;
         this.device = device;
         int dModel = config.dModel();
-        boolean tied = config.form() == ModelEdition.SPRING_2024;
+        boolean tied = config.edition() == ModelEdition.SPRING_2024;
         double embeddingStd = tied ? TIED_EMBEDDING_STD : 1;
         tokens = child("token_embeddings", new Embedding(config.vocabSize(), dModel, embeddingStd, device, dtype));
         positions = tied

@@ -140,12 +140,12 @@ public final class ModelOptions {
             throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
         }
         return new TransformerConfig(
-                c.form(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
+                c.edition(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
     }
 
     /** The size's name, or what makes the model where it has none. */
     private static String label(ModelSize size, TransformerConfig c) {
-        return c.equals(size.config(c.form(), c.contextLength()))
+        return c.equals(size.config(c.edition(), c.contextLength()))
                 ? size.label()
                 : "d%s-ff%s-l%s-h%s-v%s".formatted(c.dModel(), c.dFf(), c.numLayers(), c.numHeads(), c.vocabSize());
     }

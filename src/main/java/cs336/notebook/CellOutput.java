@@ -44,8 +44,8 @@ final class CellOutput {
         private final InputStream in = System.in;
 
         private Redirection() {
-            System.setOut(new PrintStream(new Utf8(FrontEnd.Stream.STDOUT), true, StandardCharsets.UTF_8));
-            System.setErr(new PrintStream(new Utf8(FrontEnd.Stream.STDERR), true, StandardCharsets.UTF_8));
+            System.setOut(new PrintStream(new Utf8(FrontEnd.CellStream.STDOUT), true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(new Utf8(FrontEnd.CellStream.STDERR), true, StandardCharsets.UTF_8));
             System.setIn(frontEnd.input());
         }
 
@@ -72,7 +72,7 @@ final class CellOutput {
         notifyAll();
     }
 
-    private synchronized void print(FrontEnd.Stream stream, String text) {
+    private synchronized void print(FrontEnd.CellStream stream, String text) {
         while (pendingChars > MOST_PENDING_CHARS) {
             try {
                 wait();
@@ -89,7 +89,7 @@ final class CellOutput {
         notifyAll();
     }
 
-    private record Text(FrontEnd.Stream stream, StringBuilder text) implements Consumer<FrontEnd> {
+    private record Text(FrontEnd.CellStream stream, StringBuilder text) implements Consumer<FrontEnd> {
         @Override
         public void accept(FrontEnd to) {
             to.print(stream, text.toString());
@@ -152,10 +152,10 @@ final class CellOutput {
 
     /** Turns bytes into text, keeping back the first bytes of a character whose last ones are still to come. */
     private final class Utf8 extends OutputStream {
-        private final FrontEnd.Stream stream;
+        private final FrontEnd.CellStream stream;
         private byte[] begun = {};
 
-        private Utf8(FrontEnd.Stream stream) {
+        private Utf8(FrontEnd.CellStream stream) {
             this.stream = stream;
         }
 

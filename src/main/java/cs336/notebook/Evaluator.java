@@ -37,19 +37,19 @@ public final class Evaluator implements AutoCloseable {
     private final CellControl control = new CellControl();
     private final JShell shell;
     private final SourceCodeAnalysis analysis;
-    private final Map<String, Origin> originOfSnippet = new HashMap<>();
+    private final Map<String, SnippetOrigin> originOfSnippet = new HashMap<>();
     private volatile boolean interrupted;
 
     /** Where a snippet stands: which cell, and on which line of it, from 1. */
-    private record Origin(int cell, int line) {}
+    private record SnippetOrigin(int cell, int line) {}
 
     /** A piece of a cell that JShell takes at once, and where in the cell it starts. */
-    private record Part(String source, int offset, Completeness completeness) {}
+    private record CellPart(String source, int offset, Completeness completeness) {}
 
     /** An evaluator with nothing declared yet. */
     public Evaluator(Imports imports) {
         shell = JShell.builder()
-                .executionEngine(new InThisMachine(control), Map.of())
+                .executionEngine(new InThisVirtualMachine(control), Map.of())
                 .build();
         analysis = shell.sourceCodeAnalysis();
         for (String statement : imports.statements()) {
@@ -59,10 +59,10 @@ public final class Evaluator implements AutoCloseable {
         }
     }
 
-    private record InThisMachine(DirectExecutionControl control) implements ExecutionControlProvider {
+    private record InThisVirtualMachine(DirectExecutionControl control) implements ExecutionControlProvider {
         @Override
         public String name() {
-            return "in-this-machine";
+            return "in-this-virtual-machine";
         }
 
         @Override
@@ -83,11 +83,11 @@ public final class Evaluator implements AutoCloseable {
     public Object eval(String cell, int number) throws CellException {
         interrupted = false;
         control.cellBegins();
-        List<Part> parts = split(cell);
+        List<CellPart> parts = split(cell);
         refuseSyntaxErrors(cell, number, parts);
         List<Snippet> declared = new ArrayList<>();
         Object last = null;
-        for (Part part : parts) {
+        for (CellPart part : parts) {
             if (interrupted) {
                 throw interruptedBefore(number, lineAt(cell, part.offset));
             }
@@ -104,8 +104,8 @@ public final class Evaluator implements AutoCloseable {
         control.interrupt();
     }
 
-    private List<Part> split(String cell) {
-        List<Part> parts = new ArrayList<>();
+    private List<CellPart> split(String cell) {
+        List<CellPart> parts = new ArrayList<>();
         int offset = 0;
         while (offset < cell.length()) {
             offset = afterBlanks(cell, offset);
@@ -118,7 +118,7 @@ public final class Evaluator implements AutoCloseable {
                 break;
             }
             boolean whole = !info.completeness().isComplete() || info.source() == null;
-            parts.add(new Part(whole ? rest : info.source(), offset, info.completeness()));
+            parts.add(new CellPart(whole ? rest : info.source(), offset, info.completeness()));
             if (whole || info.remaining().isEmpty()) {
                 break;
             }
@@ -133,11 +133,11 @@ public final class Evaluator implements AutoCloseable {
     }
 
     /** A cell with a typing error in its last line should say so before its first line has run. */
-    private void refuseSyntaxErrors(String cell, int number, List<Part> parts) throws CellException {
+    private void refuseSyntaxErrors(String cell, int number, List<CellPart> parts) throws CellException {
         if (parts.isEmpty()) {
             return;
         }
-        Part last = parts.get(parts.size() - 1);
+        CellPart last = parts.get(parts.size() - 1);
         boolean doubtful = switch (last.completeness) {
             case UNKNOWN, DEFINITELY_INCOMPLETE -> true;
             case COMPLETE, COMPLETE_WITH_SEMI, CONSIDERED_INCOMPLETE, EMPTY -> false;
@@ -152,7 +152,7 @@ public final class Evaluator implements AutoCloseable {
         }
     }
 
-    private Object run(String cell, int number, Part part, List<Snippet> declared) throws CellException {
+    private Object run(String cell, int number, CellPart part, List<Snippet> declared) throws CellException {
         Object value = null;
         int line = lineAt(cell, part.offset);
         for (SnippetEvent event : shell.eval(part.source)) {
@@ -160,7 +160,7 @@ public final class Evaluator implements AutoCloseable {
             if (event.causeSnippet() != null) {
                 continue;
             }
-            originOfSnippet.put(snippet.id(), new Origin(number, line));
+            originOfSnippet.put(snippet.id(), new SnippetOrigin(number, line));
             if (event.status() == Snippet.Status.REJECTED) {
                 throw rejected(cell, number, part, snippet);
             }
@@ -197,7 +197,7 @@ public final class Evaluator implements AutoCloseable {
         return analysis.analyzeCompletion(source + "\n+").completeness().isComplete();
     }
 
-    private CellException rejected(String cell, int number, Part part, Snippet snippet) {
+    private CellException rejected(String cell, int number, CellPart part, Snippet snippet) {
         List<Diag> errors = shell.diagnostics(snippet).filter(Diag::isError).toList();
         if (errors.isEmpty()) {
             int line = lineAt(cell, part.offset);
@@ -290,7 +290,7 @@ public final class Evaluator implements AutoCloseable {
         }
         int line = 0;
         for (StackTraceElement frame : exception.getStackTrace()) {
-            Origin origin = originOf(frame);
+            SnippetOrigin origin = originOf(frame);
             if (origin != null && origin.cell == number) {
                 line = origin.line + frame.getLineNumber() - 1;
                 break;
@@ -330,7 +330,7 @@ public final class Evaluator implements AutoCloseable {
         List<String> frames = new ArrayList<>();
         int keep = 0;
         for (StackTraceElement frame : exception.getStackTrace()) {
-            Origin origin = originOf(frame);
+            SnippetOrigin origin = originOf(frame);
             if (origin == null) {
                 frames.add("    at " + frame);
             } else {
@@ -352,7 +352,7 @@ public final class Evaluator implements AutoCloseable {
         return shortened;
     }
 
-    private Origin originOf(StackTraceElement frame) {
+    private SnippetOrigin originOf(StackTraceElement frame) {
         String file = frame.getFileName();
         return file != null && file.startsWith("#") ? originOfSnippet.get(file.substring(1)) : null;
     }

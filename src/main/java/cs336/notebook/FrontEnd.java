@@ -6,7 +6,7 @@ import java.io.InputStream;
 /** Where the output of a running cell goes: a Jupyter client, or a notebook file being executed. */
 interface FrontEnd {
     /** The two streams a cell prints to, under the names that Jupyter gives them. */
-    enum Stream {
+    enum CellStream {
         STDOUT,
         STDERR
     }
@@ -14,7 +14,7 @@ interface FrontEnd {
     /** What a cell reads from {@code System.in}: what the user is asked for, or nothing. */
     InputStream input();
 
-    void print(Stream stream, String text);
+    void print(CellStream stream, String text);
 
     void display(DisplayData data);
 

@@ -182,8 +182,8 @@ public final class JavaKernel extends BaseKernel {
         }
 
         @Override
-        public void print(Stream stream, String text) {
-            (stream == Stream.STDOUT ? getIO().out : getIO().err).print(text);
+        public void print(CellStream stream, String text) {
+            (stream == CellStream.STDOUT ? getIO().out : getIO().err).print(text);
         }
 
         @Override

@@ -31,7 +31,7 @@ final class RecordedOutputs implements FrontEnd {
     }
 
     @Override
-    public synchronized void print(Stream stream, String text) {
+    public synchronized void print(CellStream stream, String text) {
         String name = stream.name().toLowerCase(Locale.ROOT);
         if (!outputs.isEmpty()) {
             JsonObject last = outputs.get(outputs.size() - 1).getAsJsonObject();

@@ -32,8 +32,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 
 class AdamWTest {
-    private static final AdamW.Options OPTIONS =
-            AdamW.Options.of(1e-2).withBetas(0.9, 0.95).withWeightDecay(0.1);
+    private static final AdamWSettings OPTIONS =
+            AdamWSettings.of(1e-2).withBetas(0.9, 0.95).withWeightDecay(0.1);
 
     private MemoryScope scope;
 
@@ -48,8 +48,8 @@ class AdamWTest {
         scope.close();
     }
 
-    static AdamW.Options options(TensorJson json, AdamW.Order order) {
-        return new AdamW.Options(
+    static AdamWSettings options(TensorJson json, AdamW.Order order) {
+        return new AdamWSettings(
                 json.get("lr").number(),
                 json.get("beta1").number(),
                 json.get("beta2").number(),
@@ -68,7 +68,7 @@ class AdamWTest {
         double tolerance = dtype == DType.FLOAT64 ? FLOAT64 : 4 * FLOAT32_ULP;
         for (TensorJson run : runs) {
             AdamW.Order order = AdamW.Order.valueOf(run.get("order").text().toUpperCase());
-            AdamW.Options options = options(reference.get("options"), order)
+            AdamWSettings options = options(reference.get("options"), order)
                     .withEps(run.get("eps").number());
             Map<String, Tensor> parameters = leaves(reference.get("parameters").tensors(), dtype);
             AdamW optimizer = new AdamW(parameters, options);
@@ -99,7 +99,7 @@ class AdamWTest {
     @ParameterizedTest
     @EnumSource(AdamW.Order.class)
     void kernelAndPlainOperationsAgreeOnRandomData(AdamW.Order order) {
-        AdamW.Options options = OPTIONS.withOrder(order).withEps(1e-3);
+        AdamWSettings options = OPTIONS.withOrder(order).withEps(1e-3);
         for (DType dtype : List.of(DType.FLOAT64, DType.FLOAT32)) {
             Map<String, Tensor> plain = leaves(random(), dtype);
             Map<String, Tensor> fused = leaves(plain, dtype);
@@ -122,7 +122,7 @@ class AdamWTest {
     @ParameterizedTest
     @EnumSource(AdamW.Order.class)
     void kernelOnTheCardMatchesPlainOperationsOnTheCpu(AdamW.Order order) {
-        AdamW.Options options = OPTIONS.withOrder(order).withEps(1e-3);
+        AdamWSettings options = OPTIONS.withOrder(order).withEps(1e-3);
         Map<String, Tensor> cpu = leaves(random(), DType.FLOAT64);
         Map<String, Tensor> card = new LinkedHashMap<>();
         cpu.forEach((name, tensor) -> card.put(
@@ -313,8 +313,8 @@ class AdamWTest {
 
     @Test
     void settingsOutOfRangeAreNamed() {
-        assertNames("learningRate", () -> AdamW.Options.of(-1));
-        assertNames("learningRate", () -> AdamW.Options.of(Double.NaN));
+        assertNames("learningRate", () -> AdamWSettings.of(-1));
+        assertNames("learningRate", () -> AdamWSettings.of(Double.NaN));
         assertNames("beta1", () -> OPTIONS.withBetas(1, 0.5));
         assertNames("beta2", () -> OPTIONS.withBetas(0.5, -0.1));
         assertNames("eps", () -> OPTIONS.withEps(Double.POSITIVE_INFINITY));

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class CheckpointTest {
-    private static final AdamW.Options OPTIONS = AdamW.Options.of(0.01);
+    private static final AdamWSettings OPTIONS = AdamWSettings.of(0.01);
 
     @TempDir
     Path folder;
@@ -40,8 +40,8 @@ class CheckpointTest {
         scope.close();
     }
 
-    private static TransformerLM model(ModelEdition form, int layers) {
-        var config = new TransformerConfig(form, 11, 6, 8, layers, 2, 12, "rmsnorm", "plain");
+    private static TransformerLM model(ModelEdition edition, int layers) {
+        var config = new TransformerConfig(edition, 11, 6, 8, layers, 2, 12, "rmsnorm", "plain");
         return new TransformerLM(config, Device.cpu());
     }
 
@@ -59,16 +59,16 @@ class CheckpointTest {
 
     @Test
     void anInterruptedTrainingEndsBitForBitWhereAnUninterruptedOneDoes() throws IOException {
-        for (ModelEdition form : ModelEdition.values()) {
+        for (ModelEdition edition : ModelEdition.values()) {
             Batches batches = Batches.random(11, 2, 6, Device.cpu(), 1);
-            TransformerLM model = model(form, 2);
+            TransformerLM model = model(edition, 2);
             AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
             train(model, optimizer, batches, 3);
             Checkpoint.save(file, model.namedParameters(), optimizer, Map.of("step", "3"));
             train(model, optimizer, batches, 3);
 
             Batches again = Batches.random(11, 2, 6, Device.cpu(), 1);
-            TransformerLM resumed = model(form, 2);
+            TransformerLM resumed = model(edition, 2);
             AdamW resumedOptimizer = new AdamW(resumed.namedParameters(), OPTIONS);
             Map<String, String> metadata = Checkpoint.load(file, resumed.namedParameters(), resumedOptimizer);
             assertEquals(Map.of("step", "3"), metadata);

@@ -34,7 +34,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 class GradScalerTest {
     private static final double SCALE = 1024;
-    private static final GradScaler.Options OPTIONS = new GradScaler.Options(SCALE, 4, 0.25, 3);
+    private static final GradScalerSettings OPTIONS = new GradScalerSettings(SCALE, 4, 0.25, 3);
 
     private final Device cpu = Device.cpu();
     private MemoryScope scope;
@@ -47,7 +47,7 @@ class GradScalerTest {
         scope = MemoryScope.open();
         Torch.seed(3);
         parameters = parameters(cpu);
-        optimizer = new AdamW(parameters, AdamW.Options.of(0.1));
+        optimizer = new AdamW(parameters, AdamWSettings.of(0.1));
         scaler = new GradScaler(cpu, OPTIONS);
     }
 
@@ -102,7 +102,7 @@ class GradScalerTest {
     void aScaledStepIsTheUnscaledOneBitForBit() {
         Map<String, Tensor> plain = new LinkedHashMap<>();
         parameters.forEach((name, p) -> plain.put(name, p.detach().clone().set_requires_grad(true)));
-        try (var plainOptimizer = new AdamW(plain, AdamW.Options.of(0.1));
+        try (var plainOptimizer = new AdamW(plain, AdamWSettings.of(0.1));
                 var off = GradScaler.disabled()) {
             for (int t = 0; t < 5; t++) {
                 goodStep(); // the scale is a power of 2: no rounding
@@ -159,7 +159,7 @@ class GradScalerTest {
     void theDefaultsArePyTorchs() {
         try (var fresh = new GradScaler(cpu)) {
             assertEquals(65_536, fresh.scale());
-            assertEquals(new GradScaler.Options(65_536, 2, 0.5, 2_000), GradScaler.Options.DEFAULT);
+            assertEquals(new GradScalerSettings(65_536, 2, 0.5, 2_000), GradScalerSettings.DEFAULT);
         }
     }
 
@@ -201,7 +201,7 @@ class GradScalerTest {
     @Test
     void anOverflowOfOneOptimizerShrinksTheScaleAndLetsTheOtherStep() {
         Map<String, Tensor> others = Map.of("c", torch.randn(4).set_requires_grad(true));
-        try (var other = new AdamW(others, AdamW.Options.of(0.1))) {
+        try (var other = new AdamW(others, AdamWSettings.of(0.1))) {
             backward(parameters, scaler);
             backward(others, scaler);
             spoil(others.get("c"), Double.NaN);
@@ -313,15 +313,15 @@ class GradScalerTest {
     @ParameterizedTest
     @ValueSource(doubles = {0, -1, Double.NaN, Double.POSITIVE_INFINITY})
     void scalesThatCannotBeAreRefused(double scale) {
-        var error = assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(scale, 2, 0.5, 1));
+        var error = assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(scale, 2, 0.5, 1));
         assertEquals("initialScale must be above 0, not " + scale, error.getMessage());
     }
 
     @Test
     void factorsThatMoveNothingAreRefused() {
-        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 1, 0.5, 1));
-        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 2, 1, 1));
-        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 2, 0.5, 0));
+        assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 1, 0.5, 1));
+        assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 2, 1, 1));
+        assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 2, 0.5, 0));
     }
 
     @Test
@@ -349,7 +349,7 @@ class GradScalerTest {
     void onACardOverflowAndGrowthAreTheSame() {
         Device card = Device.cuda(0);
         Map<String, Tensor> there = parameters(card);
-        try (var adam = new AdamW(there, AdamW.Options.of(0.1));
+        try (var adam = new AdamW(there, AdamWSettings.of(0.1));
                 var s = new GradScaler(card, OPTIONS)) {
             for (int t = 0; t < 3; t++) {
                 adam.zeroGrad();

@@ -27,8 +27,8 @@ class TransformerLMTest {
     private static final int VOCAB = 50;
     private static final int CONTEXT = 16;
 
-    private static TransformerConfig tiny(ModelEdition form) {
-        return new TransformerConfig(form, VOCAB, CONTEXT, 32, 2, 4, 48, "rmsnorm", "plain");
+    private static TransformerConfig tiny(ModelEdition edition) {
+        return new TransformerConfig(edition, VOCAB, CONTEXT, 32, 2, 4, 48, "rmsnorm", "plain");
     }
 
     private static Tensor randomIds(int batch, int context) {
@@ -37,8 +37,8 @@ class TransformerLMTest {
 
     @ParameterizedTest
     @CsvSource({"SPRING_2024, rmsnorm", "SPRING_2025, rmsnorm", "SPRING_2024, layernorm", "SPRING_2025, layernorm"})
-    void builtModelHasAsManyParametersAsItsConfigurationSays(ModelEdition form, String normalization) {
-        var config = tiny(form).withNormalization(normalization);
+    void builtModelHasAsManyParametersAsItsConfigurationSays(ModelEdition edition, String normalization) {
+        var config = tiny(edition).withNormalization(normalization);
         try (var model = new TransformerLM(config, Device.cpu())) {
             assertEquals(config.parameterCount(), model.parameterCount());
         }
@@ -98,10 +98,10 @@ class TransformerLMTest {
 
     @ParameterizedTest
     @EnumSource(ModelEdition.class)
-    void aPositionSeesNothingAfterIt(ModelEdition form) {
+    void aPositionSeesNothingAfterIt(ModelEdition edition) {
         Torch.seed(1);
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(tiny(form), Device.cpu())) {
+                var model = new TransformerLM(tiny(edition), Device.cpu())) {
             Tensor ids = randomIds(2, CONTEXT);
             Tensor changed = ids.clone();
             changed.select(1, 10)

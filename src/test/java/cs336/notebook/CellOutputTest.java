@@ -24,7 +24,7 @@ class CellOutputTest {
         }
 
         @Override
-        public void print(Stream stream, String text) {
+        public void print(CellStream stream, String text) {
             items.add(stream + ":" + text);
         }
 

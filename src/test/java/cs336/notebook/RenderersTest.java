@@ -53,8 +53,8 @@ class RenderersTest {
         map.put("x", new long[] {7});
         map.put("y", null);
         assertEquals("{x=[7], y=null}", text(map));
-        record Point(int x, int y) {}
-        assertEquals("Point[x=1, y=2]", text(new Point(1, 2)));
+        record Pixel(int x, int y) {}
+        assertEquals("Pixel[x=1, y=2]", text(new Pixel(1, 2)));
     }
 
     @Test

@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.Optimizer;
@@ -154,7 +155,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
         Torch.allowTf32(precision.tf32());
         Torch.seed(group.rank());
         try (var model = new TransformerLM(ModelCases.config(any), group.device());
-                var optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE));
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
                 var splits = new Splits(group.device(), PHASES.size() + 1);
                 var scope = MemoryScope.open()) {
             Batches.Batch batch = Batches.random(

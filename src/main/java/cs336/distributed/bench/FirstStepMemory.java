@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.TransformerConfig;
@@ -84,10 +84,10 @@ final class FirstStepMemory {
      * first.
      */
     private static void warmUp(ProcessGroup group, TransformerConfig config, ShardMode mode) {
-        var tiny = new TransformerConfig(config.form(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
+        var tiny = new TransformerConfig(config.edition(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny, group.device());
-                var training = mode.begin(model, group, AdamW.Options.of(1e-3), 1)) {
+                var training = mode.begin(model, group, AdamWSettings.of(1e-3), 1)) {
             step(training, Batches.random(16, 1, 8, group.device(), 0).next());
             training.optimizer().step();
             if (training.shards() != null) training.shards().arrive();
@@ -105,7 +105,7 @@ final class FirstStepMemory {
         ShardMode.Training training;
         try (var phase = ProfilerRange.of(INITIALIZATION)) {
             model = new TransformerLM(config, group.device());
-            training = mode.begin(model, group, AdamW.Options.of(1e-3), bucketMb);
+            training = mode.begin(model, group, AdamWSettings.of(1e-3), bucketMb);
         }
         try (model;
                 training) {

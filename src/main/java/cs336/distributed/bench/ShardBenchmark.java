@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.TransformerConfig;
@@ -152,7 +152,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, group.device());
-                var training = mode.begin(model, group, AdamW.Options.of(LEARNING_RATE), RankCases.megabytes(c));
+                var training = mode.begin(model, group, AdamWSettings.of(LEARNING_RATE), RankCases.megabytes(c));
                 var splits = new Splits(group.device(), 1 + PHASES.size() * steps)) {
             Batches.Batch data = Batches.random(
                             config.vocabSize(),

@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.bench.ArgumentCheck;
@@ -55,7 +56,7 @@ public enum ShardMode {
      *
      * @param megabytes of a bucket of gradients or parameters
      */
-    Training begin(NnModule model, ProcessGroup group, AdamW.Options options, double megabytes) {
+    Training begin(NnModule model, ProcessGroup group, AdamWSettings options, double megabytes) {
         if (!isSharded()) {
             var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(megabytes));
             return new Training(ddp, new AdamW(model.namedParameters(), options), null);

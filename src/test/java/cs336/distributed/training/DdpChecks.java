@@ -1,6 +1,7 @@
 package cs336.distributed.training;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.ModelEdition;
@@ -121,8 +122,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             Torch.seed(seed);
             try (var alone = new TransformerLM(config, device, FP64);
-                    var optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(0.01));
-                    var optimizerAlone = new AdamW(alone.namedParameters(), AdamW.Options.of(0.01))) {
+                    var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(0.01));
+                    var optimizerAlone = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
                 Batches batches = Batches.random(17, each * group.size(), 6, device, seed);
                 for (int step = 0; step < 3; step++) {
                     Batches.Batch batch = batches.next();
