@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
 import org.bytedeco.pytorch.Scalar;
@@ -52,11 +53,11 @@ public final class PlainAttention implements Attention {
     }
 
     /** 0 where query i may see key j ≤ i, −∞ elsewhere: [T, S], in the type and on the device of the scores. */
-    private Tensor causalMask(long queries, long keys, Tensor scores) {
+    Tensor causalMask(long queries, long keys, Tensor scores) {
         boolean fits = mask != null
                 && mask.size(0) == queries
                 && mask.size(1) == keys
-                && mask.scalar_type() == scores.scalar_type()
+                && DType.of(mask) == DType.of(scores)
                 && mask.device().equals(scores.device());
         if (!fits) {
             TensorOptions likeScores = scores.options();
