@@ -154,53 +154,6 @@ public final class AdamW implements Optimizer {
         }
     }
 
-    /** The readable reference of {@link #step}: the formulas above, in plain tensor operations. */
-    public void stepPlainly() {
-        try (var range = ProfilerRange.of("optimizer");
-                var noGrad = NoGrad.open()) {
-            for (AdamWGroup group : groups) {
-                group.forgetCohorts();
-                for (State state : group.states) {
-                    try (var scope = MemoryScope.open()) {
-                        Tensor gradient = TrainedParameters.gradient(state.parameter);
-                        if (gradient != null) {
-                            stepPlainly(state, gradient, group.settings);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    private static void stepPlainly(State state, Tensor g, AdamWSettings settings) {
-        state.begin();
-        long t = ++state.step;
-        Tensor theta = state.parameter;
-        Tensor m = state.m;
-        Tensor v = state.v;
-        double lr = settings.learningRate();
-        double correction1 = 1 - Math.pow(settings.beta1(), t);
-        double correction2 = 1 - Math.pow(settings.beta2(), t);
-        Scalar eps = new Scalar(settings.eps());
-
-        m.mul_(new Scalar(settings.beta1())).add_(g, new Scalar(1 - settings.beta1()));
-        v.mul_(new Scalar(settings.beta2())).addcmul_(g, g, new Scalar(1 - settings.beta2()));
-        if (settings.order() != Order.DECAY_AFTER) {
-            theta.sub_(theta.mul(new Scalar(lr * settings.weightDecay())));
-        }
-        if (settings.order() == Order.TORCH) {
-            Tensor mHat = m.div(new Scalar(correction1));
-            Tensor vHat = v.div(new Scalar(correction2));
-            theta.sub_(mHat.div(vHat.sqrt().add(eps)).mul(new Scalar(lr)));
-        } else {
-            double lrT = lr * Math.sqrt(correction2) / correction1;
-            theta.sub_(m.div(v.sqrt().add(eps)).mul(new Scalar(lrT)));
-        }
-        if (settings.order() == Order.DECAY_AFTER) {
-            theta.sub_(theta.mul(new Scalar(lr * settings.weightDecay())));
-        }
-    }
-
     @Override
     public Map<String, Tensor> state() {
         Map<String, Tensor> tensors = new LinkedHashMap<>();

@@ -17,7 +17,6 @@ import org.bytedeco.pytorch.Tensor;
  */
 public abstract class NnModule implements AutoCloseable {
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
-    private final Map<String, Tensor> buffers = new LinkedHashMap<>();
     private final Map<String, NnModule> children = new LinkedHashMap<>();
     private Runnable beforeForward = () -> {};
     private String name = getClass().getSimpleName(); // of a layer inside another one: what that one calls it
@@ -72,15 +71,6 @@ public abstract class NnModule implements AutoCloseable {
         return parameter;
     }
 
-    /**
-     * Adds a tensor that belongs to the layer but does not learn, such as a running mean. It lives until
-     * {@link #close}.
-     */
-    protected final Tensor buffer(String name, Tensor value) {
-        buffers.put(name, MemoryScope.keep(value));
-        return value;
-    }
-
     /** Adds a layer inside this one under this name, which may contain dots. */
     protected final <M extends NnModule> M child(String name, M module) {
         children.put(name, module);
@@ -109,18 +99,6 @@ public abstract class NnModule implements AutoCloseable {
         children.forEach((name, child) -> child.collect(prefix + name + ".", named, seen));
     }
 
-    /** All buffers by name, in the order in which they were added. */
-    public final Map<String, Tensor> namedBuffers() {
-        Map<String, Tensor> named = new LinkedHashMap<>();
-        collectBuffers("", named);
-        return Collections.unmodifiableMap(named);
-    }
-
-    private void collectBuffers(String prefix, Map<String, Tensor> named) {
-        buffers.forEach((name, buffer) -> named.put(prefix + name, buffer));
-        children.forEach((name, child) -> child.collectBuffers(prefix + name + ".", named));
-    }
-
     /** All parameters, each once. */
     public final List<Tensor> parameters() {
         return new ArrayList<>(namedParameters().values());
@@ -131,10 +109,9 @@ public abstract class NnModule implements AutoCloseable {
         return parameters().stream().mapToLong(Tensor::numel).sum();
     }
 
-    /** Frees parameters and buffers; the layer cannot be used afterwards. */
+    /** Frees the parameters; the layer cannot be used afterwards. */
     @Override
     public void close() {
         parameters().forEach(Tensor::close);
-        namedBuffers().values().forEach(Tensor::close);
     }
 }

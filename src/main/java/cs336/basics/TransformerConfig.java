@@ -46,7 +46,7 @@ public record TransformerConfig(
         Attention.named(attention);
     }
 
-    private static void requirePositive(String name, int value) {
+    static void requirePositive(String name, int value) {
         if (value < 1) {
             throw new IllegalArgumentException(name + " must be at least 1, not " + value);
         }

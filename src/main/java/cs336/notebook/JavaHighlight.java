@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.charts.Svg;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -22,12 +23,12 @@ final class JavaHighlight {
         Matcher token = TOKEN.matcher(source);
         int done = 0;
         while (token.find()) {
-            html.append(Html.escape(source.substring(done, token.start())));
+            html.append(Svg.escape(source.substring(done, token.start())));
             html.append("<span class=\"").append(kind(token)).append("\">");
-            html.append(Html.escape(token.group())).append("</span>");
+            html.append(Svg.escape(token.group())).append("</span>");
             done = token.end();
         }
-        return html.append(Html.escape(source.substring(done))).toString();
+        return html.append(Svg.escape(source.substring(done))).toString();
     }
 
     private static String kind(Matcher token) {

@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import com.google.gson.JsonObject;
+import cs336.charts.Svg;
 import cs336.writeup.MarkdownException;
 import cs336.writeup.MarkdownHtml;
 import cs336.writeup.Page;
@@ -83,7 +84,7 @@ final class NotebookPage {
         switch (output.get("output_type").getAsString()) {
             case "stream" -> {
                 String kind = output.get("name").getAsString();
-                html.append("<pre class=\"output ").append(Html.escape(kind)).append("\">");
+                html.append("<pre class=\"output ").append(Svg.escape(kind)).append("\">");
                 html.append(terminalText(Notebook.text(output.get("text")))).append("</pre>\n");
             }
             case "error" -> {
@@ -118,7 +119,7 @@ final class NotebookPage {
     }
 
     private static void appendImage(String type, String base64, JsonObject forms, StringBuilder html) {
-        String description = Html.escape(Notebook.text(forms.get("text/plain")));
+        String description = Svg.escape(Notebook.text(forms.get("text/plain")));
         html.append("<img alt=\"").append(description).append("\" src=\"data:").append(type);
         html.append(";base64,").append(base64).append("\">");
     }
@@ -143,6 +144,6 @@ final class NotebookPage {
             String written = line.endsWith("\r") ? line.substring(0, line.length() - 1) : line;
             lines.append(written.substring(written.lastIndexOf('\r') + 1)).append('\n');
         }
-        return Html.escape(lines.substring(0, lines.length() - 1));
+        return Svg.escape(lines.substring(0, lines.length() - 1));
     }
 }

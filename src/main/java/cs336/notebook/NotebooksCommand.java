@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.bench.LabCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -7,19 +8,15 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
-import picocli.CommandLine.Spec;
 
 /** {@code cs336 notebooks}: executes notebooks without Jupyter. */
 @Command(
         name = "notebooks",
-        mixinStandardHelpOptions = true,
         description = "Executes notebooks and writes a copy with outputs and an HTML page of each.",
         footer = {
             "",
@@ -28,7 +25,7 @@ import picocli.CommandLine.Spec;
             "  cs336 notebooks 01-benchmarking       one of them",
             "  cs336 notebooks my/own.ipynb --time-limit 600"
         })
-public final class NotebooksCommand implements Callable<Integer> {
+public final class NotebooksCommand extends LabCommand {
     private static final Path FOLDER = Path.of("notebooks");
 
     @Parameters(
@@ -41,23 +38,20 @@ public final class NotebooksCommand implements Callable<Integer> {
             names = "--time-limit",
             paramLabel = "SECONDS",
             defaultValue = "120",
-            description = "Interrupt a cell that takes longer. Default: ${DEFAULT-VALUE}.")
+            description = "Interrupt a cell that takes longer.")
     private long timeLimit;
 
     @Option(
             names = "--output",
             paramLabel = "FOLDER",
             defaultValue = "target/notebooks",
-            description = "Where copies and pages go. Default: ${DEFAULT-VALUE}.")
+            description = "Where copies and pages go.")
     private Path output;
 
     @Option(
             names = "--portable",
             description = "Import only what IJava imports too, to see that the notebooks import the rest themselves.")
     private boolean portable;
-
-    @Spec
-    private CommandSpec spec;
 
     @Override
     public Integer call() throws IOException {
@@ -66,7 +60,7 @@ public final class NotebooksCommand implements Callable<Integer> {
                     spec.commandLine(), "--time-limit is " + timeLimit + "; it must be 1 or more seconds");
         }
         List<Path> files = files();
-        PrintWriter progress = spec.commandLine().getOut();
+        PrintWriter progress = out();
         Imports imports = portable ? Imports.PORTABLE : Imports.GENEROUS;
         try {
             new NotebookRunner(imports, Duration.ofSeconds(timeLimit), output, progress).run(files);

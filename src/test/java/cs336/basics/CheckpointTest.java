@@ -14,30 +14,22 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-class CheckpointTest {
+class CheckpointTest extends ScopedTest {
     private static final AdamWSettings OPTIONS = AdamWSettings.of(0.01);
 
     @TempDir
     Path folder;
 
     private Path file;
-    private MemoryScope scope;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         file = folder.resolve("model.safetensors");
         Torch.seed(5);
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     private static TransformerLM model(ModelEdition edition, int layers) {

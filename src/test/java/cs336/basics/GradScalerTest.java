@@ -32,19 +32,17 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-class GradScalerTest {
+class GradScalerTest extends ScopedTest {
     private static final double SCALE = 1024;
     private static final GradScalerSettings OPTIONS = new GradScalerSettings(SCALE, 4, 0.25, 3);
 
     private final Device cpu = Device.cpu();
-    private MemoryScope scope;
     private Map<String, Tensor> parameters;
     private AdamW optimizer;
     private GradScaler scaler;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(3);
         parameters = parameters(cpu);
         optimizer = new AdamW(parameters, AdamWSettings.of(0.1));
@@ -55,7 +53,6 @@ class GradScalerTest {
     void close() {
         scaler.close();
         optimizer.close();
-        scope.close();
     }
 
     private static Map<String, Tensor> parameters(Device device) {

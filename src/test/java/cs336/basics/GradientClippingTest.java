@@ -8,32 +8,18 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
-import cs336.torch.MemoryScope;
 import cs336.torch.TensorJson;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class GradientClippingTest {
+class GradientClippingTest extends ScopedTest {
     private final TensorJson reference = Reference.read("parts.json").get("clip");
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
 
     private Map<String, Tensor> parametersWithGradients(DType dtype) {
         Map<String, Tensor> gradients = reference.get("gradients").tensors();

@@ -8,28 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
-import cs336.torch.MemoryScope;
 import cs336.torch.TensorJson;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class LossesTest {
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
+class LossesTest extends ScopedTest {
 
     /** The reference's last row has logits in the thousands, whose exponentials overflow. */
     @ParameterizedTest

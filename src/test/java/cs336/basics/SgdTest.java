@@ -5,27 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.torch.MemoryScope;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class SgdTest {
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
+class SgdTest extends ScopedTest {
 
     private static Tensor leaf(double value) {
         return Tensor.create(value).set_requires_grad(true);

@@ -125,7 +125,6 @@ public final class DistributedDataParallel implements AutoCloseable {
         this.group = group;
         SameParameters.require(group, module.namedParameters());
         broadcast(module.namedParameters());
-        broadcast(module.namedBuffers());
         Set<Long> seen = new HashSet<>();
         module.namedParameters().forEach((name, parameter) -> {
             if (parameter.requires_grad()
