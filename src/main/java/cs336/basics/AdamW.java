@@ -27,26 +27,25 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * v ← β₂ v + (1 − β₂) g²
  * </pre>
  *
- * and then, in the {@link Order} asked for, an update by m and v and a decay of the parameter towards 0.
+ * The {@link Order} then determines how the parameter is updated and decayed towards 0.
  *
- * <p>{@link #step} updates all parameters of one age, dtype and device in one kernel; {@link #stepPlainly} does the
- * same, one parameter and one operation at a time, as it is written here.
+ * <p>{@link #step} calls PyTorch's fused kernel once for all parameters that share a device, a dtype and a step count.
  */
 public final class AdamW implements Optimizer {
-    /** Which of update and decay comes first, and what ε is added to. */
+    /** Whether weight decay comes before or after the update, and what ε is added to. */
     public enum Order {
         /**
-         * The course of 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ.
-         * Here ε stands beside the uncorrected √v.
+         * The course in 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ.
+         * ε is added to √v without bias correction.
          */
         DECAY_AFTER,
-        /** The course of 2026: the same two, the decay first. */
+        /** The course in 2026: the same two assignments, weight decay first. */
         DECAY_BEFORE,
         /** PyTorch: θ ← θ − α λ θ, then θ ← θ − α m̂ / (√v̂ + ε) with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ). */
         TORCH
     }
 
-    /** What AdamW remembers of one parameter. */
+    /** The optimizer state of one parameter. */
     public static final class State {
         private final Tensor parameter;
         private long step;
@@ -57,22 +56,22 @@ public final class AdamW implements Optimizer {
             this.parameter = parameter;
         }
 
-        /** How often the parameter was updated. */
+        /** Returns the number of updates of the parameter. */
         public long step() {
             return step;
         }
 
-        /** The mean of gradients, shaped like the parameter; null before the first step. */
+        /** Returns the first moment, shaped like the parameter; null before the first step. */
         public Tensor m() {
             return m;
         }
 
-        /** The mean of squared gradients, shaped like the parameter; null before the first step. */
+        /** Returns the second moment, shaped like the parameter; null before the first step. */
         public Tensor v() {
             return v;
         }
 
-        private void forget() {
+        private void reset() {
             if (m != null) {
                 m.close();
                 v.close();
@@ -82,7 +81,7 @@ public final class AdamW implements Optimizer {
             step = 0;
         }
 
-        private void begin() {
+        private void allocate() {
             if (m == null) {
                 m = MemoryScope.keep(torch.zeros_like(parameter));
                 v = MemoryScope.keep(torch.zeros_like(parameter));
@@ -96,20 +95,21 @@ public final class AdamW implements Optimizer {
     private final Map<String, State> states = new LinkedHashMap<>();
     private final List<AdamWGroup> groups = new ArrayList<>();
 
-    /** An optimizer of these parameters, all with the same settings. */
+    /** Creates an optimizer with one parameter group. */
     public AdamW(Map<String, Tensor> parameters, AdamWSettings settings) {
         add(parameters, settings);
     }
 
     /**
-     * Adds parameters with settings of their own.
+     * Adds a parameter group with its own settings.
      *
-     * @throws IllegalArgumentException if a name is taken, or a parameter is not a contiguous floating-point tensor
+     * @throws IllegalArgumentException if the optimizer has a parameter of that name already, or a parameter is not a
+     *     contiguous floating-point tensor
      */
     public void add(Map<String, Tensor> more, AdamWSettings settings) {
         for (String name : more.keySet()) {
             if (parameters.containsKey(name)) {
-                throw new IllegalArgumentException("parameter " + name + " is in this optimizer already");
+                throw new IllegalArgumentException("parameter " + name + " is already in this optimizer");
             }
         }
         Map<String, Tensor> kept = TrainedParameters.of(more);
@@ -128,18 +128,18 @@ public final class AdamW implements Optimizer {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** What is remembered of each parameter, by its name. */
+    /** Returns the state of each parameter by the parameter's name. */
     public Map<String, State> states() {
         return Collections.unmodifiableMap(states);
     }
 
-    /** The learning rate of the first group. */
+    /** Returns the learning rate of the first parameter group. */
     @Override
     public double learningRate() {
         return groups.get(0).settings.learningRate();
     }
 
-    /** Sets the learning rate of every group. */
+    /** Sets the learning rate of every parameter group. */
     @Override
     public void setLearningRate(double learningRate) {
         groups.forEach(group -> group.settings = group.settings.withLearningRate(learningRate));
@@ -176,19 +176,20 @@ public final class AdamW implements Optimizer {
             boolean v = unknown.remove(name + ".v");
             if (step != m || m != v) {
                 throw new IllegalArgumentException(
-                        "state of " + name + " is incomplete: it needs " + name + ".step, .m and .v");
+                        "state of " + name + " is incomplete: it must have " + name + ".step, .m and .v");
             }
             if (step) {
                 TrainedParameters.requireLike(name + ".m", saved.get(name + ".m"), state.parameter);
                 TrainedParameters.requireLike(name + ".v", saved.get(name + ".v"), state.parameter);
                 Tensor count = saved.get(name + ".step");
                 if (DType.of(count) != DType.INT64 || count.numel() != 1 || count.item_long() < 1) {
-                    throw new IllegalArgumentException("state " + name + ".step must be one int64 of at least 1");
+                    throw new IllegalArgumentException("state " + name + ".step must be a single int64 of at least 1");
                 }
             }
         });
         if (!unknown.isEmpty()) {
-            throw new IllegalArgumentException("state has " + unknown + ", which no parameter here has");
+            throw new IllegalArgumentException(
+                    "state has " + unknown + ", which belong to no parameter of this optimizer");
         }
     }
 
@@ -200,26 +201,26 @@ public final class AdamW implements Optimizer {
             states.forEach((name, state) -> {
                 Tensor step = saved.get(name + ".step");
                 if (step == null) {
-                    state.forget();
+                    state.reset();
                 } else {
-                    state.begin();
+                    state.allocate();
                     state.step = step.item_long();
                     state.m.copy_(saved.get(name + ".m"));
                     state.v.copy_(saved.get(name + ".v"));
                 }
             });
         }
-        groups.forEach(AdamWGroup::forgetCohorts);
+        groups.forEach(AdamWGroup::closeCohorts);
     }
 
     @Override
     public void close() {
-        groups.forEach(AdamWGroup::forgetCohorts);
-        states.values().forEach(State::forget);
+        groups.forEach(AdamWGroup::closeCohorts);
+        states.values().forEach(State::reset);
         parameters.values().forEach(Tensor::close);
     }
 
-    /** Parameters with the same settings. */
+    /** A parameter group, as in {@code torch.optim}. */
     private static final class AdamWGroup {
         private final List<State> states;
         private AdamWSettings settings;
@@ -232,24 +233,24 @@ public final class AdamW implements Optimizer {
         }
 
         void step() {
-            List<State> now = new ArrayList<>(states.size());
+            List<State> updated = new ArrayList<>(states.size());
             Map<State, Tensor> gradients = new LinkedHashMap<>();
             for (State state : states) {
                 Tensor gradient = TrainedParameters.gradient(state.parameter);
                 if (gradient != null) {
-                    now.add(state);
+                    updated.add(state);
                     gradients.put(state, gradient);
                 }
             }
-            if (!now.equals(active)) {
-                forgetCohorts();
-                cohorts = Cohort.of(now);
-                active = now;
+            if (!updated.equals(active)) {
+                closeCohorts();
+                cohorts = Cohort.of(updated);
+                active = updated;
             }
             cohorts.forEach(cohort -> cohort.step(gradients, settings));
         }
 
-        void forgetCohorts() {
+        void closeCohorts() {
             cohorts.forEach(Cohort::close);
             cohorts = List.of();
             active = List.of();
@@ -257,8 +258,8 @@ public final class AdamW implements Optimizer {
     }
 
     /**
-     * Parameters that one kernel can update: of one device and dtype, and updated equally often before. They stay
-     * together as long as the same parameters have gradients, so their lists are built once.
+     * Parameters that one kernel can update: they share device, dtype and step count. A cohort is reused as long as the
+     * same parameters have gradients, so that its tensor lists are built once.
      */
     private static final class Cohort implements AutoCloseable {
         private record CohortKey(String device, DType dtype, long step) {}
@@ -283,11 +284,11 @@ public final class AdamW implements Optimizer {
 
         private Cohort(List<State> states) {
             this.states = states;
-            states.forEach(State::begin);
+            states.forEach(State::allocate);
             parameters = TensorList.of(states.stream().map(s -> s.parameter).toList());
             m = TensorList.of(states.stream().map(s -> s.m).toList());
             v = TensorList.of(states.stream().map(s -> s.v).toList());
-            // The kernel reads the step count of each parameter from the device; here it is the same for all.
+            // The kernel reads one step count per parameter from the device; a cohort shares one tensor.
             Tensor any = states.get(0).parameter;
             step = MemoryScope.keep(torch.zeros(new long[0], any.options()).to(ScalarType.Float));
             steps = TensorList.of(Collections.nCopies(states.size(), step));
@@ -299,13 +300,13 @@ public final class AdamW implements Optimizer {
             step.fill_(new Scalar((double) t));
             double eps = settings.eps();
             if (settings.order() != Order.TORCH) {
-                // √v + ε  =  √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)), and the kernel adds its ε to √v̂.
+                // √v + ε = √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)); the kernel adds its ε to √v̂.
                 eps /= Math.sqrt(1 - Math.pow(settings.beta2(), t));
             }
             double learningRate = settings.learningRate();
             double weightDecay = settings.weightDecay();
             if (settings.order() == Order.DECAY_AFTER) {
-                // (θ − αu)(1 − αλ)  =  θ(1 − αλ) − α(1 − αλ)u: the kernel's decay before a shorter step.
+                // (θ − αu)(1 − αλ) = θ(1 − αλ) − α(1 − αλ)u: decay first, as the kernel does, then a smaller update.
                 double kept = 1 - learningRate * weightDecay;
                 learningRate *= kept;
                 weightDecay /= kept;

@@ -6,12 +6,12 @@ import java.util.SplittableRandom;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * An endless supply of training batches, the same ones for the same seed. It draws from a generator of its own, so that
- * neither the model nor PyTorch's seed changes the data.
+ * An endless sequence of random training batches for measurements of time and memory. The seed alone determines the
+ * batches: the generator is independent of PyTorch's.
  */
 public final class Batches {
     /**
-     * Sequences of tokens and what follows each token.
+     * Input tokens and the target of each.
      *
      * @param inputs int64 [batch, context]
      * @param targets int64 [batch, context]
@@ -33,9 +33,9 @@ public final class Batches {
     }
 
     /**
-     * Tokens that mean nothing, inputs and targets drawn independently: for measuring time and memory.
+     * Returns batches whose inputs and targets are drawn independently and uniformly.
      *
-     * @param vocabSize tokens are from 0 to below this
+     * @param vocabSize the number of tokens; ids are from 0 to {@code vocabSize} − 1
      * @throws IllegalArgumentException if a size is below 1
      */
     public static Batches random(int vocabSize, int batchSize, int contextLength, Device device, long seed) {
@@ -45,7 +45,7 @@ public final class Batches {
         return new Batches(vocabSize, batchSize, contextLength, device, seed);
     }
 
-    /** The next batch, on the device, in the caller's memory scope. */
+    /** Returns the next batch on the device, in the caller's memory scope. */
     public Batch next() {
         long[] inputs = new long[Math.multiplyExact(batchSize, contextLength)];
         long[] targets = new long[inputs.length];

@@ -5,7 +5,7 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** The position-wise layers of the two forms: [B, T, D] → [B, T, D] through an inner width F. */
+/** The position-wise feed-forward layers of the 2024 and 2025 models: [B, T, D] → [B, T, D] with inner width F. */
 final class FeedForward {
     private FeedForward() {}
 

@@ -1,7 +1,7 @@
 package cs336.basics;
 
 /**
- * How {@link GradScaler} adjusts its scale.
+ * The settings of a {@link GradScaler}.
  *
  * @param initialScale the first scale, above 0
  * @param growthFactor multiplies the scale after {@code growthInterval} steps without an overflow; above 1

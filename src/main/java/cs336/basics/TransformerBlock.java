@@ -5,8 +5,8 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * x + attn(ln1(x)), then + ffn(ln2(·)): [B, T, D] → [B, T, D]. Layers {@code ln1}, {@code attn}, {@code ln2},
- * {@code ffn}.
+ * A pre-norm Transformer block, [B, T, D] → [B, T, D]: y = x + attn(ln1(x)), output y + ffn(ln2(y)). Children
+ * {@code ln1}, {@code attn}, {@code ln2}, {@code ffn}.
  */
 public final class TransformerBlock extends NnModule {
     private final NnModule attentionNorm;

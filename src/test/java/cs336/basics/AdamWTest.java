@@ -34,7 +34,6 @@ class AdamWTest extends ScopedTest {
     private static final AdamWSettings OPTIONS =
             AdamWSettings.of(1e-2).withBetas(0.9, 0.95).withWeightDecay(0.1);
 
-
     @BeforeEach
     void open() {
         Torch.seed(1);
@@ -50,9 +49,9 @@ class AdamWTest extends ScopedTest {
                 order);
     }
 
-    @ParameterizedTest(name = "{0}, plainly: {1}")
+    @ParameterizedTest(name = "{0}, plain operations: {1}")
     @CsvSource({"FLOAT64, false", "FLOAT64, true", "FLOAT32, false", "FLOAT32, true"})
-    void everyOrderAndEpsMatchesTheReferenceAtEveryStep(DType dtype, boolean plainly) {
+    void everyOrderAndEpsMatchesTheReferenceAtEveryStep(DType dtype, boolean plainOperations) {
         TensorJson reference = Reference.read("parts.json").get("adamw");
         List<TensorJson> gradients = reference.get("gradients").list();
         List<TensorJson> runs = reference.get("runs").list();
@@ -68,7 +67,7 @@ class AdamWTest extends ScopedTest {
             List<TensorJson> after = run.get("parameters_after_step").list();
             for (int t = 0; t < after.size(); t++) {
                 setGradients(parameters, gradients.get(t).tensors());
-                if (plainly) {
+                if (plainOperations) {
                     plain.step();
                 } else {
                     fused.step();
@@ -81,14 +80,18 @@ class AdamWTest extends ScopedTest {
                             tolerance,
                             "m of " + name,
                             m,
-                            plainly ? plain.m(name) : fused.states().get(name).m()));
+                            plainOperations
+                                    ? plain.m(name)
+                                    : fused.states().get(name).m()));
             run.get("v")
                     .tensors()
                     .forEach((name, v) -> assertClose(
                             tolerance,
                             "v of " + name,
                             v,
-                            plainly ? plain.v(name) : fused.states().get(name).v()));
+                            plainOperations
+                                    ? plain.v(name)
+                                    : fused.states().get(name).v()));
         }
     }
 
@@ -117,28 +120,28 @@ class AdamWTest extends ScopedTest {
     @Tag("gpu")
     @ParameterizedTest
     @EnumSource(AdamW.Order.class)
-    void kernelOnTheCardMatchesPlainOperationsOnTheCpu(AdamW.Order order) {
+    void kernelOnTheGpuMatchesPlainOperationsOnTheCpu(AdamW.Order order) {
         AdamWSettings options = OPTIONS.withOrder(order).withEps(1e-3);
         Map<String, Tensor> cpu = leaves(random(), DType.FLOAT64);
-        Map<String, Tensor> card = new LinkedHashMap<>();
-        cpu.forEach((name, tensor) -> card.put(
+        Map<String, Tensor> gpu = new LinkedHashMap<>();
+        cpu.forEach((name, tensor) -> gpu.put(
                 name,
                 tensor.detach()
                         .to(Device.cuda(0).toTorch(), torch.ScalarType.Double)
                         .set_requires_grad(true)));
         PlainAdamW cpuOptimizer = new PlainAdamW(cpu, options);
-        AdamW cardOptimizer = new AdamW(card, options);
+        AdamW gpuOptimizer = new AdamW(gpu, options);
         for (int t = 0; t < 10; t++) {
             Map<String, Tensor> gradients = random();
             setGradients(cpu, gradients);
             gradients.forEach((name, gradient) ->
-                    card.get(name).mutable_grad().put(gradient.to(Device.cuda(0).toTorch(), gradient.scalar_type())));
+                    gpu.get(name).mutable_grad().put(gradient.to(Device.cuda(0).toTorch(), gradient.scalar_type())));
             Tensor norm = GradientClipping.clipByGlobalNorm(cpu.values(), 1);
-            assertClose(FLOAT64, "norm", norm, GradientClipping.clipByGlobalNorm(card.values(), 1));
+            assertClose(FLOAT64, "norm", norm, GradientClipping.clipByGlobalNorm(gpu.values(), 1));
             cpuOptimizer.step();
-            cardOptimizer.step();
+            gpuOptimizer.step();
         }
-        assertAllClose(FLOAT64, order.toString(), cpu, card);
+        assertAllClose(FLOAT64, order.toString(), cpu, gpu);
     }
 
     @Test
@@ -157,7 +160,7 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
-    void parametersWithoutGradientAndFrozenOnesStay() {
+    void parametersWithoutGradientAndFrozenOnesDoNotChange() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         Map<String, Tensor> before = leaves(parameters, DType.FLOAT64);
         AdamW optimizer = new AdamW(parameters, OPTIONS);
@@ -173,9 +176,9 @@ class AdamWTest extends ScopedTest {
         assertEquals(1, optimizer.states().get("c").step());
     }
 
-    /** A parameter that joins later is corrected by its own step count. */
+    /** Bias correction uses the step count of each parameter. */
     @Test
-    void parametersOfDifferentAgeMatchThePlainOperations() {
+    void parametersWithDifferentStepCountsMatchThePlainOperations() {
         Map<String, Tensor> plain = leaves(random(), DType.FLOAT64);
         Map<String, Tensor> fused = leaves(plain, DType.FLOAT64);
         PlainAdamW plainOptimizer = new PlainAdamW(plain, OPTIONS);
@@ -205,7 +208,7 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
-    void groupsKeepTheirOwnSettings() {
+    void parameterGroupsHaveTheirOwnSettings() {
         Map<String, Tensor> all = random();
         Map<String, Tensor> decayed = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
         Map<String, Tensor> undecayed = leaves(Map.of("b", all.get("b")), DType.FLOAT64);
@@ -213,7 +216,7 @@ class AdamWTest extends ScopedTest {
         optimizer.add(undecayed, OPTIONS.withWeightDecay(0));
         assertEquals(List.of("a", "b"), List.copyOf(optimizer.parameters().keySet()));
         optimizer.setLearningRate(1);
-        // With a gradient of zero only the decay is left.
+        // With zero gradients only weight decay acts.
         setGradients(decayed, Map.of("a", torch.zeros_like(all.get("a"))));
         setGradients(undecayed, Map.of("b", torch.zeros_like(all.get("b"))));
         optimizer.step();
@@ -231,7 +234,7 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
-    void trainingGoesOnFromALoadedStateAsIfNeverInterrupted() {
+    void trainingFromALoadedStateEqualsUninterruptedTraining() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         List<Map<String, Tensor>> gradients = List.of(random(), random(), random());
         AdamW optimizer = new AdamW(parameters, OPTIONS);
@@ -244,7 +247,7 @@ class AdamWTest extends ScopedTest {
         Map<String, Tensor> resumed = leaves(parameters, DType.FLOAT64);
         AdamW resumedOptimizer = new AdamW(resumed, OPTIONS);
         setGradients(resumed, gradients.get(2));
-        resumedOptimizer.step(); // so that there is something to replace
+        resumedOptimizer.step(); // creates a state for loadState to replace
         resumed.forEach((name, tensor) -> copy(tensor, parameters.get(name)));
         resumedOptimizer.loadState(optimizer.state());
         setGradients(parameters, gradients.get(2));
@@ -256,7 +259,7 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
-    void stateThatDoesNotFitIsRefusedAndChangesNothing() {
+    void stateThatDoesNotMatchIsRefusedAndChangesNothing() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         AdamW optimizer = new AdamW(parameters, OPTIONS);
         setGradients(parameters, random());
@@ -305,9 +308,9 @@ class AdamWTest extends ScopedTest {
         assertTrue(error.getMessage().startsWith(argument), error.getMessage());
     }
 
-    /** The optimizer keeps what it needs when the scope in which it was built closes. */
+    /** The optimizer state survives the scope in which the optimizer was built. */
     @Test
-    void aThousandStepsNeedNoMoreMemory() {
+    void aThousandStepsDoNotLeakMemory() {
         AdamW optimizer;
         try (var built = MemoryScope.open()) {
             Map<String, Tensor> parameters = new LinkedHashMap<>();
@@ -324,7 +327,7 @@ class AdamWTest extends ScopedTest {
             clippedStep(optimizer);
         }
         long growth = Memory.current(Device.cpu()) - before;
-        // One leaked gradient a step would be 256 MB; Java's own heap is free to grow a little.
+        // Leaking one gradient per step would add 256 MB; the Java heap may grow a little.
         assertTrue(growth < 100 << 20, () -> "1,000 steps grew the process by " + growth + " bytes");
     }
 

@@ -29,7 +29,7 @@ class BatchesTest extends ScopedTest {
     }
 
     @Test
-    void theSeedDecidesAndBatchesDiffer() {
+    void theSeedDeterminesTheBatches() {
         Batches one = Batches.random(100, 4, 8, CPU, 3);
         Batches same = Batches.random(100, 4, 8, CPU, 3);
         Tensor first = one.next().inputs();

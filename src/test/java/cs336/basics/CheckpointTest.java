@@ -50,7 +50,7 @@ class CheckpointTest extends ScopedTest {
     }
 
     @Test
-    void anInterruptedTrainingEndsBitForBitWhereAnUninterruptedOneDoes() throws IOException {
+    void resumedTrainingEqualsUninterruptedTrainingBitForBit() throws IOException {
         for (ModelEdition edition : ModelEdition.values()) {
             Batches batches = Batches.random(11, 2, 6, Device.cpu(), 1);
             TransformerLM model = model(edition, 2);
@@ -75,7 +75,7 @@ class CheckpointTest extends ScopedTest {
     }
 
     @Test
-    void parametersLoadWithoutTheirOptimizer() throws IOException {
+    void parametersLoadWithoutOptimizerState() throws IOException {
         TransformerLM model = model(ModelEdition.SPRING_2025, 1);
         AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
         train(model, optimizer, Batches.random(11, 2, 6, Device.cpu(), 1), 1);
@@ -88,26 +88,24 @@ class CheckpointTest extends ScopedTest {
     }
 
     @Test
-    void whatDoesNotFitIsNamedAndChangesNothing() throws IOException {
+    void mismatchesAreNamedAndChangeNothing() throws IOException {
         Map<String, Tensor> saved = new LinkedHashMap<>();
         saved.put("a", torch.ones(2, 3));
         saved.put("b", torch.ones(4));
         Checkpoint.save(file, saved, Map.of());
 
-        assertRefused(Map.of("a", torch.zeros(2, 3)), null, "has a parameter b, which is not among");
+        assertRefused(Map.of("a", torch.zeros(2, 3)), null, "has the unexpected parameter b");
         assertRefused(parameters(torch.zeros(2, 3), torch.zeros(4), "c"), null, "has no parameter c");
         assertRefused(
-                parameters(torch.zeros(3, 2), torch.zeros(4), null),
-                null,
-                "has a as fp32[2, 3]; here it is fp32[3, 2]");
+                parameters(torch.zeros(3, 2), torch.zeros(4), null), null, "has a as fp32[2, 3]; expected fp32[3, 2]");
         assertRefused(
                 parameters(torch.zeros(2, 3).to(torch.ScalarType.Double), torch.zeros(4), null),
                 null,
-                "has a as fp32[2, 3]; here it is fp64[2, 3]");
+                "has a as fp32[2, 3]; expected fp64[2, 3]");
         Map<String, Tensor> fitting = parameters(torch.zeros(2, 3), torch.zeros(4), null);
-        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of no optimizer; asked for was AdamW");
+        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of no optimizer; expected AdamW");
         Checkpoint.save(file, saved, new Sgd(saved, 0.1, 0.9), Map.of());
-        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of the optimizer Sgd; asked for was AdamW");
+        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of the optimizer Sgd; expected AdamW");
         assertThrows(
                 IllegalArgumentException.class,
                 () -> Checkpoint.save(file, saved, new Sgd(saved, 0.1, 0.9), Map.of("optimizer", "mine")));

@@ -68,17 +68,17 @@ class GradScalerTest extends ScopedTest {
         return parameters;
     }
 
-    /** The gradients of Σ w²/2, times the scale: w each. */
+    /** Computes the gradients of Σ w²/2, which are w, times the scale. */
     private static void backward(Map<String, Tensor> parameters, GradScaler scaler) {
         Tensor loss = torch.zeros();
         for (Tensor parameter : parameters.values()) {
-            Tensor part = parameter.square().sum().mul(new Scalar(0.5)).to(ScalarType.Float);
-            loss = part.add(loss.to(part.device(), ScalarType.Float));
+            Tensor term = parameter.square().sum().mul(new Scalar(0.5)).to(ScalarType.Float);
+            loss = term.add(loss.to(term.device(), ScalarType.Float));
         }
         scaler.scale(loss).backward();
     }
 
-    private static void spoil(Tensor parameter, double value) {
+    private static void overwrite(Tensor parameter, double value) {
         parameter.grad().view(-1).select(0, 1).fill_(new Scalar(value));
     }
 
@@ -96,7 +96,7 @@ class GradScalerTest extends ScopedTest {
     }
 
     @Test
-    void aScaledStepIsTheUnscaledOneBitForBit() {
+    void aScaledStepEqualsAnUnscaledStepBitForBit() {
         Map<String, Tensor> plain = new LinkedHashMap<>();
         parameters.forEach((name, p) -> plain.put(name, p.detach().clone().set_requires_grad(true)));
         try (var plainOptimizer = new AdamW(plain, AdamWSettings.of(0.1));
@@ -120,7 +120,7 @@ class GradScalerTest extends ScopedTest {
         double[] moments = values(optimizer.state());
         optimizer.zeroGrad();
         backward(parameters, scaler);
-        spoil(parameters.get(name), value);
+        overwrite(parameters.get(name), value);
         assertFalse(scaler.step(optimizer));
         scaler.update();
         assertEquals(SCALE / 4, scaler.scale());
@@ -131,7 +131,7 @@ class GradScalerTest extends ScopedTest {
     }
 
     @Test
-    void theScaleGrowsAfterAnIntervalWithoutOverflowAndCountsAnewAfterOne() {
+    void theScaleGrowsAfterAnIntervalWithoutOverflowAndRestartsTheCountAfterOne() {
         goodStep();
         goodStep();
         assertEquals(SCALE, scaler.scale());
@@ -141,7 +141,7 @@ class GradScalerTest extends ScopedTest {
         goodStep();
         optimizer.zeroGrad();
         backward(parameters, scaler);
-        spoil(parameters.get("b"), Double.NaN);
+        overwrite(parameters.get("b"), Double.NaN);
         scaler.step(optimizer);
         scaler.update();
         assertEquals(SCALE, scaler.scale());
@@ -161,7 +161,7 @@ class GradScalerTest extends ScopedTest {
     }
 
     @Test
-    void clippingAfterUnscaleSeesTheGradientsOfTheLossItself() {
+    void clippingAfterUnscaleUsesUnscaledGradients() {
         backward(parameters, scaler);
         scaler.unscale(optimizer);
         double norm = Math.sqrt(
@@ -187,7 +187,7 @@ class GradScalerTest extends ScopedTest {
     @Test
     void clippingDoesNotHideAnOverflow() {
         backward(parameters, scaler);
-        spoil(parameters.get("a"), Double.POSITIVE_INFINITY);
+        overwrite(parameters.get("a"), Double.POSITIVE_INFINITY);
         scaler.unscale(optimizer);
         GradientClipping.clipByGlobalNorm(parameters.values(), 1);
         double[] before = values(parameters);
@@ -201,7 +201,7 @@ class GradScalerTest extends ScopedTest {
         try (var other = new AdamW(others, AdamWSettings.of(0.1))) {
             backward(parameters, scaler);
             backward(others, scaler);
-            spoil(others.get("c"), Double.NaN);
+            overwrite(others.get("c"), Double.NaN);
             assertTrue(scaler.step(optimizer));
             assertFalse(scaler.step(other));
             scaler.update();
@@ -233,7 +233,7 @@ class GradScalerTest extends ScopedTest {
     }
 
     @Test
-    void stateSavedAmongParametersGoesOnWhereItWas(@TempDir Path folder) throws IOException {
+    void stateSavedWithParametersIsRestored(@TempDir Path folder) throws IOException {
         goodStep();
         goodStep();
         goodStep();
@@ -261,21 +261,20 @@ class GradScalerTest extends ScopedTest {
     }
 
     @Test
-    void aStateOfOtherNamesOrShapesIsRefused() {
+    void stateWithOtherNamesOrShapesIsRefused() {
         var missing = assertThrows(IllegalArgumentException.class, () -> scaler.loadState(Map.of()));
         assertEquals(
-                "the state of a scaler has [scaler.scale, scaler.growth_tracker]; this one has []",
-                missing.getMessage());
+                "the state must have the entries [scaler.scale, scaler.growth_tracker], not []", missing.getMessage());
         Map<String, Tensor> wrong = new LinkedHashMap<>(scaler.state());
         wrong.put("scaler.scale", torch.ones(2));
         var shape = assertThrows(IllegalArgumentException.class, () -> scaler.loadState(wrong));
-        assertEquals("scaler.scale must be one fp32 without dimensions", shape.getMessage());
+        assertEquals("scaler.scale must be a 0-dimensional fp32", shape.getMessage());
     }
 
     @Test
-    void callsOutOfOrderAreNamed() {
+    void callsOutOfOrderAreRefused() {
         assertEquals(
-                "update() needs a step() or unscale() before it",
+                "call step() or unscale() before update()",
                 assertThrows(IllegalStateException.class, scaler::update).getMessage());
         assertEquals(
                 "no parameter of this optimizer has a gradient",
@@ -284,12 +283,12 @@ class GradScalerTest extends ScopedTest {
         backward(parameters, scaler);
         scaler.unscale(optimizer);
         assertEquals(
-                "the gradients of this optimizer are unscaled already; update() comes first",
+                "the gradients of this optimizer are already unscaled; call update() first",
                 assertThrows(IllegalStateException.class, () -> scaler.unscale(optimizer))
                         .getMessage());
         scaler.step(optimizer);
         assertEquals(
-                "this optimizer has stepped already; update() comes first",
+                "step() was already called for this optimizer; call update() first",
                 assertThrows(IllegalStateException.class, () -> scaler.step(optimizer))
                         .getMessage());
     }
@@ -309,20 +308,20 @@ class GradScalerTest extends ScopedTest {
 
     @ParameterizedTest
     @ValueSource(doubles = {0, -1, Double.NaN, Double.POSITIVE_INFINITY})
-    void scalesThatCannotBeAreRefused(double scale) {
+    void invalidInitialScalesAreRefused(double scale) {
         var error = assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(scale, 2, 0.5, 1));
         assertEquals("initialScale must be above 0, not " + scale, error.getMessage());
     }
 
     @Test
-    void factorsThatMoveNothingAreRefused() {
+    void factorsWithoutEffectAreRefused() {
         assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 1, 0.5, 1));
         assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 2, 1, 1));
         assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 2, 0.5, 0));
     }
 
     @Test
-    void stepsLeaveNothingBehind() {
+    void stepsDoNotLeakMemory() {
         Tensor large = torch.zeros(1_000_000).set_requires_grad(true);
         try (var sgd = new Sgd(Map.of("large", large), 0.1, 0)) {
             long before = 0;
@@ -343,11 +342,11 @@ class GradScalerTest extends ScopedTest {
 
     @Test
     @Tag("gpu")
-    void onACardOverflowAndGrowthAreTheSame() {
-        Device card = Device.cuda(0);
-        Map<String, Tensor> there = parameters(card);
+    void overflowAndGrowthAreTheSameOnTheGpu() {
+        Device gpu = Device.cuda(0);
+        Map<String, Tensor> there = parameters(gpu);
         try (var adam = new AdamW(there, AdamWSettings.of(0.1));
-                var s = new GradScaler(card, OPTIONS)) {
+                var s = new GradScaler(gpu, OPTIONS)) {
             for (int t = 0; t < 3; t++) {
                 adam.zeroGrad();
                 backward(there, s);
@@ -358,7 +357,7 @@ class GradScalerTest extends ScopedTest {
             double[] before = values(there);
             adam.zeroGrad();
             backward(there, s);
-            spoil(there.get("a"), Double.POSITIVE_INFINITY);
+            overwrite(there.get("a"), Double.POSITIVE_INFINITY);
             assertFalse(s.step(adam));
             s.update();
             assertEquals(SCALE, s.scale());

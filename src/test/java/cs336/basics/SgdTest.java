@@ -12,7 +12,6 @@ import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
 class SgdTest extends ScopedTest {
-
     private static Tensor leaf(double value) {
         return Tensor.create(value).set_requires_grad(true);
     }
@@ -23,7 +22,7 @@ class SgdTest extends ScopedTest {
     }
 
     @Test
-    void momentumGathersGradients() {
+    void momentumAccumulatesGradients() {
         Tensor theta = leaf(1);
         Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0.75);
         step(sgd, theta, 2); // u = 2
@@ -36,7 +35,7 @@ class SgdTest extends ScopedTest {
     }
 
     @Test
-    void withoutMomentumNothingIsRemembered() {
+    void withoutMomentumThereIsNoState() {
         Tensor theta = leaf(1);
         Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0);
         step(sgd, theta, 2);
@@ -46,7 +45,7 @@ class SgdTest extends ScopedTest {
     }
 
     @Test
-    void parametersWithoutGradientAndFrozenOnesStay() {
+    void parametersWithoutGradientAndFrozenOnesDoNotChange() {
         Map<String, Tensor> parameters = new LinkedHashMap<>();
         parameters.put("a", leaf(1));
         parameters.put("b", leaf(1));
@@ -63,7 +62,7 @@ class SgdTest extends ScopedTest {
     }
 
     @Test
-    void trainingGoesOnFromALoadedState() {
+    void trainingFromALoadedStateEqualsUninterruptedTraining() {
         Tensor theta = leaf(1);
         Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0.5);
         step(sgd, theta, 2);

@@ -17,11 +17,11 @@ import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The tiny model of each form against float64 vectors that share no code with this project. */
+/** Compares tiny 2024 and 2025 models with float64 reference vectors that were computed without this project's code. */
 class TransformerReferenceTest extends ScopedTest {
     @ParameterizedTest(name = "{0} in {1}")
     @CsvSource({"2025, FLOAT64", "2024, FLOAT64", "2025, FLOAT32", "2024, FLOAT32"})
-    void logitsLossAndEveryGradientAreTheReferences(int year, DType dtype) {
+    void logitsLossAndGradientsMatchTheReference(int year, DType dtype) {
         TensorJson reference = Reference.read("tiny-" + year + ".json");
         try (TransformerLM model = model(reference, dtype)) {
             Tensor logits = model.forward(reference.get("ids").tensor());
@@ -48,7 +48,7 @@ class TransformerReferenceTest extends ScopedTest {
         "2024, FLOAT32, DECAY_AFTER",
         "2024, FLOAT32, TORCH",
     })
-    void fiveOptimizerStepsAreTheReferences(int year, DType dtype, AdamW.Order order) {
+    void fiveOptimizerStepsMatchTheReference(int year, DType dtype, AdamW.Order order) {
         TensorJson reference = Reference.read("tiny-" + year + ".json");
         TensorJson sequence = reference.get("adamw").get(order.name().toLowerCase());
         TensorJson options = sequence.get("options");

@@ -84,7 +84,8 @@ final class FirstStepMemory {
      * first.
      */
     private static void warmUp(ProcessGroup group, TransformerConfig config, ShardMode mode) {
-        var tiny = new TransformerConfig(config.edition(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
+        var tiny =
+                new TransformerConfig(config.edition(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny, group.device());
                 var training = mode.begin(model, group, AdamWSettings.of(1e-3), 1)) {
