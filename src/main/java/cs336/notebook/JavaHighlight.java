@@ -4,7 +4,7 @@ import cs336.charts.Svg;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Java source as HTML, with keywords, literals and comments marked. */
+/** A converter from Java source to HTML with highlighted keywords, literals and comments. */
 final class JavaHighlight {
     private static final Pattern TOKEN = Pattern.compile(
             "(?<comment>//[^\\n]*|/\\*.*?(?:\\*/|$))"
@@ -37,6 +37,6 @@ final class JavaHighlight {
                 return kind;
             }
         }
-        throw new AssertionError("a token of no kind: " + token.group());
+        throw new AssertionError("unknown kind of token: " + token.group());
     }
 }

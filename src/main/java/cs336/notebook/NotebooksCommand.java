@@ -11,13 +11,12 @@ import java.util.List;
 import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 
-/** {@code cs336 notebooks}: executes notebooks without Jupyter. */
+/** The command {@code cs336 notebooks}, which executes notebooks without Jupyter. */
 @Command(
         name = "notebooks",
-        description = "Executes notebooks and writes a copy with outputs and an HTML page of each.",
+        description = "Executes notebooks and writes an executed copy and an HTML page of each.",
         footer = {
             "",
             "Examples:",
@@ -31,40 +30,41 @@ public final class NotebooksCommand extends LabCommand {
     @Parameters(
             paramLabel = "NAME",
             arity = "0..*",
-            description = "Names in notebooks/, or notebook files. Default: all.")
+            description = "Names of notebooks in notebooks/, or notebook files. Without names, all notebooks run.")
     private List<String> names = new ArrayList<>();
 
     @Option(
             names = "--time-limit",
             paramLabel = "SECONDS",
             defaultValue = "120",
-            description = "Interrupt a cell that takes longer.")
+            description = "Time limit of each cell.")
     private long timeLimit;
 
     @Option(
             names = "--output",
             paramLabel = "FOLDER",
             defaultValue = "target/notebooks",
-            description = "Where copies and pages go.")
+            description = "The output folder.")
     private Path output;
 
     @Option(
             names = "--portable",
-            description = "Import only what IJava imports too, to see that the notebooks import the rest themselves.")
+            description = "Use only the imports of IJava, to check that the notebooks import everything else.")
     private boolean portable;
 
     @Override
     public Integer call() throws IOException {
-        if (timeLimit < 1) {
-            throw new ParameterException(
-                    spec.commandLine(), "--time-limit is " + timeLimit + "; it must be 1 or more seconds");
-        }
-        List<Path> files = files();
+        List<Path> files = checked(() -> {
+            if (timeLimit < 1) {
+                throw new IllegalArgumentException("--time-limit must be at least 1 second, not " + timeLimit);
+            }
+            return files();
+        });
         PrintWriter progress = out();
         Imports imports = portable ? Imports.PORTABLE : Imports.GENEROUS;
         try {
             new NotebookRunner(imports, Duration.ofSeconds(timeLimit), output, progress).run(files);
-            progress.println("pages and executed copies: " + output);
+            progress.println("executed copies and pages: " + output);
             progress.flush();
             return 0;
         } catch (NotebookFailure failure) {
@@ -80,7 +80,7 @@ public final class NotebooksCommand extends LabCommand {
         List<Path> all = Notebook.in(FOLDER);
         if (names.isEmpty()) {
             if (all.isEmpty()) {
-                throw new ParameterException(spec.commandLine(), "no notebooks in " + FOLDER.toAbsolutePath());
+                throw new IllegalArgumentException("no notebooks in " + FOLDER.toAbsolutePath());
             }
             return all;
         }
@@ -92,9 +92,8 @@ public final class NotebooksCommand extends LabCommand {
                 String known = all.stream()
                         .map(path -> path.getFileName().toString().replaceFirst("\\.ipynb$", ""))
                         .collect(Collectors.joining(", "));
-                throw new ParameterException(
-                        spec.commandLine(),
-                        "no notebook \"" + name + "\"; there " + (known.isEmpty() ? "are none" : "are " + known));
+                throw new IllegalArgumentException(
+                        "notebook '" + name + "' is unknown; known: " + (known.isEmpty() ? "none" : known));
             }
             files.add(Files.isRegularFile(file) ? file : inFolder);
         }
