@@ -32,7 +32,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * <p>{@link #step} calls PyTorch's fused kernel once for all parameters that share a device, a dtype and a step count.
  */
 public final class AdamW implements Optimizer {
-    /** Whether weight decay comes before or after the update, and what ε is added to. */
+    /** The order of update and weight decay, and the denominator that ε is added to. */
     public enum Order {
         /**
          * The course in 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ.
@@ -112,14 +112,14 @@ public final class AdamW implements Optimizer {
                 throw new IllegalArgumentException("parameter " + name + " is already in this optimizer");
             }
         }
-        Map<String, Tensor> kept = TrainedParameters.of(more);
+        Map<String, Tensor> handles = TrainedParameters.of(more);
         List<State> added = new ArrayList<>();
-        kept.forEach((name, parameter) -> {
+        handles.forEach((name, parameter) -> {
             State state = new State(parameter);
             states.put(name, state);
             added.add(state);
         });
-        parameters.putAll(kept);
+        parameters.putAll(handles);
         groups.add(new AdamWGroup(added, settings));
     }
 
@@ -307,9 +307,9 @@ public final class AdamW implements Optimizer {
             double weightDecay = settings.weightDecay();
             if (settings.order() == Order.DECAY_AFTER) {
                 // (θ − αu)(1 − αλ) = θ(1 − αλ) − α(1 − αλ)u: decay first, as the kernel does, then a smaller update.
-                double kept = 1 - learningRate * weightDecay;
-                learningRate *= kept;
-                weightDecay /= kept;
+                double decayFactor = 1 - learningRate * weightDecay;
+                learningRate *= decayFactor;
+                weightDecay /= decayFactor;
             }
             boolean amsgrad = false;
             boolean maximize = false;

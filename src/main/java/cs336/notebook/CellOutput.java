@@ -11,7 +11,7 @@ import java.util.Deque;
 import java.util.function.Consumer;
 
 /**
- * Delivers the output of a running cell to its front end, in order.
+ * The output of a running cell, delivered to its front end in order.
  *
  * <p>A separate thread delivers: it merges many small prints into one message, and stopping a cell never interrupts a
  * message.

@@ -24,8 +24,8 @@ import jdk.jshell.spi.ExecutionControlProvider;
 import jdk.jshell.spi.ExecutionEnv;
 
 /**
- * Evaluates the cells of one notebook with JShell, in this virtual machine and with its class path. Values are
- * therefore ordinary objects, and native libraries are loaded once.
+ * An evaluator of the cells of one notebook. It uses JShell inside this virtual machine and its class path, so that
+ * values are ordinary objects and native libraries are loaded once.
  *
  * <p>{@link #eval} runs one cell at a time on the calling thread; other threads call {@link #interrupt}.
  */

@@ -50,10 +50,12 @@ public enum Imports {
 
     /** Returns the import statements, one each. */
     List<String> statements() {
-        Stream<String> own = PORTABLE.names.stream();
-        if (this == GENEROUS) own = Stream.concat(own, names.stream());
+        Stream<String> packages = PORTABLE.names.stream();
+        if (this == GENEROUS) {
+            packages = Stream.concat(packages, names.stream());
+        }
         return Stream.of(
-                        own.map(name -> "import " + name + ";"),
+                        packages.map(name -> "import " + name + ";"),
                         startupScript().lines(),
                         Stream.of("import static cs336.notebook.Display.*;"))
                 .flatMap(statements -> statements)

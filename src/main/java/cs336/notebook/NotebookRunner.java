@@ -16,7 +16,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Executes notebooks without Jupyter, one after the other in this virtual machine, each with a new evaluator.
+ * A runner that executes notebooks without Jupyter, one after the other in this virtual machine, each with a new
+ * evaluator.
  *
  * <p>Writes an executed copy and an HTML page of each notebook, also if it fails. Cells tagged {@code raises-exception}
  * may fail.
