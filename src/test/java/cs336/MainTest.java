@@ -51,7 +51,7 @@ class MainTest {
     void aMissingNotebookIsReportedWithTheExistingOnes() {
         assertEquals(2, run("notebooks", "99-nothing"));
         assertTrue(
-                err.toString().startsWith("cs336: no notebook \"99-nothing\"; there are 01-benchmarking"),
+                err.toString().startsWith("cs336: notebook '99-nothing' is unknown; known: 01-benchmarking"),
                 err.toString());
     }
 

@@ -27,90 +27,25 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * v ← β₂ v + (1 − β₂) g²
  * </pre>
  *
- * and then, in the {@link Order} asked for, an update by m and v and a decay of the parameter towards 0.
+ * The {@link Order} then determines how the parameter is updated and decayed towards 0.
  *
- * <p>{@link #step} updates all parameters of one age, dtype and device in one kernel; {@link #stepPlainly} does the
- * same, one parameter and one operation at a time, as it is written here.
+ * <p>{@link #step} calls PyTorch's fused kernel once for all parameters that share a device, a dtype and a step count.
  */
 public final class AdamW implements Optimizer {
-    /** Which of update and decay comes first, and what ε is added to. */
+    /** The order of update and weight decay, and the denominator that ε is added to. */
     public enum Order {
         /**
-         * The course of 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ.
-         * Here ε stands beside the uncorrected √v.
+         * The course in 2024 and 2025: θ ← θ − αₜ m / (√v + ε) with αₜ = α √(1 − β₂ᵗ) / (1 − β₁ᵗ), then θ ← θ − α λ θ.
+         * ε is added to √v without bias correction.
          */
         DECAY_AFTER,
-        /** The course of 2026: the same two, the decay first. */
+        /** The course in 2026: the same two assignments, weight decay first. */
         DECAY_BEFORE,
         /** PyTorch: θ ← θ − α λ θ, then θ ← θ − α m̂ / (√v̂ + ε) with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ). */
         TORCH
     }
 
-    /**
-     * The settings of a group of parameters.
-     *
-     * @param learningRate α, at least 0, and so small that αλ is below 1
-     * @param beta1 β₁, in [0, 1)
-     * @param beta2 β₂, in [0, 1)
-     * @param eps ε, at least 0
-     * @param weightDecay λ, at least 0
-     * @param order what comes first
-     */
-    public record Options(
-            double learningRate, double beta1, double beta2, double eps, double weightDecay, Order order) {
-        public Options {
-            TrainedParameters.requireRate("learningRate", learningRate);
-            requireBelow("beta1", beta1, 1);
-            requireBelow("beta2", beta2, 1);
-            requireBelow("eps", eps, Double.POSITIVE_INFINITY);
-            requireBelow("weightDecay", weightDecay, Double.POSITIVE_INFINITY);
-            if (learningRate * weightDecay >= 1) {
-                throw new IllegalArgumentException("learningRate " + learningRate + " times weightDecay " + weightDecay
-                        + " must be below 1: a step would turn parameters around");
-            }
-            if (order == null) {
-                throw new IllegalArgumentException("order must not be null");
-            }
-        }
-
-        private static void requireBelow(String name, double value, double limit) {
-            if (!(value >= 0 && value < limit)) {
-                throw new IllegalArgumentException(name + " must be at least 0 and below " + limit + ", not " + value);
-            }
-        }
-
-        /** The course's defaults: β 0.9 and 0.999, ε 10⁻⁸, weight decay 0.01, decay after the update. */
-        public static Options of(double learningRate) {
-            return new Options(learningRate, 0.9, 0.999, 1e-8, 0.01, Order.DECAY_AFTER);
-        }
-
-        /** The same with another learning rate. */
-        public Options withLearningRate(double learningRate) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same with other decay rates of the moments. */
-        public Options withBetas(double beta1, double beta2) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same with another ε. */
-        public Options withEps(double eps) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same with another weight decay. */
-        public Options withWeightDecay(double weightDecay) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-
-        /** The same in another order. */
-        public Options withOrder(Order order) {
-            return new Options(learningRate, beta1, beta2, eps, weightDecay, order);
-        }
-    }
-
-    /** What AdamW remembers of one parameter. */
+    /** The optimizer state of one parameter. */
     public static final class State {
         private final Tensor parameter;
         private long step;
@@ -121,22 +56,22 @@ public final class AdamW implements Optimizer {
             this.parameter = parameter;
         }
 
-        /** How often the parameter was updated. */
+        /** Returns the number of updates of the parameter. */
         public long step() {
             return step;
         }
 
-        /** The mean of gradients, shaped like the parameter; null before the first step. */
+        /** Returns the first moment, shaped like the parameter; null before the first step. */
         public Tensor m() {
             return m;
         }
 
-        /** The mean of squared gradients, shaped like the parameter; null before the first step. */
+        /** Returns the second moment, shaped like the parameter; null before the first step. */
         public Tensor v() {
             return v;
         }
 
-        private void forget() {
+        private void reset() {
             if (m != null) {
                 m.close();
                 v.close();
@@ -146,7 +81,7 @@ public final class AdamW implements Optimizer {
             step = 0;
         }
 
-        private void begin() {
+        private void allocate() {
             if (m == null) {
                 m = MemoryScope.keep(torch.zeros_like(parameter));
                 v = MemoryScope.keep(torch.zeros_like(parameter));
@@ -158,33 +93,34 @@ public final class AdamW implements Optimizer {
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, State> states = new LinkedHashMap<>();
-    private final List<Group> groups = new ArrayList<>();
+    private final List<AdamWGroup> groups = new ArrayList<>();
 
-    /** An optimizer of these parameters, all with the same settings. */
-    public AdamW(Map<String, Tensor> parameters, Options options) {
-        add(parameters, options);
+    /** Creates an optimizer with one parameter group. */
+    public AdamW(Map<String, Tensor> parameters, AdamWSettings settings) {
+        add(parameters, settings);
     }
 
     /**
-     * Adds parameters with settings of their own.
+     * Adds a parameter group with its own settings.
      *
-     * @throws IllegalArgumentException if a name is taken, or a parameter is not a contiguous floating-point tensor
+     * @throws IllegalArgumentException if the optimizer has a parameter of that name already, or a parameter is not a
+     *     contiguous floating-point tensor
      */
-    public void add(Map<String, Tensor> more, Options options) {
+    public void add(Map<String, Tensor> more, AdamWSettings settings) {
         for (String name : more.keySet()) {
             if (parameters.containsKey(name)) {
-                throw new IllegalArgumentException("parameter " + name + " is in this optimizer already");
+                throw new IllegalArgumentException("parameter " + name + " is already in this optimizer");
             }
         }
-        Map<String, Tensor> kept = TrainedParameters.of(more);
+        Map<String, Tensor> handles = TrainedParameters.of(more);
         List<State> added = new ArrayList<>();
-        kept.forEach((name, parameter) -> {
+        handles.forEach((name, parameter) -> {
             State state = new State(parameter);
             states.put(name, state);
             added.add(state);
         });
-        parameters.putAll(kept);
-        groups.add(new Group(added, options));
+        parameters.putAll(handles);
+        groups.add(new AdamWGroup(added, settings));
     }
 
     @Override
@@ -192,21 +128,21 @@ public final class AdamW implements Optimizer {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** What is remembered of each parameter, by its name. */
+    /** Returns the state of each parameter by the parameter's name. */
     public Map<String, State> states() {
         return Collections.unmodifiableMap(states);
     }
 
-    /** The learning rate of the first group. */
+    /** Returns the learning rate of the first parameter group. */
     @Override
     public double learningRate() {
-        return groups.get(0).options.learningRate();
+        return groups.get(0).settings.learningRate();
     }
 
-    /** Sets the learning rate of every group. */
+    /** Sets the learning rate of every parameter group. */
     @Override
     public void setLearningRate(double learningRate) {
-        groups.forEach(group -> group.options = group.options.withLearningRate(learningRate));
+        groups.forEach(group -> group.settings = group.settings.withLearningRate(learningRate));
     }
 
     @Override
@@ -214,54 +150,7 @@ public final class AdamW implements Optimizer {
         try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            groups.forEach(Group::step);
-        }
-    }
-
-    /** The readable reference of {@link #step}: the formulas above, in plain tensor operations. */
-    public void stepPlainly() {
-        try (var range = ProfilerRange.of("optimizer");
-                var noGrad = NoGrad.open()) {
-            for (Group group : groups) {
-                group.forgetCohorts();
-                for (State state : group.states) {
-                    try (var scope = MemoryScope.open()) {
-                        Tensor gradient = TrainedParameters.gradient(state.parameter);
-                        if (gradient != null) {
-                            stepPlainly(state, gradient, group.options);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    private static void stepPlainly(State state, Tensor g, Options options) {
-        state.begin();
-        long t = ++state.step;
-        Tensor theta = state.parameter;
-        Tensor m = state.m;
-        Tensor v = state.v;
-        double lr = options.learningRate;
-        double correction1 = 1 - Math.pow(options.beta1, t);
-        double correction2 = 1 - Math.pow(options.beta2, t);
-        Scalar eps = new Scalar(options.eps);
-
-        m.mul_(new Scalar(options.beta1)).add_(g, new Scalar(1 - options.beta1));
-        v.mul_(new Scalar(options.beta2)).addcmul_(g, g, new Scalar(1 - options.beta2));
-        if (options.order != Order.DECAY_AFTER) {
-            theta.sub_(theta.mul(new Scalar(lr * options.weightDecay)));
-        }
-        if (options.order == Order.TORCH) {
-            Tensor mHat = m.div(new Scalar(correction1));
-            Tensor vHat = v.div(new Scalar(correction2));
-            theta.sub_(mHat.div(vHat.sqrt().add(eps)).mul(new Scalar(lr)));
-        } else {
-            double lrT = lr * Math.sqrt(correction2) / correction1;
-            theta.sub_(m.div(v.sqrt().add(eps)).mul(new Scalar(lrT)));
-        }
-        if (options.order == Order.DECAY_AFTER) {
-            theta.sub_(theta.mul(new Scalar(lr * options.weightDecay)));
+            groups.forEach(AdamWGroup::step);
         }
     }
 
@@ -287,19 +176,20 @@ public final class AdamW implements Optimizer {
             boolean v = unknown.remove(name + ".v");
             if (step != m || m != v) {
                 throw new IllegalArgumentException(
-                        "state of " + name + " is incomplete: it needs " + name + ".step, .m and .v");
+                        "state of " + name + " is incomplete: it must have " + name + ".step, .m and .v");
             }
             if (step) {
                 TrainedParameters.requireLike(name + ".m", saved.get(name + ".m"), state.parameter);
                 TrainedParameters.requireLike(name + ".v", saved.get(name + ".v"), state.parameter);
                 Tensor count = saved.get(name + ".step");
                 if (DType.of(count) != DType.INT64 || count.numel() != 1 || count.item_long() < 1) {
-                    throw new IllegalArgumentException("state " + name + ".step must be one int64 of at least 1");
+                    throw new IllegalArgumentException("state " + name + ".step must be a single int64 of at least 1");
                 }
             }
         });
         if (!unknown.isEmpty()) {
-            throw new IllegalArgumentException("state has " + unknown + ", which no parameter here has");
+            throw new IllegalArgumentException(
+                    "state has " + unknown + ", which belong to no parameter of this optimizer");
         }
     }
 
@@ -311,56 +201,56 @@ public final class AdamW implements Optimizer {
             states.forEach((name, state) -> {
                 Tensor step = saved.get(name + ".step");
                 if (step == null) {
-                    state.forget();
+                    state.reset();
                 } else {
-                    state.begin();
+                    state.allocate();
                     state.step = step.item_long();
                     state.m.copy_(saved.get(name + ".m"));
                     state.v.copy_(saved.get(name + ".v"));
                 }
             });
         }
-        groups.forEach(Group::forgetCohorts);
+        groups.forEach(AdamWGroup::closeCohorts);
     }
 
     @Override
     public void close() {
-        groups.forEach(Group::forgetCohorts);
-        states.values().forEach(State::forget);
+        groups.forEach(AdamWGroup::closeCohorts);
+        states.values().forEach(State::reset);
         parameters.values().forEach(Tensor::close);
     }
 
-    /** Parameters with the same settings. */
-    private static final class Group {
+    /** A parameter group, as in {@code torch.optim}. */
+    private static final class AdamWGroup {
         private final List<State> states;
-        private Options options;
+        private AdamWSettings settings;
         private List<State> active = List.of();
         private List<Cohort> cohorts = List.of();
 
-        Group(List<State> states, Options options) {
+        AdamWGroup(List<State> states, AdamWSettings settings) {
             this.states = states;
-            this.options = options;
+            this.settings = settings;
         }
 
         void step() {
-            List<State> now = new ArrayList<>(states.size());
+            List<State> updated = new ArrayList<>(states.size());
             Map<State, Tensor> gradients = new LinkedHashMap<>();
             for (State state : states) {
                 Tensor gradient = TrainedParameters.gradient(state.parameter);
                 if (gradient != null) {
-                    now.add(state);
+                    updated.add(state);
                     gradients.put(state, gradient);
                 }
             }
-            if (!now.equals(active)) {
-                forgetCohorts();
-                cohorts = Cohort.of(now);
-                active = now;
+            if (!updated.equals(active)) {
+                closeCohorts();
+                cohorts = Cohort.of(updated);
+                active = updated;
             }
-            cohorts.forEach(cohort -> cohort.step(gradients, options));
+            cohorts.forEach(cohort -> cohort.step(gradients, settings));
         }
 
-        void forgetCohorts() {
+        void closeCohorts() {
             cohorts.forEach(Cohort::close);
             cohorts = List.of();
             active = List.of();
@@ -368,11 +258,11 @@ public final class AdamW implements Optimizer {
     }
 
     /**
-     * Parameters that one kernel can update: of one device and dtype, and updated equally often before. They stay
-     * together as long as the same parameters have gradients, so their lists are built once.
+     * Parameters that one kernel can update: they share device, dtype and step count. A cohort is reused as long as the
+     * same parameters have gradients, so that its tensor lists are built once.
      */
     private static final class Cohort implements AutoCloseable {
-        private record Kind(String device, DType dtype, long step) {}
+        private record CohortKey(String device, DType dtype, long step) {}
 
         private final List<State> states;
         private final TensorList parameters;
@@ -383,43 +273,43 @@ public final class AdamW implements Optimizer {
         private final TensorList steps;
 
         static List<Cohort> of(List<State> states) {
-            Map<Kind, List<State>> kinds = new LinkedHashMap<>();
+            Map<CohortKey, List<State>> byKey = new LinkedHashMap<>();
             for (State state : states) {
                 Tensor parameter = state.parameter;
-                Kind kind = new Kind(parameter.device().str().getString(), DType.of(parameter), state.step);
-                kinds.computeIfAbsent(kind, k -> new ArrayList<>()).add(state);
+                CohortKey key = new CohortKey(parameter.device().str().getString(), DType.of(parameter), state.step);
+                byKey.computeIfAbsent(key, k -> new ArrayList<>()).add(state);
             }
-            return kinds.values().stream().map(Cohort::new).toList();
+            return byKey.values().stream().map(Cohort::new).toList();
         }
 
         private Cohort(List<State> states) {
             this.states = states;
-            states.forEach(State::begin);
+            states.forEach(State::allocate);
             parameters = TensorList.of(states.stream().map(s -> s.parameter).toList());
             m = TensorList.of(states.stream().map(s -> s.m).toList());
             v = TensorList.of(states.stream().map(s -> s.v).toList());
-            // The kernel reads the step count of each parameter from the device; here it is the same for all.
+            // The kernel reads one step count per parameter from the device; a cohort shares one tensor.
             Tensor any = states.get(0).parameter;
             step = MemoryScope.keep(torch.zeros(new long[0], any.options()).to(ScalarType.Float));
             steps = TensorList.of(Collections.nCopies(states.size(), step));
         }
 
-        void step(Map<State, Tensor> gradients, Options options) {
+        void step(Map<State, Tensor> gradients, AdamWSettings settings) {
             states.forEach(state -> state.step++);
             long t = states.get(0).step;
             step.fill_(new Scalar((double) t));
-            double eps = options.eps;
-            if (options.order != Order.TORCH) {
-                // √v + ε  =  √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)), and the kernel adds its ε to √v̂.
-                eps /= Math.sqrt(1 - Math.pow(options.beta2, t));
+            double eps = settings.eps();
+            if (settings.order() != Order.TORCH) {
+                // √v + ε = √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)); the kernel adds its ε to √v̂.
+                eps /= Math.sqrt(1 - Math.pow(settings.beta2(), t));
             }
-            double learningRate = options.learningRate;
-            double weightDecay = options.weightDecay;
-            if (options.order == Order.DECAY_AFTER) {
-                // (θ − αu)(1 − αλ)  =  θ(1 − αλ) − α(1 − αλ)u: the kernel's decay before a shorter step.
-                double kept = 1 - learningRate * weightDecay;
-                learningRate *= kept;
-                weightDecay /= kept;
+            double learningRate = settings.learningRate();
+            double weightDecay = settings.weightDecay();
+            if (settings.order() == Order.DECAY_AFTER) {
+                // (θ − αu)(1 − αλ) = θ(1 − αλ) − α(1 − αλ)u: decay first, as the kernel does, then a smaller update.
+                double decayFactor = 1 - learningRate * weightDecay;
+                learningRate *= decayFactor;
+                weightDecay /= decayFactor;
             }
             boolean amsgrad = false;
             boolean maximize = false;
@@ -432,8 +322,8 @@ public final class AdamW implements Optimizer {
                         none,
                         steps,
                         learningRate,
-                        options.beta1,
-                        options.beta2,
+                        settings.beta1(),
+                        settings.beta2(),
                         weightDecay,
                         eps,
                         amsgrad,

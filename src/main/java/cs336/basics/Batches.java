@@ -1,35 +1,39 @@
 package cs336.basics;
 
+import static cs336.basics.TransformerConfig.requirePositive;
+
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.SplittableRandom;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * An endless supply of training batches, the same ones for the same seed. It draws from a generator of its own, so that
- * neither the model nor PyTorch's seed changes the data.
+ * An endless sequence of training batches: random tokens for measurements of time and memory, or random sequences of a
+ * text. The seed alone determines the batches: the generator is independent of PyTorch's.
  */
 public final class Batches {
     /**
-     * Sequences of tokens and what follows each token.
+     * Input tokens and the target of each.
      *
      * @param inputs int64 [batch, context]
      * @param targets int64 [batch, context]
      */
     public record Batch(Tensor inputs, Tensor targets) {}
 
-    /** Fills one sequence: {@code context} inputs and, one further, {@code context} targets. */
-    private interface Source {
-        void draw(SplittableRandom random, long[] inputs, long[] targets, int from, int context);
+    /** Writes the inputs and targets of one sequence from index {@code from} on. */
+    private interface SequenceSource {
+        void fill(SplittableRandom random, long[] inputs, long[] targets, int from);
     }
 
-    private final Source source;
+    private final SequenceSource source;
     private final int batchSize;
     private final int contextLength;
     private final Device device;
     private final SplittableRandom random;
 
-    private Batches(Source source, int batchSize, int contextLength, Device device, long seed) {
+    private Batches(SequenceSource source, int batchSize, int contextLength, Device device, long seed) {
+        requirePositive("batchSize", batchSize);
+        requirePositive("contextLength", contextLength);
         this.source = source;
         this.batchSize = batchSize;
         this.contextLength = contextLength;
@@ -38,16 +42,15 @@ public final class Batches {
     }
 
     /**
-     * Tokens that mean nothing, inputs and targets drawn independently: for measuring time and memory.
+     * Returns batches whose inputs and targets are drawn independently and uniformly.
      *
-     * @param vocabSize tokens are from 0 to below this
+     * @param vocabSize the number of tokens; ids are from 0 to {@code vocabSize} − 1
      * @throws IllegalArgumentException if a size is below 1
      */
     public static Batches random(int vocabSize, int batchSize, int contextLength, Device device, long seed) {
         requirePositive("vocabSize", vocabSize);
-        requireSizes(batchSize, contextLength);
-        Source source = (random, inputs, targets, from, context) -> {
-            for (int i = from; i < from + context; i++) {
+        SequenceSource source = (random, inputs, targets, from) -> {
+            for (int i = from; i < from + contextLength; i++) {
                 inputs[i] = random.nextInt(vocabSize);
                 targets[i] = random.nextInt(vocabSize);
             }
@@ -56,21 +59,20 @@ public final class Batches {
     }
 
     /**
-     * Sequences cut out of a text at random places, with the next token of each as target. All places where a sequence
-     * and its last target fit are equally likely.
+     * Returns batches of sequences that start at random positions of a text. The target of each token is the next one.
+     * All positions where {@code contextLength + 1} tokens fit are equally likely.
      *
-     * @param tokens the text; more than {@code contextLength} of them. Not copied.
-     * @throws IllegalArgumentException if a size is below 1 or the text too short
+     * @param tokens the token ids of the text, more than {@code contextLength}; not copied
+     * @throws IllegalArgumentException if a size is below 1 or the text is too short
      */
     public static Batches fromTokens(int[] tokens, int batchSize, int contextLength, Device device, long seed) {
-        requireSizes(batchSize, contextLength);
         if (tokens.length <= contextLength) {
             throw new IllegalArgumentException("tokens must be more than contextLength " + contextLength + ", not "
                     + tokens.length + ": the last input needs a target");
         }
-        Source source = (random, inputs, targets, from, context) -> {
-            int start = random.nextInt(tokens.length - context);
-            for (int i = 0; i < context; i++) {
+        SequenceSource source = (random, inputs, targets, from) -> {
+            int start = random.nextInt(tokens.length - contextLength);
+            for (int i = 0; i < contextLength; i++) {
                 inputs[from + i] = tokens[start + i];
                 targets[from + i] = tokens[start + i + 1];
             }
@@ -78,12 +80,12 @@ public final class Batches {
         return new Batches(source, batchSize, contextLength, device, seed);
     }
 
-    /** The next batch, on the device, in the caller's memory scope. */
+    /** Returns the next batch on the device, in the caller's memory scope. */
     public Batch next() {
         long[] inputs = new long[Math.multiplyExact(batchSize, contextLength)];
         long[] targets = new long[inputs.length];
         for (int row = 0; row < batchSize; row++) {
-            source.draw(random, inputs, targets, row * contextLength, contextLength);
+            source.fill(random, inputs, targets, row * contextLength);
         }
         try (var scope = MemoryScope.open()) {
             return new Batch(scope.escape(onDevice(inputs)), scope.escape(onDevice(targets)));
@@ -93,16 +95,5 @@ public final class Batches {
     private Tensor onDevice(long[] tokens) {
         Tensor tensor = Tensor.create(tokens, batchSize, contextLength);
         return tensor.to(device.toTorch(), tensor.scalar_type());
-    }
-
-    private static void requireSizes(int batchSize, int contextLength) {
-        requirePositive("batchSize", batchSize);
-        requirePositive("contextLength", contextLength);
-    }
-
-    private static void requirePositive(String name, int value) {
-        if (value < 1) {
-            throw new IllegalArgumentException(name + " must be at least 1, not " + value);
-        }
     }
 }

@@ -16,8 +16,8 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Parameters, and what an optimizer remembers of them, in one {@linkplain Safetensors safetensors} file. Parameters
- * have their own names there; the optimizer's tensors have {@code optimizer.} before theirs.
+ * Checkpoints: parameters and optimizer state in one {@linkplain Safetensors safetensors} file. Parameters keep their
+ * names; names of optimizer tensors get the prefix {@code optimizer.}.
  */
 public final class Checkpoint {
     private static final String OPTIMIZER = "optimizer";
@@ -26,10 +26,10 @@ public final class Checkpoint {
     private Checkpoint() {}
 
     /**
-     * Saves parameters alone.
+     * Saves parameters without optimizer state.
      *
-     * @param metadata texts to keep with them, such as the training step
-     * @throws IOException if the file cannot be written; then what was there before still is
+     * @param metadata text entries of the file, such as the training step
+     * @throws IOException if the file cannot be written; an existing file is then unchanged
      */
     public static void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata)
             throws IOException {
@@ -39,8 +39,8 @@ public final class Checkpoint {
     /**
      * Saves parameters and an optimizer's state.
      *
-     * @param metadata texts to keep with them; {@code optimizer} is taken
-     * @throws IOException if the file cannot be written; then what was there before still is
+     * @param metadata text entries of the file; the name {@code optimizer} is reserved
+     * @throws IOException if the file cannot be written; an existing file is then unchanged
      */
     public static void save(
             Path file, Map<String, Tensor> parameters, Optimizer optimizer, Map<String, String> metadata)
@@ -51,11 +51,12 @@ public final class Checkpoint {
     }
 
     /**
-     * Saves parameters and the state that an optimizer had, or several that had a part of it each.
+     * Saves parameters and optimizer state, which may have been collected from several shards.
      *
-     * @param kind whose state it is, see {@link Optimizer#kind}
-     * @param metadata texts to keep with them; {@code optimizer} is taken
-     * @throws IOException if the file cannot be written; then what was there before still is
+     * @param kind the optimizer that the state belongs to, see {@link Optimizer#kind}
+     * @param state the optimizer's tensors by name, see {@link Optimizer#state}
+     * @param metadata text entries of the file; the name {@code optimizer} is reserved
+     * @throws IOException if the file cannot be written; an existing file is then unchanged
      */
     public static void save(
             Path file,
@@ -66,7 +67,7 @@ public final class Checkpoint {
             throws IOException {
         Map<String, String> texts = new LinkedHashMap<>(metadata);
         if (texts.put(OPTIMIZER, kind) != null) {
-            throw new IllegalArgumentException("metadata cannot have the name '" + OPTIMIZER + "'");
+            throw new IllegalArgumentException("metadata must not contain the reserved name '" + OPTIMIZER + "'");
         }
         Map<String, Tensor> tensors = new LinkedHashMap<>(parameters);
         state.forEach((name, tensor) -> tensors.put(PREFIX + name, tensor));
@@ -74,11 +75,11 @@ public final class Checkpoint {
     }
 
     /**
-     * Loads parameters, in place. An optimizer's state in the file is passed over.
+     * Loads parameters in place and ignores optimizer state in the file.
      *
-     * @return the metadata
-     * @throws IOException if the file cannot be read or is no safetensors file
-     * @throws IllegalArgumentException if the file's names, shapes or dtypes are not those of the parameters; then
+     * @return the text entries of the file
+     * @throws IOException if the file cannot be read or is not a safetensors file
+     * @throws IllegalArgumentException if names, shapes or dtypes in the file differ from those of the parameters; then
      *     nothing changes
      */
     public static Map<String, String> load(Path file, Map<String, Tensor> parameters) throws IOException {
@@ -86,12 +87,12 @@ public final class Checkpoint {
     }
 
     /**
-     * Loads parameters and an optimizer's state, in place.
+     * Loads parameters and optimizer state in place.
      *
-     * @return the metadata
-     * @throws IOException if the file cannot be read or is no safetensors file
-     * @throws IllegalArgumentException if the file's names, shapes or dtypes are not those of the parameters, or it has
-     *     no state of such an optimizer; then the parameters have not changed
+     * @return the text entries of the file
+     * @throws IOException if the file cannot be read or is not a safetensors file
+     * @throws IllegalArgumentException if names, shapes or dtypes in the file differ from those of the parameters, or
+     *     the file has no state of this kind of optimizer; then the parameters do not change
      */
     public static Map<String, String> load(Path file, Map<String, Tensor> parameters, Optimizer optimizer)
             throws IOException {
@@ -115,9 +116,8 @@ public final class Checkpoint {
     private static void loadState(Path file, Safetensors saved, Optimizer optimizer) throws IOException {
         String found = saved.metadata().get(OPTIMIZER);
         if (!optimizer.kind().equals(found)) {
-            throw new IllegalArgumentException(
-                    file + " has the state of " + (found == null ? "no optimizer" : "the optimizer " + found)
-                            + "; asked for was " + optimizer.kind());
+            throw new IllegalArgumentException(file + " has the state of "
+                    + (found == null ? "no optimizer" : "the optimizer " + found) + "; expected " + optimizer.kind());
         }
         try (var scope = MemoryScope.open()) {
             Map<String, Tensor> state = new LinkedHashMap<>();
@@ -140,13 +140,12 @@ public final class Checkpoint {
             List<Long> shape = Arrays.stream(Tensors.shape(parameter)).boxed().toList();
             if (!entry.shape().equals(shape) || entry.dtype() != DType.of(parameter)) {
                 throw new IllegalArgumentException(file + " has " + name + " as " + entry.dtype() + entry.shape()
-                        + "; here it is " + DType.of(parameter) + shape);
+                        + "; expected " + DType.of(parameter) + shape);
             }
         });
         for (String name : entries.keySet()) {
             if (!name.startsWith(PREFIX)) {
-                throw new IllegalArgumentException(
-                        file + " has a parameter " + name + ", which is not among those here");
+                throw new IllegalArgumentException(file + " has the unexpected parameter " + name);
             }
         }
     }

@@ -1,16 +1,16 @@
 package cs336.basics;
 
 /**
- * A learning rate that rises linearly from 0 to its highest, then falls along half a cosine to its lowest, and stays
- * there. As in SGDR (Loshchilov and Hutter, <a href="https://arxiv.org/abs/1608.03983">arXiv:1608.03983</a>) without
- * restarts, with the warm-up of LLaMA.
+ * A learning rate schedule with linear warm-up from 0, cosine decay and a constant end. As in SGDR (Loshchilov and
+ * Hutter, <a href="https://arxiv.org/abs/1608.03983">arXiv:1608.03983</a>) without restarts, with warm-up as in LLaMA.
  *
- * @param maxLearningRate reached at step {@code warmupSteps}; at least {@code minLearningRate}
- * @param minLearningRate from step {@code endStep} on; at least 0
- * @param warmupSteps length of the rise, at least 0
- * @param endStep where the fall ends; above {@code warmupSteps}
+ * @param maxLearningRate the learning rate at step {@code warmupSteps}; at least {@code minLearningRate}
+ * @param minLearningRate the learning rate from step {@code endStep} on; at least 0
+ * @param warmupSteps the length of the warm-up, at least 0
+ * @param endStep the first step after the cosine decay; above {@code warmupSteps}
  */
 public record CosineSchedule(double maxLearningRate, double minLearningRate, long warmupSteps, long endStep) {
+    /** @throws IllegalArgumentException if a value is out of range */
     public CosineSchedule {
         TrainedParameters.requireRate("maxLearningRate", maxLearningRate);
         if (!(minLearningRate >= 0 && minLearningRate <= maxLearningRate)) {
@@ -26,7 +26,7 @@ public record CosineSchedule(double maxLearningRate, double minLearningRate, lon
     }
 
     /**
-     * The learning rate of a step, counted from 0.
+     * Returns the learning rate of a step, counted from 0.
      *
      * @throws IllegalArgumentException if {@code step} is negative
      */
@@ -40,7 +40,7 @@ public record CosineSchedule(double maxLearningRate, double minLearningRate, lon
         if (step >= endStep) {
             return minLearningRate;
         }
-        double fallen = (double) (step - warmupSteps) / (endStep - warmupSteps);
-        return minLearningRate + (1 + Math.cos(Math.PI * fallen)) / 2 * (maxLearningRate - minLearningRate);
+        double progress = (double) (step - warmupSteps) / (endStep - warmupSteps);
+        return minLearningRate + (1 + Math.cos(Math.PI * progress)) / 2 * (maxLearningRate - minLearningRate);
     }
 }

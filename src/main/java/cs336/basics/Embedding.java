@@ -5,11 +5,11 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** A row of a table for each index: int64 […] → […, width]. Parameter {@code weight} [count, width]. */
+/** An embedding table: int64 indices […] → rows […, width]. Parameter {@code weight} [count, width]. */
 public final class Embedding extends NnModule {
     private final Tensor weight;
 
-    /** A table of {@code count} rows with entries of this standard deviation. */
+    /** Creates a table of {@code count} rows, initialized with this standard deviation. */
     public Embedding(int count, int width, double std, Device device, DType dtype) {
         weight = parameter("weight", Initialization.truncatedNormal(std, device, dtype, count, width));
     }

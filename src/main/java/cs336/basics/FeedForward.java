@@ -5,12 +5,12 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** The position-wise layers of the two forms: [B, T, D] → [B, T, D] through an inner width F. */
+/** The position-wise feed-forward layers of the 2024 and 2025 models: [B, T, D] → [B, T, D] with inner width F. */
 final class FeedForward {
     private FeedForward() {}
 
-    static NnModule of(ModelEdition form, int dModel, int dFf, Device device, DType dtype) {
-        return switch (form) {
+    static NnModule of(ModelEdition edition, int dModel, int dFf, Device device, DType dtype) {
+        return switch (edition) {
             case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
             case SPRING_2025 -> new SwiGlu(dModel, dFf, device, dtype);
         };

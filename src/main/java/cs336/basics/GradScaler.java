@@ -18,95 +18,70 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Keeps gradients within the range of fp16, whose smallest number is 6·10⁻⁸: the loss is multiplied by a scale s before
- * the backward pass, the gradients are divided by it after. Where s was too large they are inf or NaN; then the step is
- * skipped and s shrinks. After many steps without an overflow it grows. PyTorch's {@code torch.amp.GradScaler}.
+ * Dynamic loss scaling for training in fp16, as {@code torch.amp.GradScaler}. The smallest positive fp16 number is
+ * 6·10⁻⁸; smaller gradients underflow to 0. Therefore the loss is multiplied by a scale before the backward pass, and
+ * the gradients are divided by it afterwards. If a gradient overflows to inf or NaN, the step is skipped and the scale
+ * shrinks; after many steps without an overflow it grows.
  *
  * <pre>{@code
  * try (var autocast = Autocast.of(device, DType.FLOAT16)) {
  *     loss = Losses.crossEntropy(model.forward(inputs), targets);
  * }
  * scaler.scale(loss).backward();
- * scaler.unscale(optimizer);                                          // only where gradients are clipped
+ * scaler.unscale(optimizer);                                          // only needed before clipping
  * GradientClipping.clipByGlobalNorm(model.parameters(), 1.0);
  * scaler.step(optimizer);
  * scaler.update();
  * }</pre>
  *
- * <p>All gradients are divided and checked in one operator a dtype, and {@link #step} waits for the device once, to
- * learn whether it may go on. Scale and count live on the device; {@link #update} waits for nothing.
+ * <p>One operator per dtype divides and checks all gradients. {@link #step} synchronizes with the device once, to read
+ * whether a gradient overflowed. The scale and the step count stay on the device; {@link #update} does not synchronize.
  *
  * <p>Source: Micikevicius et al., "Mixed Precision Training", 2018.
  */
 public final class GradScaler implements AutoCloseable {
-    /**
-     * How the scale moves.
-     *
-     * @param initialScale at first, above 0
-     * @param growthFactor by which it grows, above 1
-     * @param backoffFactor by which it shrinks, between 0 and 1
-     * @param growthInterval steps in a row without an overflow before it grows, at least 1
-     */
-    public record Options(double initialScale, double growthFactor, double backoffFactor, int growthInterval) {
-        /** PyTorch's: 65536, doubled after 2,000 steps, halved at an overflow. */
-        public static final Options DEFAULT = new Options(65_536, 2, 0.5, 2_000);
-
-        public Options {
-            require(initialScale > 0 && initialScale <= Float.MAX_VALUE, "initialScale", "above 0", initialScale);
-            require(growthFactor > 1 && growthFactor <= Float.MAX_VALUE, "growthFactor", "above 1", growthFactor);
-            require(backoffFactor > 0 && backoffFactor < 1, "backoffFactor", "between 0 and 1", backoffFactor);
-            require(growthInterval >= 1, "growthInterval", "at least 1", growthInterval);
-        }
-
-        private static void require(boolean holds, String name, String allowed, Number value) {
-            if (!holds) {
-                throw new IllegalArgumentException(name + " must be " + allowed + ", not " + value);
-            }
-        }
-    }
-
     private static final AtenOperator CHECK_AND_UNSCALE =
             AtenOperator.of("aten::_amp_foreach_non_finite_check_and_unscale_", "");
     private static final AtenOperator UPDATE_SCALE = AtenOperator.of("aten::_amp_update_scale_", "");
 
-    private final Options options;
-    private final Tensor scale; // fp32 []; null where disabled
-    private final Tensor growthTracker; // int32 []: steps since the scale last changed
-    private final Map<Optimizer, Check> checks = new IdentityHashMap<>();
+    private final GradScalerSettings settings;
+    private final Tensor scale; // fp32 []; null if disabled
+    private final Tensor growthTracker; // int32 []: steps without overflow since the scale last changed
+    private final Map<Optimizer, GradientCheck> checks = new IdentityHashMap<>();
 
-    /** What is known of an optimizer's gradients between two updates. */
-    private static final class Check {
-        final Tensor foundInf; // fp32 []: 1 after an inf or NaN
+    /** The overflow check of one optimizer's gradients since the last update. */
+    private static final class GradientCheck {
+        final Tensor foundInf; // fp32 []: 1 if a gradient is inf or NaN
         boolean stepped;
 
-        Check(Tensor foundInf) {
+        GradientCheck(Tensor foundInf) {
             this.foundInf = foundInf;
         }
     }
 
-    /** A scaler for gradients on this device, with PyTorch's defaults. */
+    /** Creates a scaler for gradients on this device, with PyTorch's defaults. */
     public GradScaler(Device device) {
-        this(device, Options.DEFAULT);
+        this(device, GradScalerSettings.DEFAULT);
     }
 
-    /** A scaler for gradients on this device. */
-    public GradScaler(Device device, Options options) {
-        this.options = options;
+    /** Creates a scaler for gradients on this device. */
+    public GradScaler(Device device, GradScalerSettings settings) {
+        this.settings = settings;
         try (var scope = MemoryScope.open()) {
             scale = MemoryScope.keep(
-                    torch.full(new long[0], new Scalar(options.initialScale), device.options(DType.FLOAT32)));
+                    torch.full(new long[0], new Scalar(settings.initialScale()), device.options(DType.FLOAT32)));
             growthTracker = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.INT32)));
         }
     }
 
     private GradScaler() {
-        options = Options.DEFAULT;
+        settings = GradScalerSettings.DEFAULT;
         scale = null;
         growthTracker = null;
     }
 
     /**
-     * A scaler that leaves losses and gradients as they are and always steps, so that one code path serves all
+     * Returns a scaler that does not change losses and gradients and always steps, so that one code path serves all
      * precisions.
      */
     public static GradScaler disabled() {
@@ -117,12 +92,12 @@ public final class GradScaler implements AutoCloseable {
         return scale != null;
     }
 
-    /** What losses are multiplied by now; 1 where disabled. Waits for the device. */
+    /** Returns the current scale, 1 if disabled. Synchronizes with the device. */
     public double scale() {
         return enabled() ? scale.item_float() : 1;
     }
 
-    /** The loss times the scale, in the caller's memory scope: what the backward pass is to start from. */
+    /** Returns the loss times the scale, in the caller's memory scope. Start the backward pass from it. */
     public Tensor scale(Tensor loss) {
         if (!loss.is_floating_point()) {
             throw new IllegalArgumentException("loss must be floating-point, not " + DType.of(loss));
@@ -131,11 +106,12 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Divides the optimizer's gradients by the scale, in place, and notes whether one of them is inf or NaN.
-     * {@link #step} does it where it was not done before; call it to see or clip the gradients themselves.
+     * Divides the optimizer's gradients by the scale, in place, and records whether one of them is inf or NaN.
+     * {@link #step} calls it if necessary; call it before reading or clipping gradients.
      *
-     * @throws IllegalStateException if this was done since the last {@link #update}, or no parameter has a gradient
-     * @throws IllegalArgumentException if a gradient is fp16: it has lost what the scale is to save
+     * @throws IllegalStateException if it was already called since the last {@link #update}, or no parameter has a
+     *     gradient
+     * @throws IllegalArgumentException if a gradient is fp16: unscaled small gradients would underflow
      */
     public void unscale(Optimizer optimizer) {
         if (!enabled()) {
@@ -143,7 +119,7 @@ public final class GradScaler implements AutoCloseable {
         }
         if (checks.containsKey(optimizer)) {
             throw new IllegalStateException(
-                    "the gradients of this optimizer are unscaled already; update() comes first");
+                    "the gradients of this optimizer are already unscaled; call update() first");
         }
         checks.put(optimizer, check(gradients(optimizer)));
     }
@@ -157,8 +133,8 @@ public final class GradScaler implements AutoCloseable {
             }
             DType dtype = DType.of(gradient);
             if (dtype == DType.FLOAT16) {
-                throw new IllegalArgumentException("the gradient of " + name
-                        + " is fp16; parameters must be wider and be cast by autocast for a scale to be of use");
+                throw new IllegalArgumentException(
+                        "the gradient of " + name + " is fp16; loss scaling needs fp32 parameters and autocast");
             }
             byType.computeIfAbsent(dtype, d -> new ArrayList<>()).add(gradient);
         });
@@ -168,7 +144,7 @@ public final class GradScaler implements AutoCloseable {
         return byType;
     }
 
-    private Check check(Map<DType, List<Tensor>> gradients) {
+    private GradientCheck check(Map<DType, List<Tensor>> gradients) {
         try (var range = ProfilerRange.of("unscale");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -179,16 +155,16 @@ public final class GradScaler implements AutoCloseable {
                     CHECK_AND_UNSCALE.call(list, foundInf, inverse);
                 }
             }
-            return new Check(MemoryScope.keep(foundInf));
+            return new GradientCheck(MemoryScope.keep(foundInf));
         }
     }
 
     /**
-     * Unscales the optimizer's gradients if that has not happened, and steps if all of them are finite. Otherwise
-     * parameters and what the optimizer remembers stay as they are.
+     * Unscales the optimizer's gradients if necessary, and steps if all of them are finite. Otherwise parameters and
+     * optimizer state do not change.
      *
      * @return whether the optimizer stepped
-     * @throws IllegalStateException if it was asked to step since the last {@link #update}, or no parameter has a
+     * @throws IllegalStateException if it was already called since the last {@link #update}, or no parameter has a
      *     gradient
      */
     public boolean step(Optimizer optimizer) {
@@ -199,12 +175,12 @@ public final class GradScaler implements AutoCloseable {
         if (!checks.containsKey(optimizer)) {
             unscale(optimizer);
         }
-        Check check = checks.get(optimizer);
+        GradientCheck check = checks.get(optimizer);
         if (check.stepped) {
-            throw new IllegalStateException("this optimizer has stepped already; update() comes first");
+            throw new IllegalStateException("step() was already called for this optimizer; call update() first");
         }
         check.stepped = true;
-        boolean finite = check.foundInf.item_float() == 0; // waits for the device
+        boolean finite = check.foundInf.item_float() == 0; // synchronizes with the device
         if (finite) {
             optimizer.step();
         }
@@ -212,33 +188,33 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Moves the scale by what the optimizers' gradients showed since the last update.
+     * Shrinks the scale if a gradient overflowed since the last update; grows it after enough steps without overflow.
      *
-     * @throws IllegalStateException if no optimizer was unscaled or stepped since then
+     * @throws IllegalStateException if neither {@link #unscale} nor {@link #step} was called since then
      */
     public void update() {
         if (!enabled()) {
             return;
         }
         if (checks.isEmpty()) {
-            throw new IllegalStateException("update() needs a step() or unscale() before it");
+            throw new IllegalStateException("call step() or unscale() before update()");
         }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor foundInf = torch.zeros_like(scale);
-            for (Check check : checks.values()) {
+            for (GradientCheck check : checks.values()) {
                 foundInf.add_(check.foundInf);
             }
-            UPDATE_SCALE.call(scale, growthTracker, foundInf, options.growthFactor, options.backoffFactor, (long)
-                    options.growthInterval);
+            UPDATE_SCALE.call(scale, growthTracker, foundInf, settings.growthFactor(), settings.backoffFactor(), (long)
+                    settings.growthInterval());
         }
-        forgetChecks();
+        closeChecks();
     }
 
     /**
-     * The scale and the steps since it last changed, as {@code scaler.scale} and {@code scaler.growth_tracker}; empty
-     * where disabled. These are the tensors in use: among the parameters of a {@link Checkpoint} they are saved, and
-     * loaded in place.
+     * Returns the scale and the step count as {@code scaler.scale} and {@code scaler.growth_tracker}; empty if
+     * disabled. These are the tensors in use: add them to the parameters of a {@link Checkpoint} to save them and to
+     * load them in place.
      */
     public Map<String, Tensor> state() {
         Map<String, Tensor> tensors = new LinkedHashMap<>();
@@ -250,33 +226,34 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Takes over a state that {@link #state} gave, by copying.
+     * Copies a state that {@link #state} returned.
      *
-     * @throws IllegalArgumentException if names, shapes or dtypes are not those of {@link #state}; then nothing changes
+     * @throws IllegalArgumentException if names, shapes or dtypes differ from those of {@link #state}; then nothing
+     *     changes
      */
     public void loadState(Map<String, Tensor> saved) {
         Map<String, Tensor> own = state();
         if (!saved.keySet().equals(own.keySet())) {
             throw new IllegalArgumentException(
-                    "the state of a scaler has " + own.keySet() + "; this one has " + saved.keySet());
+                    "the state must have the entries " + own.keySet() + ", not " + saved.keySet());
         }
         own.forEach((name, tensor) -> {
             if (DType.of(saved.get(name)) != DType.of(tensor) || saved.get(name).dim() != 0) {
-                throw new IllegalArgumentException(name + " must be one " + DType.of(tensor) + " without dimensions");
+                throw new IllegalArgumentException(name + " must be a 0-dimensional " + DType.of(tensor));
             }
         });
         own.forEach((name, tensor) -> tensor.copy_(saved.get(name)));
     }
 
-    private void forgetChecks() {
+    private void closeChecks() {
         checks.values().forEach(check -> check.foundInf.close());
         checks.clear();
     }
 
-    /** Frees scale and count; optimizers and parameters stay. */
+    /** Frees the scale and the step count, but not optimizers and parameters. */
     @Override
     public void close() {
-        forgetChecks();
+        closeChecks();
         state().values().forEach(Tensor::close);
     }
 }

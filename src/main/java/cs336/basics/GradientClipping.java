@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
-/** Keeps a single bad batch from throwing a model off: all gradients, taken as one vector, get a longest length. */
+/** Gradient clipping by global norm, as {@code torch.nn.utils.clip_grad_norm_} does. */
 public final class GradientClipping {
     private static final double EPS = 1e-6;
     private static final AtenOperator FOREACH_NORM = AtenOperator.of("aten::_foreach_norm", "Scalar");
@@ -22,18 +22,17 @@ public final class GradientClipping {
     private GradientClipping() {}
 
     /**
-     * Multiplies all gradients by {@code maxNorm} / (norm + 10⁻⁶) where norm, the Euclidean length of all of them
-     * together, exceeds {@code maxNorm}; otherwise they stay as they are. In place, in a few kernels, and without
-     * waiting for the device.
+     * Multiplies all gradients by {@code maxNorm} / (norm + 10⁻⁶) if their global L2 norm exceeds {@code maxNorm}.
+     * Works in place, with a few kernels, and without a device synchronization.
      *
-     * @param parameters on one device; those without a gradient are passed over
-     * @param maxNorm above 0
-     * @return the norm before clipping, a tensor without dimensions in the caller's memory scope; reading it waits for
-     *     the device
+     * @param parameters parameters on one device; those without a gradient are ignored
+     * @param maxNorm the largest allowed norm, above 0
+     * @return the norm before clipping, a 0-dimensional tensor in the caller's memory scope; reading its value
+     *     synchronizes with the device
      * @throws IllegalArgumentException if {@code maxNorm} is not above 0
      */
     public static Tensor clipByGlobalNorm(Iterable<Tensor> parameters, double maxNorm) {
-        requireLength(maxNorm);
+        requireAboveZero(maxNorm);
         try (var scope = MemoryScope.open()) {
             Tensor norm = norm(parameters);
             clip(parameters, norm, maxNorm);
@@ -42,11 +41,11 @@ public final class GradientClipping {
     }
 
     /**
-     * The Euclidean length of all gradients together.
+     * Returns the global L2 norm of the gradients.
      *
-     * @param parameters on one device; those without a gradient are passed over
-     * @return a tensor without dimensions in the caller's memory scope, fp32 where gradients are of 16 bits; where
-     *     there is no gradient, a zero on the CPU
+     * @param parameters parameters on one device; those without a gradient are ignored
+     * @return a 0-dimensional tensor in the caller's memory scope, fp32 if gradients have 16 bits; zero on the CPU if
+     *     there is no gradient
      */
     public static Tensor norm(Iterable<Tensor> parameters) {
         try (var scope = MemoryScope.open();
@@ -56,7 +55,7 @@ public final class GradientClipping {
                 return scope.escape(torch.zeros());
             }
             try (var list = TensorList.of(gradients)) {
-                // A sum of squares soon leaves fp16's range.
+                // A sum of squares easily overflows fp16.
                 boolean narrow = gradients.stream().anyMatch(g -> DType.of(g).bytes() < Float.BYTES);
                 Long type = narrow ? Long.valueOf(ScalarType.Float.value) : null;
                 List<Tensor> norms = FOREACH_NORM.call(list, 2.0, type);
@@ -67,16 +66,16 @@ public final class GradientClipping {
     }
 
     /**
-     * Multiplies gradients by {@code maxNorm} / (norm + 10⁻⁶) where a norm, which may be that of more gradients than
-     * these, exceeds {@code maxNorm}. In place, in a few kernels, and without waiting for the device.
+     * Multiplies gradients by {@code maxNorm} / (norm + 10⁻⁶) if {@code norm} exceeds {@code maxNorm}. The norm may
+     * include gradients on other ranks. Works in place, with a few kernels, and without a device synchronization.
      *
-     * @param parameters on one device; those without a gradient are passed over
-     * @param norm without dimensions, on the same device
-     * @param maxNorm above 0
+     * @param parameters parameters on one device; those without a gradient are ignored
+     * @param norm a 0-dimensional tensor on the same device
+     * @param maxNorm the largest allowed norm, above 0
      * @throws IllegalArgumentException if {@code maxNorm} is not above 0
      */
     public static void clip(Iterable<Tensor> parameters, Tensor norm, double maxNorm) {
-        requireLength(maxNorm);
+        requireAboveZero(maxNorm);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             List<Tensor> gradients = gradients(parameters);
@@ -102,7 +101,7 @@ public final class GradientClipping {
         return gradients;
     }
 
-    private static void requireLength(double maxNorm) {
+    private static void requireAboveZero(double maxNorm) {
         if (!(maxNorm > 0)) {
             throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
         }

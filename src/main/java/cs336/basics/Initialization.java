@@ -9,17 +9,17 @@ import org.bytedeco.pytorch.ScalarOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** How parameters begin. */
+/** Initial values of parameters. */
 final class Initialization {
-    private static final double CUT = 3; // in standard deviations
-    /** P(|z| < 3) of a standard normal z; erf(3/√2). */
+    private static final double CUT = 3; // standard deviations
+    /** P(|z| < 3) = erf(3/√2) for a standard normal z. */
     private static final double MASS_INSIDE_CUT = 0.997300203936740;
 
     private Initialization() {}
 
     /**
-     * Normal with mean 0, cut at ±3 standard deviations, by the inverse of its distribution function: for u uniform in
-     * (−erf(3/√2), erf(3/√2)), √2·erf⁻¹(u) is a standard normal between −3 and 3.
+     * Returns normal values with mean 0, truncated at ±3 standard deviations. Uses the inverse distribution function:
+     * if u is uniform in (−erf(3/√2), erf(3/√2)), √2·erf⁻¹(u) is a standard normal truncated to (−3, 3).
      */
     static Tensor truncatedNormal(double std, Device device, DType dtype, long... shape) {
         try (var scope = MemoryScope.open()) {
@@ -33,7 +33,7 @@ final class Initialization {
         }
     }
 
-    /** The course's scheme for a matrix: variance 2 ÷ (inputs + outputs). */
+    /** Returns a weight matrix [out, in] with variance 2 ÷ (in + out) before truncation, as the course specifies. */
     static Tensor matrix(int out, int in, Device device, DType dtype) {
         return truncatedNormal(Math.sqrt(2.0 / (in + out)), device, dtype, out, in);
     }

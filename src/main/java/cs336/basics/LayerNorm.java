@@ -7,15 +7,15 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * (x − mean) ÷ √(variance + 1e-5) · weight + bias over the last dimension, by PyTorch's own fused operation: […, width]
- * → […, width]. Parameters {@code weight} and {@code bias} [width], at first 1 and 0.
+ * Layer normalization (x − mean) ÷ √(variance + 1e-5) · weight + bias over the last dimension, […, width] → […, width],
+ * with PyTorch's fused operator. Parameters {@code weight} and {@code bias} [width], initialized to 1 and 0.
  */
 public final class LayerNorm extends NnModule {
     private final long[] shape;
     private final Tensor weight;
     private final Tensor bias;
 
-    /** A layer for inputs of this width. */
+    /** Creates a layer for inputs of this width. */
     public LayerNorm(int width, Device device, DType dtype) {
         shape = new long[] {width};
         weight = parameter("weight", Initialization.ones(width, device, dtype));
@@ -29,8 +29,8 @@ public final class LayerNorm extends NnModule {
                 x, shape, new TensorOptional(weight), new TensorOptional(bias), Normalization.EPS, useCudnn);
     }
 
-    /** Finds this layer under the name {@code layernorm}. */
-    public static final class Kind implements Normalization {
+    /** Registers this layer under the name {@code layernorm}. */
+    public static final class LayerNormFactory implements Normalization {
         @Override
         public String name() {
             return "layernorm";

@@ -5,16 +5,16 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** x·Wᵀ without a bias: […, in] → […, out]. Parameter {@code weight} [out, in]. */
+/** A linear layer x·Wᵀ without bias: […, in] → […, out]. Parameter {@code weight} [out, in]. */
 public final class Linear extends NnModule {
     private final Tensor weight;
 
-    /** A layer with fresh weights, variance 2 ÷ (in + out). */
+    /** Creates a layer with random weights of variance 2 ÷ (in + out). */
     public Linear(int in, int out, Device device, DType dtype) {
         weight = parameter("weight", Initialization.matrix(out, in, device, dtype));
     }
 
-    /** A layer whose weight belongs to another layer, as the token embeddings do in a tied output head. */
+    /** Creates a layer whose weight another layer owns, such as an output head tied to the token embeddings. */
     Linear(Tensor sharedWeight) {
         weight = share("weight", sharedWeight);
     }

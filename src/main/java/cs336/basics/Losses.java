@@ -9,19 +9,19 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
-/** What training makes small. */
+/** Loss functions. */
 public final class Losses {
     private Losses() {}
 
     /**
-     * The mean over all tokens of −log softmax(logits)[target], in nats. Computed in fp32, or fp64 for fp64 logits, in
-     * the {@link ProfilerRange} {@code loss}.
+     * Returns the cross-entropy: the mean of −log softmax(logits)[target] over all tokens, in nats. Computed in fp32
+     * (fp64 for fp64 logits) in the {@link ProfilerRange} {@code loss}.
      *
      * @param logits [..., vocabulary], any floating type
-     * @param targets [...], int64, each from 0 to below the vocabulary. On CUDA their values are not looked at, since
-     *     that would wait for the device; there PyTorch's own device assertion reports them.
-     * @return a tensor without dimensions
-     * @throws IllegalArgumentException if shapes or types do not fit, there is no token, or a target is out of range
+     * @param targets [...], int64, each from 0 to vocabulary − 1. On CUDA the values are not checked here, because that
+     *     would synchronize with the device; PyTorch's device assertion reports them instead.
+     * @return a 0-dimensional tensor
+     * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target is out of range
      */
     public static Tensor crossEntropy(Tensor logits, Tensor targets) {
         try (var range = ProfilerRange.of("loss");
@@ -48,10 +48,9 @@ public final class Losses {
         if (outputs.length != tokens.length + 1
                 || !Arrays.equals(Arrays.copyOf(outputs, tokens.length), tokens)
                 || targets.numel() == 0) {
-            throw new IllegalArgumentException(
-                    "targets must have the shape of logits without the last dimension, and at"
-                            + " least one token; targets " + Arrays.toString(tokens) + ", logits "
-                            + Arrays.toString(outputs));
+            throw new IllegalArgumentException("targets must have the shape of logits without the last dimension and at"
+                    + " least one token; targets " + Arrays.toString(tokens) + ", logits "
+                    + Arrays.toString(outputs));
         }
         if (targets.is_cpu()) {
             long least = targets.min().item_long();
@@ -59,7 +58,7 @@ public final class Losses {
             long vocabulary = outputs[tokens.length];
             if (least < 0 || most >= vocabulary) {
                 throw new IllegalArgumentException("targets must be from 0 to " + (vocabulary - 1)
-                        + ", the vocabulary's last; they are from " + least + " to " + most);
+                        + ", the last token of the vocabulary, not from " + least + " to " + most);
             }
         }
     }

@@ -3,13 +3,14 @@ package cs336.basics;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
-/** The two forms of the Transformer language model that the course has studied, named after their years. */
+/** The Transformer language models of the course, by year. */
 public enum ModelEdition {
     /**
-     * Learned positions, a feed-forward layer of two matrices around GELU, output head tied to the token embeddings.
+     * Learned position embeddings, a feed-forward layer of two matrices with GELU, output head tied to the token
+     * embeddings.
      */
     SPRING_2024(2024),
-    /** Rotary positions, a feed-forward layer of three matrices (SwiGLU), an output head of its own. */
+    /** Rotary position embeddings, a SwiGLU feed-forward layer of three matrices, separate output head. */
     SPRING_2025(2025);
 
     private final int year;
@@ -18,23 +19,23 @@ public enum ModelEdition {
         this.year = year;
     }
 
-    /** The year of the course. */
+    /** Returns the year of the course. */
     public int year() {
         return year;
     }
 
     /**
-     * The form of a year.
+     * Returns the model of a year.
      *
-     * @throws IllegalArgumentException if that year has none; the message lists those there are
+     * @throws IllegalArgumentException if there is none; the message lists the known years
      */
     public static ModelEdition ofYear(int year) {
-        for (ModelEdition form : values()) {
-            if (form.year == year) {
-                return form;
+        for (ModelEdition edition : values()) {
+            if (edition.year == year) {
+                return edition;
             }
         }
-        String known = Arrays.stream(values()).map(f -> "" + f.year).collect(Collectors.joining(", "));
-        throw new IllegalArgumentException("year " + year + " has no form of the model; known: " + known);
+        String known = Arrays.stream(values()).map(edition -> "" + edition.year).collect(Collectors.joining(", "));
+        throw new IllegalArgumentException("year " + year + " has no model; known: " + known);
     }
 }

@@ -3,7 +3,7 @@ package cs336.basics;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
-/** The five models of the course's table of sizes. Their vocabulary has 10,000 tokens. */
+/** The five model sizes of the course. */
 public enum ModelSize {
     SMALL("small", 768, 3072, 12, 12),
     MEDIUM("medium", 1024, 4096, 24, 16),
@@ -11,7 +11,7 @@ public enum ModelSize {
     XL("xl", 1600, 6400, 48, 25),
     B2_7("2.7B", 2560, 10240, 32, 32);
 
-    /** Vocabulary of every size. */
+    /** The vocabulary size of every model. */
     public static final int VOCAB_SIZE = 10_000;
 
     private final String label;
@@ -28,26 +28,26 @@ public enum ModelSize {
         this.numHeads = numHeads;
     }
 
-    /** The name in tables and on the command line: {@code small} … {@code 2.7B}. */
+    /** Returns the name in tables and on the command line: {@code small} … {@code 2.7B}. */
     public String label() {
         return label;
     }
 
-    /** The 2025 form with a context of 1,024 positions, RMSNorm and plain attention. */
+    /** Returns the 2025 model with a context of 1,024 tokens, RMSNorm and plain attention. */
     public TransformerConfig config() {
         return config(ModelEdition.SPRING_2025, 1024);
     }
 
-    /** A model of this size with RMSNorm and plain attention. */
-    public TransformerConfig config(ModelEdition form, int contextLength) {
+    /** Returns a model of this size with RMSNorm and plain attention. */
+    public TransformerConfig config(ModelEdition edition, int contextLength) {
         return new TransformerConfig(
-                form, VOCAB_SIZE, contextLength, dModel, numLayers, numHeads, dFf, "rmsnorm", "plain");
+                edition, VOCAB_SIZE, contextLength, dModel, numLayers, numHeads, dFf, "rmsnorm", "plain");
     }
 
     /**
-     * Reads a size's name.
+     * Returns the size of this name.
      *
-     * @throws IllegalArgumentException if there is no such size; the message lists those there are
+     * @throws IllegalArgumentException if there is none; the message lists the known names
      */
     public static ModelSize parse(String label) {
         for (ModelSize size : values()) {

@@ -4,12 +4,18 @@ import java.util.ServiceLoader;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 
-/** Finds a service by the name it gives itself. */
+/** A lookup of services by name. */
 final class Named {
     private Named() {}
 
+    /**
+     * Returns the service of this name.
+     *
+     * @param what the word for the service in the error message
+     * @throws IllegalArgumentException if there is none; the message lists the known names
+     */
     static <S> S find(String what, String name, Class<S> service, Function<S, String> nameOf) {
-        // Not the thread's class loader: in a notebook that one does not see this jar's services.
+        // In a notebook the thread's class loader does not find the services of this jar.
         ServiceLoader<S> known = ServiceLoader.load(service, Named.class.getClassLoader());
         for (S candidate : known) {
             if (nameOf.apply(candidate).equals(name)) {

@@ -12,19 +12,18 @@ import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A layer: a function of one tensor with parameters of its own and layers inside it. Pure Java; only the tensors are
- * PyTorch's.
+ * A layer with parameters and child layers, as {@code torch.nn.Module}: a function of one tensor. Written in Java; only
+ * the tensors and their operations are PyTorch's.
  */
 public abstract class NnModule implements AutoCloseable {
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
-    private final Map<String, Tensor> buffers = new LinkedHashMap<>();
     private final Map<String, NnModule> children = new LinkedHashMap<>();
     private Runnable beforeForward = () -> {};
-    private String name = getClass().getSimpleName(); // of a layer inside another one: what that one calls it
+    private String name = getClass().getSimpleName(); // for a child, the name that its parent gave it
 
     /**
-     * Applies the layer, in a {@link ProfilerRange} of its name. What it makes on the way is freed when it returns,
-     * except for what the backward pass needs.
+     * Runs the forward pass in a {@link ProfilerRange} of the layer's name. Intermediate tensors are freed when it
+     * returns, except for those that the backward pass needs.
      *
      * @return the output, in the caller's memory scope
      */
@@ -37,14 +36,14 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Has something done at the beginning of each forward pass of this layer, in place of what was set before: to wait
-     * until its parameters have come from another device, say.
+     * Sets the action that runs at the beginning of each forward pass of this layer, for example to wait until its
+     * parameters have arrived from another rank. Replaces an action set before.
      */
     public final void beforeForward(Runnable action) {
         beforeForward = action;
     }
 
-    /** This layer and all inside it, each before those inside it. */
+    /** Returns this layer and all its descendants, parents before children. */
     public final List<NnModule> layers() {
         List<NnModule> layers = new ArrayList<>();
         layers.add(this);
@@ -52,36 +51,27 @@ public abstract class NnModule implements AutoCloseable {
         return layers;
     }
 
-    /** The parameters that this layer computes with, without those of layers inside it; shared ones are among them. */
+    /** Returns the parameters of this layer itself, without those of its children; includes shared parameters. */
     public final List<Tensor> ownParameters() {
         return List.copyOf(parameters.values());
     }
 
-    /** The layer's formula: a new tensor from the input. */
+    /** Computes the output of the layer as a new tensor. */
     protected abstract Tensor compute(Tensor input);
 
-    /** Adds a parameter under this name and makes it learn. It lives until {@link #close}. */
+    /** Registers a trainable parameter under this name. It lives until {@link #close}. */
     protected final Tensor parameter(String name, Tensor value) {
         value.set_requires_grad(true);
         return share(name, MemoryScope.keep(value));
     }
 
-    /** Adds a parameter that another layer owns, as a tied output head does. */
+    /** Registers a parameter that another layer owns, as a tied output head does. */
     protected final Tensor share(String name, Tensor parameter) {
         parameters.put(name, parameter);
         return parameter;
     }
 
-    /**
-     * Adds a tensor that belongs to the layer but does not learn, such as a running mean. It lives until
-     * {@link #close}.
-     */
-    protected final Tensor buffer(String name, Tensor value) {
-        buffers.put(name, MemoryScope.keep(value));
-        return value;
-    }
-
-    /** Adds a layer inside this one under this name, which may contain dots. */
+    /** Registers a child layer under this name, which may contain dots. */
     protected final <M extends NnModule> M child(String name, M module) {
         children.put(name, module);
         NnModule child = module;
@@ -90,8 +80,8 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * All parameters by name, such as {@code layers.0.attn.q_proj.weight}, in the order in which they were added. One
-     * that stands in several places is listed once, under its first name.
+     * Returns all parameters by name, such as {@code layers.0.attn.q_proj.weight}, in registration order. A shared
+     * parameter is listed once, under its first name.
      */
     public final Map<String, Tensor> namedParameters() {
         Map<String, Tensor> named = new LinkedHashMap<>();
@@ -109,32 +99,19 @@ public abstract class NnModule implements AutoCloseable {
         children.forEach((name, child) -> child.collect(prefix + name + ".", named, seen));
     }
 
-    /** All buffers by name, in the order in which they were added. */
-    public final Map<String, Tensor> namedBuffers() {
-        Map<String, Tensor> named = new LinkedHashMap<>();
-        collectBuffers("", named);
-        return Collections.unmodifiableMap(named);
-    }
-
-    private void collectBuffers(String prefix, Map<String, Tensor> named) {
-        buffers.forEach((name, buffer) -> named.put(prefix + name, buffer));
-        children.forEach((name, child) -> child.collectBuffers(prefix + name + ".", named));
-    }
-
-    /** All parameters, each once. */
+    /** Returns all parameters, each once. */
     public final List<Tensor> parameters() {
         return new ArrayList<>(namedParameters().values());
     }
 
-    /** How many numbers the parameters hold. */
+    /** Returns the number of elements of all parameters. */
     public final long parameterCount() {
         return parameters().stream().mapToLong(Tensor::numel).sum();
     }
 
-    /** Frees parameters and buffers; the layer cannot be used afterwards. */
+    /** Frees the parameters. The layer cannot be used afterwards. */
     @Override
     public void close() {
         parameters().forEach(Tensor::close);
-        namedBuffers().values().forEach(Tensor::close);
     }
 }

@@ -5,26 +5,26 @@ import cs336.torch.Device;
 import java.util.ServiceLoader;
 
 /**
- * A kind of normalisation over the last dimension, found by name, so that a model can be built with any. Other packages
- * add theirs as services ({@link ServiceLoader}).
+ * A factory of normalization layers over the last dimension. A model configuration selects one by name; other packages
+ * register theirs as services ({@link ServiceLoader}).
  */
 public interface Normalization {
-    /** Added to the mean square or variance before the root. */
+    /** ε, added to the mean square or variance before the square root. */
     double EPS = 1e-5;
 
-    /** The name in configurations and on the command line. */
+    /** Returns the name in configurations and on the command line. */
     String name();
 
-    /** Learned numbers for each feature: 1 for a gain, 2 for a gain and a bias. */
+    /** Returns the number of trainable parameters per feature: 1 with a weight, 2 with weight and bias. */
     int parametersPerFeature();
 
-    /** A layer […, width] → […, width] of this kind. */
+    /** Creates a layer […, width] → […, width]. */
     NnModule create(int width, Device device, DType dtype);
 
     /**
-     * Finds a kind by name.
+     * Returns the factory of this name.
      *
-     * @throws IllegalArgumentException if there is none of that name; the message lists those there are
+     * @throws IllegalArgumentException if there is none; the message lists the known names
      */
     static Normalization named(String name) {
         return Named.find("normalization", name, Normalization.class, Normalization::name);

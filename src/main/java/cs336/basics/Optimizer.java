@@ -4,60 +4,60 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Changes parameters in place by their gradients. A parameter without a gradient, or with {@code requires_grad} off, is
- * left as it is, and so is what the optimizer remembers of it.
+ * An algorithm that updates parameters in place from their gradients. It skips parameters without a gradient or without
+ * {@code requires_grad}, and leaves their state unchanged.
  *
- * <p>What an optimizer keeps from step to step is in no memory scope; a step frees all else that it makes.
+ * <p>Optimizer state belongs to no memory scope; {@link #step} frees all other tensors that it creates.
  */
 public interface Optimizer extends AutoCloseable {
-    /** The parameters by name, in the order they were given. */
+    /** Returns the parameters by name, in the order in which they were added. */
     Map<String, Tensor> parameters();
 
     /** Updates every parameter that has a gradient, in the {@link cs336.torch.ProfilerRange} {@code optimizer}. */
     void step();
 
-    /** Drops all gradients: they are undefined, not zero, until the next backward pass, and take no memory. */
+    /** Frees all gradients, as {@code zero_grad(set_to_none=True)}: they are undefined until the next backward pass. */
     default void zeroGrad() {
         parameters().values().forEach(parameter -> parameter.mutable_grad().reset());
     }
 
-    /** The learning rate of the next step. */
+    /** Returns the learning rate of the next step. */
     double learningRate();
 
     /**
-     * Sets the learning rate of the next step, as a schedule does.
+     * Sets the learning rate of the next steps.
      *
      * @throws IllegalArgumentException if it is negative or not finite
      */
     void setLearningRate(double learningRate);
 
     /**
-     * What the optimizer remembers, by name: {@code <parameter>.<what>}. Empty before the first step. These are the
+     * Returns the optimizer state by name, such as {@code <parameter>.m}; empty before the first step. These are the
      * tensors in use, not copies.
      */
     Map<String, Tensor> state();
 
-    /** Whose state this is, as a checkpoint names it: the optimizer's class. */
+    /** Returns the name of the optimizer in checkpoints: its class. */
     default String kind() {
         return getClass().getSimpleName();
     }
 
     /**
-     * Checks that {@link #loadState} would take this state; nothing changes.
+     * Checks that {@link #loadState} would accept this state, without changing anything.
      *
      * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs
      */
     void requireLoadable(Map<String, Tensor> state);
 
     /**
-     * Takes over a state that {@link #state} gave, by copying; what it does not name is as before the first step.
+     * Copies a state that {@link #state} returned. Parameters without an entry are reset to before the first step.
      *
      * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs; then nothing
      *     changes
      */
     void loadState(Map<String, Tensor> state);
 
-    /** Frees what the optimizer remembers; it cannot be used afterwards. The parameters stay. */
+    /** Frees the optimizer state, but not the parameters. The optimizer cannot be used afterwards. */
     @Override
     void close();
 }

@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
 import org.bytedeco.pytorch.Scalar;
@@ -8,12 +9,13 @@ import org.bytedeco.pytorch.TensorOptions;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Attention straight from its formula: every score is computed and stored. Found under the name {@code plain}.
+ * Attention in plain tensor operations, which stores all scores [T, S] in memory. Registered under the name
+ * {@code plain}.
  *
  * <p>Source: Vaswani et al., "Attention Is All You Need", 2017.
  */
 public final class PlainAttention implements Attention {
-    /** The last mask made; the layers of a model ask for the same one. */
+    /** The last mask, cached because all layers of a model use the same one. */
     private Tensor mask;
 
     @Override
@@ -26,7 +28,7 @@ public final class PlainAttention implements Attention {
         try (var scope = MemoryScope.open()) {
             Tensor scores = scores(q, k, causal); // [B, H, T, S]
             Tensor probabilities = softmax(scores); // [B, H, T, S]
-            scores.close(); // what the backward pass needs, the graph holds by itself
+            scores.close(); // the autograd graph keeps what the backward pass needs
             try (var range = ProfilerRange.of("attention.values")) {
                 return scope.escape(probabilities.matmul(v));
             }
@@ -37,7 +39,7 @@ public final class PlainAttention implements Attention {
         try (var range = ProfilerRange.of("attention.scores")) {
             Tensor scaled = q.mul(new Scalar(1 / Math.sqrt(q.size(-1)))); // [B, H, T, d]
             Tensor scores = scaled.matmul(k.transpose(-2, -1));
-            scaled.close(); // as soon as this pass is done with it
+            scaled.close(); // not needed any more in the forward pass
             if (causal) {
                 scores.add_(causalMask(q.size(-2), k.size(-2), scores));
             }
@@ -51,12 +53,12 @@ public final class PlainAttention implements Attention {
         }
     }
 
-    /** 0 where query i may see key j ≤ i, −∞ elsewhere: [T, S], in the type and on the device of the scores. */
-    private Tensor causalMask(long queries, long keys, Tensor scores) {
+    /** Returns the mask [T, S]: 0 for keys j ≤ i, −∞ elsewhere, with the dtype and device of the scores. */
+    Tensor causalMask(long queries, long keys, Tensor scores) {
         boolean fits = mask != null
                 && mask.size(0) == queries
                 && mask.size(1) == keys
-                && mask.scalar_type() == scores.scalar_type()
+                && DType.of(mask) == DType.of(scores)
                 && mask.device().equals(scores.device());
         if (!fits) {
             TensorOptions likeScores = scores.options();

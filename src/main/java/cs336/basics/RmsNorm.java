@@ -8,9 +8,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * x ÷ √(mean(x²) + 1e-5) · weight over the last dimension: […, width] → […, width], from plain tensor operations.
- * Narrow types are computed in fp32 and the result is given back in x's type. Parameter {@code weight} [width], at
- * first 1.
+ * RMS normalization x ÷ √(mean(x²) + 1e-5) · weight over the last dimension, […, width] → […, width], in plain tensor
+ * operations. 16-bit inputs are computed in fp32 and the result is cast back. Parameter {@code weight} [width],
+ * initialized to 1.
  *
  * <p>Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
  */
@@ -19,7 +19,7 @@ public final class RmsNorm extends NnModule {
 
     private final Tensor weight;
 
-    /** A layer for inputs of this width. */
+    /** Creates a layer for inputs of this width. */
     public RmsNorm(int width, Device device, DType dtype) {
         weight = parameter("weight", Initialization.ones(width, device, dtype));
     }
@@ -35,8 +35,8 @@ public final class RmsNorm extends NnModule {
         return narrow ? y.to(type) : y;
     }
 
-    /** Finds this layer under the name {@code rmsnorm}. */
-    public static final class Kind implements Normalization {
+    /** Registers this layer under the name {@code rmsnorm}. */
+    public static final class RmsNormFactory implements Normalization {
         @Override
         public String name() {
             return "rmsnorm";

@@ -7,8 +7,8 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * PyTorch's own attention, which picks a fused kernel where one serves the tensors' type and device. Found under the
- * name {@code sdpa}.
+ * PyTorch's {@code scaled_dot_product_attention}, which selects a fused kernel if one supports the dtype and device.
+ * Registered under the name {@code sdpa}.
  */
 public final class ScaledDotProductAttention implements Attention {
     @Override
@@ -22,7 +22,7 @@ public final class ScaledDotProductAttention implements Attention {
             if (q.dim() == 4) {
                 return scope.escape(attend(q, k, v, causal));
             }
-            // The fused kernels are only chosen for tensors with heads.
+            // PyTorch selects the fused kernels only for tensors with a head dimension.
             return scope.escape(attend(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), causal)
                     .squeeze(1));
         }

@@ -18,8 +18,10 @@ public final class SelfAttention extends NnModule {
     private final RotaryEmbedding rotary;
 
     /**
-     * @param attention how scores become outputs
-     * @param rotary turns queries and keys by their positions; null where positions are learned
+     * Creates a layer with random weights.
+     *
+     * @param attention the implementation of attention
+     * @param rotary rotary position embedding of queries and keys; null if position embeddings are learned
      */
     SelfAttention(int dModel, int numHeads, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
         this.numHeads = numHeads;
@@ -40,7 +42,7 @@ public final class SelfAttention extends NnModule {
         return output.forward(attended.flatten(-2, -1));
     }
 
-    /** [B, T, D] → [B, T, H, d], turned where positions are rotary. */
+    /** [B, T, D] → [B, T, H, d], with rotary position embedding if the model has it. */
     private Tensor positioned(Tensor x) {
         return rotary == null ? heads(x) : rotary.apply(x);
     }

@@ -13,7 +13,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Stochastic gradient descent with momentum μ: u ← μ u + g, then θ ← θ − α u; u begins at 0. Without momentum, u is g.
+ * Stochastic gradient descent with momentum μ: u ← μ u + g, then θ ← θ − α u, with u initialized to 0. Without
+ * momentum, u = g.
  */
 public final class Sgd implements Optimizer {
     private static final AtenOperator FOREACH_MUL = AtenOperator.of("aten::_foreach_mul_", "Scalar");
@@ -25,11 +26,11 @@ public final class Sgd implements Optimizer {
     private double learningRate;
 
     /**
-     * An optimizer of these parameters.
+     * Creates an optimizer.
      *
      * @param learningRate α, at least 0
      * @param momentum μ, in [0, 1)
-     * @throws IllegalArgumentException if a setting is out of range, or a parameter is not a contiguous floating-point
+     * @throws IllegalArgumentException if a value is out of range, or a parameter is not a contiguous floating-point
      *     tensor
      */
     public Sgd(Map<String, Tensor> parameters, double learningRate, double momentum) {
@@ -107,15 +108,16 @@ public final class Sgd implements Optimizer {
 
     @Override
     public void requireLoadable(Map<String, Tensor> saved) {
-        found(saved);
+        byParameter(saved);
     }
 
-    private Map<String, Tensor> found(Map<String, Tensor> saved) {
+    private Map<String, Tensor> byParameter(Map<String, Tensor> saved) {
         Map<String, Tensor> found = new LinkedHashMap<>();
         saved.forEach((key, tensor) -> {
             String name = key.endsWith(".velocity") ? key.substring(0, key.length() - ".velocity".length()) : key;
             if (name.equals(key) || !parameters.containsKey(name) || momentum == 0) {
-                throw new IllegalArgumentException("state has " + key + ", which no parameter here has");
+                throw new IllegalArgumentException(
+                        "state has " + key + ", which belongs to no parameter of this optimizer");
             }
             TrainedParameters.requireLike(key, tensor, parameters.get(name));
             found.put(name, tensor);
@@ -125,7 +127,7 @@ public final class Sgd implements Optimizer {
 
     @Override
     public void loadState(Map<String, Tensor> saved) {
-        Map<String, Tensor> found = found(saved);
+        Map<String, Tensor> found = byParameter(saved);
         velocities.clear();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

@@ -9,11 +9,11 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/** What optimizers ask of their parameters. */
+/** Checks and access to parameters that all optimizers share. */
 final class TrainedParameters {
     private TrainedParameters() {}
 
-    /** Handles of our own to the same tensors, out of every memory scope. */
+    /** Returns new handles to the same tensors, outside of every memory scope. */
     static Map<String, Tensor> of(Map<String, Tensor> named) {
         Map<String, Tensor> parameters = new LinkedHashMap<>();
         named.forEach((name, tensor) -> {
@@ -28,17 +28,17 @@ final class TrainedParameters {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** The gradient if the parameter is to be updated, else null. In the caller's memory scope. */
+    /** Returns the gradient in the caller's memory scope; null if the parameter is not updated. */
     static Tensor gradient(Tensor parameter) {
         Tensor gradient = parameter.grad();
         if (!gradient.defined() || !parameter.requires_grad()) {
             return null;
         }
-        // Kernels over many tensors run along raw memory.
+        // The foreach and fused kernels need contiguous memory.
         return gradient.is_contiguous() ? gradient : gradient.contiguous();
     }
 
-    /** Checks that a tensor of a saved state fits its parameter. */
+    /** Checks that a tensor of a saved state has the shape and dtype of its parameter. */
     static void requireLike(String name, Tensor saved, Tensor parameter) {
         long[] shape = Tensors.shape(saved);
         if (!Arrays.equals(shape, Tensors.shape(parameter)) || DType.of(saved) != DType.of(parameter)) {

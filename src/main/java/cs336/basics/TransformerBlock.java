@@ -5,8 +5,8 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * x + attn(ln1(x)), then + ffn(ln2(·)): [B, T, D] → [B, T, D]. Layers {@code ln1}, {@code attn}, {@code ln2},
- * {@code ffn}.
+ * A pre-norm Transformer block, [B, T, D] → [B, T, D]: y = x + attn(ln1(x)), output y + ffn(ln2(y)). Children
+ * {@code ln1}, {@code attn}, {@code ln2}, {@code ffn}.
  */
 public final class TransformerBlock extends NnModule {
     private final NnModule attentionNorm;
@@ -21,7 +21,7 @@ public final class TransformerBlock extends NnModule {
         attentionNorm = child("ln1", norm.create(dModel, device, dtype));
         this.attention = child("attn", new SelfAttention(dModel, config.numHeads(), attention, rotary, device, dtype));
         feedForwardNorm = child("ln2", norm.create(dModel, device, dtype));
-        feedForward = child("ffn", FeedForward.of(config.form(), dModel, config.dFf(), device, dtype));
+        feedForward = child("ffn", FeedForward.of(config.edition(), dModel, config.dFf(), device, dtype));
     }
 
     @Override

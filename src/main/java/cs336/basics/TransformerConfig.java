@@ -1,20 +1,20 @@
 package cs336.basics;
 
 /**
- * Everything that shapes a {@link TransformerLM}.
+ * The architecture of a {@link TransformerLM}.
  *
- * @param form which year's model
+ * @param edition the model of 2024 or 2025
  * @param vocabSize V, number of tokens
- * @param contextLength the most positions a sequence may have
+ * @param contextLength the maximum sequence length in tokens
  * @param dModel D, width of the residual stream
  * @param numLayers number of Transformer blocks
- * @param numHeads H, attention heads a block; divides D, into an even width where positions are rotary
+ * @param numHeads H, number of attention heads per block; must divide D, into an even head width in the 2025 model
  * @param dFf F, inner width of the feed-forward layer
- * @param normalization name of the normalisation, see {@link Normalization#named}
+ * @param normalization name of the normalization, see {@link Normalization#named}
  * @param attention name of the attention, see {@link Attention#named}
  */
 public record TransformerConfig(
-        ModelEdition form,
+        ModelEdition edition,
         int vocabSize,
         int contextLength,
         int dModel,
@@ -27,7 +27,7 @@ public record TransformerConfig(
     /** Base of the rotary frequencies. */
     public static final double ROPE_THETA = 10_000;
 
-    /** @throws IllegalArgumentException if a size is below 1 or the heads do not divide the width */
+    /** @throws IllegalArgumentException if a size is below 1, a name is unknown, or H does not divide D as required */
     public TransformerConfig {
         requirePositive("vocabSize", vocabSize);
         requirePositive("contextLength", contextLength);
@@ -38,39 +38,40 @@ public record TransformerConfig(
         if (dModel % numHeads != 0) {
             throw new IllegalArgumentException("numHeads " + numHeads + " does not divide dModel " + dModel);
         }
-        if (form == ModelEdition.SPRING_2025 && dModel / numHeads % 2 != 0) {
-            throw new IllegalArgumentException("numHeads " + numHeads + " leaves heads of odd width "
-                    + dModel / numHeads + "; rotary positions turn pairs");
+        if (edition == ModelEdition.SPRING_2025 && dModel / numHeads % 2 != 0) {
+            throw new IllegalArgumentException("numHeads " + numHeads + " gives heads of odd width " + dModel / numHeads
+                    + "; rotary position embedding needs an even width");
         }
         Normalization.named(normalization);
         Attention.named(attention);
     }
 
-    private static void requirePositive(String name, int value) {
+    static void requirePositive(String name, int value) {
         if (value < 1) {
             throw new IllegalArgumentException(name + " must be at least 1, not " + value);
         }
     }
 
-    /** d, the width of one head. */
+    /** Returns d, the width of one head. */
     public int headDim() {
         return dModel / numHeads;
     }
 
-    /** The same model with another normalisation. */
+    /** Returns this configuration with another normalization. */
     public TransformerConfig withNormalization(String name) {
-        return new TransformerConfig(form, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, name, attention);
+        return new TransformerConfig(
+                edition, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, name, attention);
     }
 
-    /** The same model with another attention. */
+    /** Returns this configuration with another attention implementation. */
     public TransformerConfig withAttention(String name) {
         return new TransformerConfig(
-                form, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, normalization, name);
+                edition, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, normalization, name);
     }
 
-    /** How many numbers the model learns; a tied head counts once. */
+    /** Returns the number of trainable parameters; a tied output head counts once. */
     public long parameterCount() {
-        boolean is2024 = form == ModelEdition.SPRING_2024;
+        boolean is2024 = edition == ModelEdition.SPRING_2024;
         long embeddings = (long) vocabSize * dModel * (is2024 ? 1 : 2) + (is2024 ? (long) contextLength * dModel : 0);
         long attentionWeights = 4L * dModel * dModel;
         long feedForwardWeights = (is2024 ? 2L : 3L) * dModel * dFf;

@@ -11,10 +11,10 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * A decoder-only Transformer language model: token ids int64 [B, T] → logits [B, T, V]. Parameters are named as in the
  * course: {@code token_embeddings.weight}, {@code layers.0.attn.q_proj.weight}, …, {@code ln_final.weight},
- * {@code lm_head.weight}; the 2024 form adds {@code position_embeddings.weight} and has no head of its own.
+ * {@code lm_head.weight}. The 2024 model adds {@code position_embeddings.weight} and has no separate output head.
  *
- * <p>Matrices begin as truncated normals with variance 2 ÷ (in + out). Embeddings begin with standard deviation 1 in
- * the 2025 form; in the 2024 form, where the same table makes the logits, with 0.02.
+ * <p>Initialization: matrices are truncated normals with variance 2 ÷ (in + out). Embeddings have standard deviation 1
+ * in the 2025 model, and 0.02 in the 2024 model, whose token embeddings also compute the logits.
  */
 public final class TransformerLM extends NnModule {
     private static final double TIED_EMBEDDING_STD = 0.02;
@@ -22,23 +22,23 @@ public final class TransformerLM extends NnModule {
     private final TransformerConfig config;
     private final Device device;
     private final Embedding tokens;
-    private final Embedding positions; // null where positions are rotary
-    private final RotaryEmbedding rotary; // null where positions are learned
+    private final Embedding positions; // null with rotary position embedding
+    private final RotaryEmbedding rotary; // null with learned position embeddings
     private final List<TransformerBlock> layers = new ArrayList<>();
     private final NnModule finalNorm;
     private final Linear head;
 
-    /** A model with fresh fp32 parameters. Seed with {@link cs336.torch.Torch#seed} first for the same ones again. */
+    /** Creates a model with random fp32 parameters; see {@link cs336.torch.Torch#seed} for reproducible values. */
     public TransformerLM(TransformerConfig config, Device device) {
         this(config, device, DType.FLOAT32);
     }
 
-    /** A model with fresh parameters of this type. */
+    /** Creates a model with random parameters of this dtype. */
     public TransformerLM(TransformerConfig config, Device device, DType dtype) {
         this.config = config;
         this.device = device;
         int dModel = config.dModel();
-        boolean tied = config.form() == ModelEdition.SPRING_2024;
+        boolean tied = config.edition() == ModelEdition.SPRING_2024;
         double embeddingStd = tied ? TIED_EMBEDDING_STD : 1;
         tokens = child("token_embeddings", new Embedding(config.vocabSize(), dModel, embeddingStd, device, dtype));
         positions = tied
@@ -60,12 +60,12 @@ public final class TransformerLM extends NnModule {
                 "lm_head", tied ? new Linear(tokens.weight()) : new Linear(dModel, config.vocabSize(), device, dtype));
     }
 
-    /** What shapes this model. */
+    /** Returns the architecture of this model. */
     public TransformerConfig config() {
         return config;
     }
 
-    /** Where the parameters are. */
+    /** Returns the device of the parameters. */
     public Device device() {
         return device;
     }
@@ -80,7 +80,7 @@ public final class TransformerLM extends NnModule {
         }
         for (TransformerBlock layer : layers) {
             Tensor next = layer.forward(x);
-            x.close(); // without a graph nothing else holds it
+            x.close(); // frees the memory unless the autograd graph needs it
             x = next;
         }
         return head.forward(finalNorm.forward(x));
@@ -88,15 +88,15 @@ public final class TransformerLM extends NnModule {
 
     private void requireTokenIds(Tensor ids) {
         if (ids.dim() != 2 || DType.of(ids) != DType.INT64) {
-            throw new IllegalArgumentException(
-                    "ids must be int64 of 2 dimensions [batch, context], not " + DType.of(ids) + " of " + ids.dim());
+            throw new IllegalArgumentException("ids must be int64 with 2 dimensions [batch, context], not "
+                    + DType.of(ids) + " with " + ids.dim());
         }
         if (ids.size(1) > config.contextLength()) {
-            throw new IllegalArgumentException("ids have a context of " + ids.size(1)
-                    + "; this model was built for at most " + config.contextLength());
+            throw new IllegalArgumentException(
+                    "ids must have a context of at most " + config.contextLength() + ", not " + ids.size(1));
         }
         if (ids.is_cuda() != device.isCuda()) {
-            throw new IllegalArgumentException("ids are not on " + device + ", where this model is");
+            throw new IllegalArgumentException("ids must be on " + device + ", the device of the model");
         }
     }
 

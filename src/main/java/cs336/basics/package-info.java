@@ -1,8 +1,13 @@
 /**
- * The model under study and what trains it, written from PyTorch's tensor operations: layers, Transformer language
- * models in the forms of two years' courses, optimizers, losses, batches.
+ * The Transformer language models of the course and what trains them: layers, attention, loss, optimizers, loss
+ * scaling, batches and checkpoints, written with PyTorch's tensor operations.
  *
- * <p>Shapes are written with B batch, T positions (the context), D model width, H heads, d width of a head, F width of
- * the feed-forward layer, V vocabulary.
+ * <p>Read first: {@link cs336.basics.NnModule} (the base class of all layers), {@link cs336.basics.TransformerLM} with
+ * {@link cs336.basics.TransformerConfig} (the model and its architecture), {@link cs336.basics.SelfAttention} and
+ * {@link cs336.basics.PlainAttention} (attention in plain tensor operations), {@link cs336.basics.AdamW} (the
+ * optimizer).
+ *
+ * <p>Shapes use B batch, T sequence length, S number of keys, D model width, H heads, d head width, F inner width of
+ * the feed-forward layer, V vocabulary size. This package may use {@code torch}.
  */
 package cs336.basics;

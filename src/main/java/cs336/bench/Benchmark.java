@@ -1,6 +1,7 @@
 package cs336.bench;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.GradScaler;
 import cs336.basics.Losses;
@@ -167,7 +168,7 @@ public final class Benchmark {
     public final class Step implements AutoCloseable {
         private final Pass pass;
         private final Batches.Batch data;
-        private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE));
+        private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
         private final GradScaler scaler = precision.scaler(model.device());
 
         private Step(Pass pass) {

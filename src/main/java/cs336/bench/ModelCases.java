@@ -25,7 +25,7 @@ public final class ModelCases {
     private static Case withModel(Case c, ModelOptions.Model model, Precision precision) {
         TransformerConfig config = model.config();
         return c.with("size", model.label())
-                .with("year", config.form().year())
+                .with("year", config.edition().year())
                 .with("batch", model.batch())
                 .with("context", config.contextLength())
                 .with("dtype", precision)

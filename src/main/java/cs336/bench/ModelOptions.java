@@ -147,7 +147,7 @@ public final class ModelOptions {
             throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
         }
         return new TransformerConfig(
-                c.form(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
+                c.edition(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
     }
 
     private static int positive(String option, Integer given, long fallback) {
@@ -155,7 +155,7 @@ public final class ModelOptions {
     }
 
     private static String label(ModelSize size, TransformerConfig c) {
-        return c.equals(size.config(c.form(), c.contextLength()))
+        return c.equals(size.config(c.edition(), c.contextLength()))
                 ? size.label()
                 : "d%s-ff%s-l%s-h%s-v%s".formatted(c.dModel(), c.dFf(), c.numLayers(), c.numHeads(), c.vocabSize());
     }

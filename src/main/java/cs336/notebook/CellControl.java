@@ -10,22 +10,23 @@ import java.util.regex.Pattern;
 import jdk.jshell.execution.DirectExecutionControl;
 
 /**
- * Runs compiled snippets on the calling thread, hands out their values as objects, forgets what the notebook can no
- * longer reach, and can be interrupted.
+ * An execution engine for JShell that runs compiled snippets on the calling thread, returns their values as objects,
+ * and can be interrupted.
  *
- * <p>JShell keeps every variable in a static field of a class of its own. Such a class lives as long as the shell, so
- * that a result ({@code $3}) or the old value of a variable declared again would stay in memory for ever: here those
- * fields are cleared.
+ * <p>JShell stores every variable in a static field of a separate class, which lives as long as the shell. A result
+ * ({@code $3}) or the old value of a redeclared variable would therefore stay in memory forever. This class clears
+ * those fields.
  */
 final class CellControl extends DirectExecutionControl {
-    /** A snippet's own class, as opposed to one nested in it, which the user has written. */
+    /** The class that JShell generates for a snippet, not a nested class that the user wrote. */
     private static final Pattern SNIPPET_CLASS = Pattern.compile("REPL\\.\\$JShell\\$\\w+");
 
     private static final Pattern RESULT = Pattern.compile("\\$\\d+");
 
-    /** Time for a cell to end by itself after {@link Thread#interrupt()}, as sleeping and waiting code does. */
+    /** How long a cell may take to end after {@link Thread#interrupt()} before it is stopped by force. */
     private static final long GRACE_MS = 250;
 
+    /** How long to wait for a stop that was sent but not delivered yet. */
     private static final long LATE_STOP_MS = 1000;
 
     private final Map<String, Field> fieldOfVariable = new HashMap<>();
@@ -36,7 +37,7 @@ final class CellControl extends DirectExecutionControl {
     private boolean stopSent;
     private boolean stopBeforeNext;
 
-    /** The value of the last snippet, given out once and then forgotten. */
+    /** Returns the value of the last snippet and drops the reference to it. */
     Object takeValue() {
         Object taken = value;
         value = null;
@@ -49,12 +50,12 @@ final class CellControl extends DirectExecutionControl {
         super.load(classes);
         for (ClassBytecodes loaded : classes) {
             if (SNIPPET_CLASS.matcher(loaded.name()).matches()) {
-                forgetOldValues(loaded.name());
+                clearOldValues(loaded.name());
             }
         }
     }
 
-    private void forgetOldValues(String className) throws ClassInstallException {
+    private void clearOldValues(String className) throws ClassInstallException {
         try {
             for (Field field : findClass(className).getDeclaredFields()) {
                 Field old = isVariable(field) ? fieldOfVariable.put(field.getName(), field) : null;
@@ -97,8 +98,8 @@ final class CellControl extends DirectExecutionControl {
         }
     }
 
-    /** Forgets interrupts that came before this cell. */
-    void cellBegins() {
+    /** Clears interrupts that arrived before this cell. */
+    void beginCell() {
         synchronized (lock) {
             stopBeforeNext = false;
         }
@@ -115,7 +116,9 @@ final class CellControl extends DirectExecutionControl {
         }
     }
 
-    /** A stop that was sent but has not struck yet must strike here, not in the compiler or the kernel later on. */
+    /**
+     * Waits for a stop that was sent but not delivered yet, so that it does not hit the compiler or the kernel later.
+     */
     private void end(boolean stopped) {
         boolean outstanding = false;
         for (boolean ended = false; !ended; ) {
@@ -138,17 +141,17 @@ final class CellControl extends DirectExecutionControl {
                     Thread.onSpinWait();
                 }
             } catch (StopRequest late) {
-                // It has struck where it does no harm.
+                // The late stop has been delivered and has no further effect.
             }
         }
         Thread.interrupted();
     }
 
     /**
-     * Ends the snippet that is running: first politely, then, if it does not listen, by force. Where none is running,
-     * the next one of this cell, which is being compiled, does not start.
+     * Ends the running snippet: by {@link Thread#interrupt()}, then by force if it does not react. If no snippet is
+     * running, the next snippet of the cell does not start.
      *
-     * @throws IllegalStateException if the virtual machine cannot stop a thread
+     * @throws IllegalStateException if this virtual machine cannot stop a thread
      */
     void interrupt() {
         synchronized (lock) {

@@ -2,7 +2,7 @@ package cs336.notebook;
 
 import java.util.List;
 
-/** Why a cell did not finish: short, and pointing at a line of the cell. */
+/** The reason why a cell did not finish, with the line of the cell. */
 public abstract sealed class CellException extends Exception {
     private static final long serialVersionUID = 1L;
 
@@ -15,20 +15,20 @@ public abstract sealed class CellException extends Exception {
         this.details = List.copyOf(details);
     }
 
-    /** The line of the cell at fault, from 1; 0 when it cannot be told. */
+    /** Returns the line of the cell that failed, from 1; 0 if unknown. */
     public int line() {
         return line;
     }
 
-    /** The name by which a front end shows this error, such as {@code ArithmeticException}. */
+    /** Returns the name of the error in a front end, such as {@code ArithmeticException}. */
     public abstract String name();
 
-    /** The message, and below it the offending code or the frames that lie in cells. */
+    /** Returns the message, followed by the code that failed or by the stack frames in cells. */
     public List<String> report() {
         return details;
     }
 
-    /** The cell is not valid Java; none of it ran, or only the statements before the one at fault. */
+    /** The cell is not valid Java. At most the statements before the error have run. */
     public static final class CompilationFailed extends CellException {
         private static final long serialVersionUID = 1L;
 

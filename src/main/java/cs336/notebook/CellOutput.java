@@ -11,10 +11,10 @@ import java.util.Deque;
 import java.util.function.Consumer;
 
 /**
- * Carries what a cell prints and displays to its front end, in order, while the cell runs.
+ * The output of a running cell, delivered to its front end in order.
  *
- * <p>Delivery happens on a thread of its own: many small prints become one message, and a cell that is stopped in the
- * middle of a loop of prints is never stopped in the middle of a message.
+ * <p>A separate thread delivers: it merges many small prints into one message, and stopping a cell never interrupts a
+ * message.
  */
 final class CellOutput {
     private static final long BATCH_MS = 40;
@@ -28,12 +28,12 @@ final class CellOutput {
 
     CellOutput(FrontEnd frontEnd) {
         this.frontEnd = frontEnd;
-        Thread carrier = new Thread(this::carry, "cell output");
-        carrier.setDaemon(true);
-        carrier.start();
+        Thread thread = new Thread(this::deliver, "cell output");
+        thread.setDaemon(true);
+        thread.start();
     }
 
-    /** From here to its {@code close}, {@code System.out}, {@code err} and {@code in} belong to the cell. */
+    /** Redirects {@code System.out}, {@code err} and {@code in} to the cell until {@code close}. */
     Redirection redirect() {
         return new Redirection();
     }
@@ -44,8 +44,8 @@ final class CellOutput {
         private final InputStream in = System.in;
 
         private Redirection() {
-            System.setOut(new PrintStream(new Utf8(FrontEnd.Stream.STDOUT), true, StandardCharsets.UTF_8));
-            System.setErr(new PrintStream(new Utf8(FrontEnd.Stream.STDERR), true, StandardCharsets.UTF_8));
+            System.setOut(new PrintStream(new Utf8(FrontEnd.CellStream.STDOUT), true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(new Utf8(FrontEnd.CellStream.STDERR), true, StandardCharsets.UTF_8));
             System.setIn(frontEnd.input());
         }
 
@@ -72,7 +72,7 @@ final class CellOutput {
         notifyAll();
     }
 
-    private synchronized void print(FrontEnd.Stream stream, String text) {
+    private synchronized void print(FrontEnd.CellStream stream, String text) {
         while (pendingChars > MOST_PENDING_CHARS) {
             try {
                 wait();
@@ -89,14 +89,14 @@ final class CellOutput {
         notifyAll();
     }
 
-    private record Text(FrontEnd.Stream stream, StringBuilder text) implements Consumer<FrontEnd> {
+    private record Text(FrontEnd.CellStream stream, StringBuilder text) implements Consumer<FrontEnd> {
         @Override
         public void accept(FrontEnd to) {
             to.print(stream, text.toString());
         }
     }
 
-    /** Waits until everything put so far has been delivered. */
+    /** Blocks until all output so far has been delivered. */
     synchronized void drain() {
         draining++;
         notifyAll();
@@ -114,14 +114,14 @@ final class CellOutput {
         }
     }
 
-    private void carry() {
+    private void deliver() {
         try {
             while (true) {
                 for (Consumer<FrontEnd> item : take()) {
                     try {
                         item.accept(frontEnd);
                     } catch (RuntimeException e) {
-                        // The front end went away; the cell need not.
+                        // The front end is gone; the cell continues.
                     }
                 }
                 synchronized (this) {
@@ -150,12 +150,12 @@ final class CellOutput {
         return taken;
     }
 
-    /** Turns bytes into text, keeping back the first bytes of a character whose last ones are still to come. */
+    /** Decodes UTF-8 and holds back incomplete characters until their last byte arrives. */
     private final class Utf8 extends OutputStream {
-        private final FrontEnd.Stream stream;
-        private byte[] begun = {};
+        private final FrontEnd.CellStream stream;
+        private byte[] incomplete = {};
 
-        private Utf8(FrontEnd.Stream stream) {
+        private Utf8(FrontEnd.CellStream stream) {
             this.stream = stream;
         }
 
@@ -166,10 +166,10 @@ final class CellOutput {
 
         @Override
         public synchronized void write(byte[] bytes, int offset, int length) {
-            byte[] all = Arrays.copyOf(begun, begun.length + length);
-            System.arraycopy(bytes, offset, all, begun.length, length);
+            byte[] all = Arrays.copyOf(incomplete, incomplete.length + length);
+            System.arraycopy(bytes, offset, all, incomplete.length, length);
             int whole = wholeCharacters(all);
-            begun = Arrays.copyOfRange(all, whole, all.length);
+            incomplete = Arrays.copyOfRange(all, whole, all.length);
             if (whole > 0) {
                 print(stream, new String(all, 0, whole, StandardCharsets.UTF_8));
             }

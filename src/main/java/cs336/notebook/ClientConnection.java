@@ -18,8 +18,8 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 
 /**
- * Where Jupyter's protocol asks for more than the base kernel does: errors keep their names, and cells that were queued
- * behind a failing one are not run.
+ * A connection that adds two rules of Jupyter's protocol to the base kernel: errors keep their names, and cells that
+ * were queued when a cell failed do not run.
  */
 final class ClientConnection extends JupyterConnection {
     private CellException failure;
@@ -30,12 +30,12 @@ final class ClientConnection extends JupyterConnection {
         super(properties);
     }
 
-    /** Makes {@code kernel} answer this connection's requests. */
+    /** Lets {@code kernel} handle the requests of this connection. */
     void serve(JavaKernel kernel) {
         kernel.becomeHandlerForConnection(this);
         ShellHandler<ExecuteRequest> run = getHandler(MessageType.EXECUTE_REQUEST);
         setHandler(MessageType.EXECUTE_REQUEST, (environment, request) -> {
-            // Times of the client are compared with each other only: its clock may differ from ours.
+            // Only times of the client are compared, because its clock may differ from ours.
             Instant sent = sent(request);
             if (request.getContent().shouldStopOnError() && !sent.isAfter(queuedUntil)) {
                 environment.setBusyDeferIdle();
@@ -56,7 +56,7 @@ final class ClientConnection extends JupyterConnection {
                 .toInstant();
     }
 
-    /** Takes note of what the cell being run has failed with. */
+    /** Records the error of the running cell. */
     void failed(CellException failure, int executionCount) {
         this.failure = failure;
         failedCell = executionCount;
@@ -87,9 +87,9 @@ final class ClientConnection extends JupyterConnection {
         };
     }
 
-    /** The reply to a request that was not carried out. */
+    /** The reply to a request that was not executed. */
     private static final class Aborted implements ContentType<Aborted> {
-        @SuppressWarnings("unused") // written to the message
+        @SuppressWarnings("unused") // serialized into the message
         private final String status = "aborted";
 
         @Override

@@ -12,7 +12,7 @@ import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
 import jdk.jshell.SourceCodeAnalysis.Documentation;
 import jdk.jshell.SourceCodeAnalysis.Suggestion;
 
-/** Help while typing: completion, signatures and documentation, and whether a cell is finished. */
+/** Code completion, documentation at the cursor, and a check whether a cell is complete. */
 final class CodeInsight {
     private final SourceCodeAnalysis analysis;
 
@@ -20,12 +20,12 @@ final class CodeInsight {
         this.analysis = analysis;
     }
 
-    /** What could stand at {@code position}, expressions of the expected type first. */
+    /** Returns completions at {@code position}, expressions of the expected type first. */
     ReplacementOptions complete(String cell, int position) {
         String before = cell.substring(0, position);
         ReplacementOptions options = suggest(before, 0);
         if (options.getReplacements().isEmpty()) {
-            // A declaration earlier in the cell can hide what comes after it.
+            // JShell may find nothing if a declaration precedes the last snippet.
             options = suggest(before, startOfLastSnippet(before));
         }
         return options;
@@ -41,13 +41,13 @@ final class CodeInsight {
         return new ReplacementOptions(List.copyOf(replacements), from + anchor[0], before.length());
     }
 
-    /** Signatures and documentation of what is named at {@code position}; null when nothing is known. */
+    /** Returns signatures and documentation of the name at {@code position}; null if unknown. */
     DisplayData inspect(String cell, int position) {
         int end = position;
         while (end < cell.length() && Character.isJavaIdentifierPart(cell.charAt(end))) {
             end++;
         }
-        // The parenthesis tells a call from a name.
+        // Include the parenthesis, which distinguishes a call from a name.
         int call = end;
         while (call < cell.length() && Character.isWhitespace(cell.charAt(call))) {
             call++;
@@ -73,7 +73,7 @@ final class CodeInsight {
         return documentation.signature() + (javadoc == null || javadoc.isBlank() ? "" : "\n" + plain(javadoc));
     }
 
-    /** Javadoc as text: its tags' contents without the tags. */
+    /** Returns Javadoc as plain text, without tags. */
     private static String plain(String javadoc) {
         return javadoc.replaceAll("\\{@\\w+\\s+([^{}]*)}", "$1")
                 .replaceAll("<p>|</p>", "\n")
@@ -86,7 +86,7 @@ final class CodeInsight {
                 .stripTrailing();
     }
 
-    /** "complete", "invalid", or the indent of the next line of a cell that goes on. */
+    /** Returns "complete", "invalid", or the indentation of the next line if the cell is incomplete. */
     String isComplete(String cell) {
         Completeness last = Completeness.EMPTY;
         for (String rest = cell; !rest.isBlank(); ) {

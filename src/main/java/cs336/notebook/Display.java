@@ -4,7 +4,7 @@ import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import java.util.UUID;
 
 /**
- * What every cell can call without importing anything; the same names and meanings as in IJava.
+ * Functions that every cell can call without an import, with the same names and meanings as in IJava.
  *
  * <p>MIME types are strings such as {@code "text/html"}, {@code "text/markdown"}, {@code "image/svg+xml"}.
  */
@@ -12,7 +12,7 @@ public final class Display {
     private Display() {}
 
     /**
-     * The kernel that runs the calling cell.
+     * Returns the kernel that runs the calling cell.
      *
      * @throws IllegalStateException outside a notebook
      */
@@ -20,14 +20,14 @@ public final class Display {
         return JavaKernel.current();
     }
 
-    /** What {@code value} looks like, in the forms it prefers. A cell whose last expression is this shows it. */
+    /** Renders {@code value} in its preferred MIME types. */
     public static DisplayData render(Object value) {
         return value == null
                 ? new DisplayData("null")
                 : getKernelInstance().getRenderer().render(value);
     }
 
-    /** What {@code value} looks like as each of {@code mimeTypes}; one that it does not support is left out. */
+    /** Renders {@code value} in each of {@code mimeTypes} that it supports. */
     public static DisplayData render(Object value, String... mimeTypes) {
         return value == null
                 ? new DisplayData("null")
@@ -35,18 +35,18 @@ public final class Display {
     }
 
     /**
-     * Shows {@code value} below the cell, now.
+     * Shows {@code value} below the cell immediately.
      *
-     * @return an id to {@link #updateDisplay} it with
+     * @return the id of this output for {@link #updateDisplay}
      */
     public static String display(Object value) {
         return show(value instanceof DisplayData data ? data : render(value));
     }
 
     /**
-     * Shows {@code value} below the cell, now, as each of {@code mimeTypes}.
+     * Shows {@code value} below the cell immediately, in each of {@code mimeTypes}.
      *
-     * @return an id to {@link #updateDisplay} it with
+     * @return the id of this output for {@link #updateDisplay}
      */
     public static String display(Object value, String... mimeTypes) {
         return show(render(value, mimeTypes));
@@ -60,12 +60,12 @@ public final class Display {
         return data.getDisplayId();
     }
 
-    /** Replaces what was displayed under {@code id} by {@code value}. */
+    /** Replaces the output with this id by {@code value}. */
     public static void updateDisplay(String id, Object value) {
         getKernelInstance().updateDisplay(id, value instanceof DisplayData data ? data : render(value));
     }
 
-    /** Replaces what was displayed under {@code id} by {@code value} as each of {@code mimeTypes}. */
+    /** Replaces the output with this id by {@code value}, in each of {@code mimeTypes}. */
     public static void updateDisplay(String id, Object value, String... mimeTypes) {
         getKernelInstance().updateDisplay(id, render(value, mimeTypes));
     }

@@ -24,10 +24,10 @@ import jdk.jshell.spi.ExecutionControlProvider;
 import jdk.jshell.spi.ExecutionEnv;
 
 /**
- * Evaluates the cells of one notebook in this virtual machine, on the class path it was started with, so that values
- * are the objects themselves and native libraries load once.
+ * An evaluator of the cells of one notebook. It uses JShell inside this virtual machine and its class path, so that
+ * values are ordinary objects and native libraries are loaded once.
  *
- * <p>One cell at a time, on the thread that calls {@link #eval}; {@link #interrupt} is for another thread.
+ * <p>{@link #eval} runs one cell at a time on the calling thread; other threads call {@link #interrupt}.
  */
 public final class Evaluator implements AutoCloseable {
     private static final Pattern BLANK_OR_COMMENT =
@@ -37,32 +37,32 @@ public final class Evaluator implements AutoCloseable {
     private final CellControl control = new CellControl();
     private final JShell shell;
     private final SourceCodeAnalysis analysis;
-    private final Map<String, Origin> originOfSnippet = new HashMap<>();
+    private final Map<String, SnippetOrigin> originOfSnippet = new HashMap<>();
     private volatile boolean interrupted;
 
-    /** Where a snippet stands: which cell, and on which line of it, from 1. */
-    private record Origin(int cell, int line) {}
+    /** The position of a snippet: its cell, and the line in the cell from 1. */
+    private record SnippetOrigin(int cell, int line) {}
 
-    /** A piece of a cell that JShell takes at once, and where in the cell it starts. */
-    private record Part(String source, int offset, Completeness completeness) {}
+    /** A part of a cell that JShell evaluates at once, and its offset in the cell. */
+    private record CellPart(String source, int offset, Completeness completeness) {}
 
-    /** An evaluator with nothing declared yet. */
+    /** Creates an evaluator without declarations. */
     public Evaluator(Imports imports) {
         shell = JShell.builder()
-                .executionEngine(new InThisMachine(control), Map.of())
+                .executionEngine(new InThisVirtualMachine(control), Map.of())
                 .build();
         analysis = shell.sourceCodeAnalysis();
         for (String statement : imports.statements()) {
             if (shell.eval(statement).get(0).status() != Snippet.Status.VALID) {
-                throw new IllegalStateException("not a valid import in Imports: " + statement);
+                throw new IllegalStateException("invalid import in Imports: " + statement);
             }
         }
     }
 
-    private record InThisMachine(DirectExecutionControl control) implements ExecutionControlProvider {
+    private record InThisVirtualMachine(DirectExecutionControl control) implements ExecutionControlProvider {
         @Override
         public String name() {
-            return "in-this-machine";
+            return "in-this-virtual-machine";
         }
 
         @Override
@@ -72,40 +72,40 @@ public final class Evaluator implements AutoCloseable {
     }
 
     /**
-     * Runs a cell.
+     * Runs a cell and returns its value.
      *
      * @param cell Java source: statements, declarations, imports, expressions
-     * @param number the cell's execution count, by which later errors refer to it
-     * @return the value of the last expression; null when the cell ends in a declaration, an assignment or a statement
-     *     (a semicolon makes an expression a statement), or when that value is null
+     * @param number the execution count of the cell, which error messages show
+     * @return the value of the last expression; null if it is null, or if the cell ends with a declaration, an
+     *     assignment or a statement (a semicolon turns an expression into a statement)
      * @throws CellException if the cell does not compile, throws, or is interrupted
      */
     public Object eval(String cell, int number) throws CellException {
         interrupted = false;
-        control.cellBegins();
-        List<Part> parts = split(cell);
+        control.beginCell();
+        List<CellPart> parts = split(cell);
         refuseSyntaxErrors(cell, number, parts);
         List<Snippet> declared = new ArrayList<>();
         Object last = null;
-        for (Part part : parts) {
+        for (CellPart part : parts) {
             if (interrupted) {
                 throw interruptedBefore(number, lineAt(cell, part.offset));
             }
-            last = null; // not held while the next part runs
+            last = null; // lets the garbage collector free it while the next part runs
             last = run(cell, number, part, declared);
         }
         refuseUnresolved(cell, number, declared);
         return last;
     }
 
-    /** Ends the cell that is being evaluated on another thread; without one, nothing happens. */
+    /** Ends the cell that another thread is evaluating. Without one, nothing happens. */
     public void interrupt() {
         interrupted = true;
         control.interrupt();
     }
 
-    private List<Part> split(String cell) {
-        List<Part> parts = new ArrayList<>();
+    private List<CellPart> split(String cell) {
+        List<CellPart> parts = new ArrayList<>();
         int offset = 0;
         while (offset < cell.length()) {
             offset = afterBlanks(cell, offset);
@@ -118,7 +118,7 @@ public final class Evaluator implements AutoCloseable {
                 break;
             }
             boolean whole = !info.completeness().isComplete() || info.source() == null;
-            parts.add(new Part(whole ? rest : info.source(), offset, info.completeness()));
+            parts.add(new CellPart(whole ? rest : info.source(), offset, info.completeness()));
             if (whole || info.remaining().isEmpty()) {
                 break;
             }
@@ -132,12 +132,12 @@ public final class Evaluator implements AutoCloseable {
         return blank.lookingAt() ? blank.end() : offset;
     }
 
-    /** A cell with a typing error in its last line should say so before its first line has run. */
-    private void refuseSyntaxErrors(String cell, int number, List<Part> parts) throws CellException {
+    /** Reports a syntax error in the last part before any part runs. */
+    private void refuseSyntaxErrors(String cell, int number, List<CellPart> parts) throws CellException {
         if (parts.isEmpty()) {
             return;
         }
-        Part last = parts.get(parts.size() - 1);
+        CellPart last = parts.get(parts.size() - 1);
         boolean doubtful = switch (last.completeness) {
             case UNKNOWN, DEFINITELY_INCOMPLETE -> true;
             case COMPLETE, COMPLETE_WITH_SEMI, CONSIDERED_INCOMPLETE, EMPTY -> false;
@@ -152,7 +152,7 @@ public final class Evaluator implements AutoCloseable {
         }
     }
 
-    private Object run(String cell, int number, Part part, List<Snippet> declared) throws CellException {
+    private Object run(String cell, int number, CellPart part, List<Snippet> declared) throws CellException {
         Object value = null;
         int line = lineAt(cell, part.offset);
         for (SnippetEvent event : shell.eval(part.source)) {
@@ -160,7 +160,7 @@ public final class Evaluator implements AutoCloseable {
             if (event.causeSnippet() != null) {
                 continue;
             }
-            originOfSnippet.put(snippet.id(), new Origin(number, line));
+            originOfSnippet.put(snippet.id(), new SnippetOrigin(number, line));
             if (event.status() == Snippet.Status.REJECTED) {
                 throw rejected(cell, number, part, snippet);
             }
@@ -190,14 +190,14 @@ public final class Evaluator implements AutoCloseable {
     }
 
     /**
-     * An operator put behind {@code x} continues it, behind {@code x;} it does not: comments and strings cannot
-     * mislead.
+     * Returns whether the source ends with a semicolon, ignoring comments and strings: an operator appended to
+     * {@code x} continues the expression, but appended to {@code x;} it does not.
      */
     private boolean endsAsStatement(String source) {
         return analysis.analyzeCompletion(source + "\n+").completeness().isComplete();
     }
 
-    private CellException rejected(String cell, int number, Part part, Snippet snippet) {
+    private CellException rejected(String cell, int number, CellPart part, Snippet snippet) {
         List<Diag> errors = shell.diagnostics(snippet).filter(Diag::isError).toList();
         if (errors.isEmpty()) {
             int line = lineAt(cell, part.offset);
@@ -212,7 +212,7 @@ public final class Evaluator implements AutoCloseable {
         String headline = message.remove(0);
         List<String> details = new ArrayList<>();
         for (String more : message) {
-            // JShell's location is the class it has made around the snippet.
+            // JShell's location is the class that it generated for the snippet.
             if (!more.strip().startsWith("location:")) {
                 details.add("  " + more.strip().replaceAll("\\s+", " "));
             }
@@ -254,7 +254,7 @@ public final class Evaluator implements AutoCloseable {
         }
     }
 
-    /** The first line from {@code from} on with the name of a {@code missing} thing, such as "method area(int)". */
+    /** Returns the first line from {@code from} on that contains a missing name, such as "method area(int)". */
     private static int lineNaming(String cell, int from, String missing) {
         String name = missing.replaceAll("^\\w+ |\\(.*", "");
         Pattern word = Pattern.compile("\\b" + Pattern.quote(name) + "\\b");
@@ -290,7 +290,7 @@ public final class Evaluator implements AutoCloseable {
         }
         int line = 0;
         for (StackTraceElement frame : exception.getStackTrace()) {
-            Origin origin = originOf(frame);
+            SnippetOrigin origin = originOf(frame);
             if (origin != null && origin.cell == number) {
                 line = origin.line + frame.getLineNumber() - 1;
                 break;
@@ -325,12 +325,12 @@ public final class Evaluator implements AutoCloseable {
         return exception.getMessage() == null ? name : name + ": " + exception.getMessage();
     }
 
-    /** Down to the cell that was run; what lies below it belongs to JShell and the kernel. */
+    /** Returns the frames down to the cell. The frames below belong to JShell and the kernel. */
     private List<String> frames(Throwable exception) {
         List<String> frames = new ArrayList<>();
         int keep = 0;
         for (StackTraceElement frame : exception.getStackTrace()) {
-            Origin origin = originOf(frame);
+            SnippetOrigin origin = originOf(frame);
             if (origin == null) {
                 frames.add("    at " + frame);
             } else {
@@ -352,7 +352,7 @@ public final class Evaluator implements AutoCloseable {
         return shortened;
     }
 
-    private Origin originOf(StackTraceElement frame) {
+    private SnippetOrigin originOf(StackTraceElement frame) {
         String file = frame.getFileName();
         return file != null && file.startsWith("#") ? originOfSnippet.get(file.substring(1)) : null;
     }
@@ -373,17 +373,17 @@ public final class Evaluator implements AutoCloseable {
         return cell.lines().skip(line - 1L).findFirst().orElse("");
     }
 
-    /** What is known about the shell's own names, for completion and inspection. */
+    /** Returns JShell's source analysis, for completion and inspection. */
     SourceCodeAnalysis analysis() {
         return analysis;
     }
 
-    /** Adds a jar or a folder of classes to what cells can name. */
+    /** Adds a jar or a folder of classes to the class path of cells. */
     public void addToClasspath(String path) {
         shell.addToClasspath(path);
     }
 
-    /** Ends the shell; values that only its variables held become unreachable. */
+    /** Closes the shell. Values that only its variables referenced become unreachable. */
     @Override
     public void close() {
         shell.close();

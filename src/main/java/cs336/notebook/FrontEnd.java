@@ -3,21 +3,21 @@ package cs336.notebook;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import java.io.InputStream;
 
-/** Where the output of a running cell goes: a Jupyter client, or a notebook file being executed. */
+/** The destination of the output of a running cell: a Jupyter client or an executed notebook file. */
 interface FrontEnd {
-    /** The two streams a cell prints to, under the names that Jupyter gives them. */
-    enum Stream {
+    /** The streams that a cell prints to, named as in Jupyter. */
+    enum CellStream {
         STDOUT,
         STDERR
     }
 
-    /** What a cell reads from {@code System.in}: what the user is asked for, or nothing. */
+    /** Returns the input that a cell reads from {@code System.in}. */
     InputStream input();
 
-    void print(Stream stream, String text);
+    void print(CellStream stream, String text);
 
     void display(DisplayData data);
 
-    /** Replaces what was displayed under {@code id}. */
+    /** Replaces the output with this id. */
     void updateDisplay(String id, DisplayData data);
 }

@@ -7,10 +7,11 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The names that a cell can use without importing them. */
+/** The imports that are in effect in every cell. */
 public enum Imports {
     /**
-     * What a notebook finds on IJava too: IJava's own imports, and the startup script {@code jupyter/imports.jshell}.
+     * The imports of IJava and of the startup script {@code jupyter/imports.jshell}, so that a notebook also runs on
+     * IJava.
      */
     PORTABLE(
             "java.io.*",
@@ -21,7 +22,7 @@ public enum Imports {
             "java.util.prefs.*",
             "java.util.regex.*"),
 
-    /** The same, more of the standard library, and all packages of this project. */
+    /** The portable imports, more of the standard library, and all packages of this project. */
     GENEROUS(
             "java.nio.file.*",
             "java.util.function.*",
@@ -49,10 +50,12 @@ public enum Imports {
 
     /** Returns the import statements, one each. */
     List<String> statements() {
-        Stream<String> own = PORTABLE.names.stream();
-        if (this == GENEROUS) own = Stream.concat(own, names.stream());
+        Stream<String> packages = PORTABLE.names.stream();
+        if (this == GENEROUS) {
+            packages = Stream.concat(packages, names.stream());
+        }
         return Stream.of(
-                        own.map(name -> "import " + name + ";"),
+                        packages.map(name -> "import " + name + ";"),
                         startupScript().lines(),
                         Stream.of("import static cs336.notebook.Display.*;"))
                 .flatMap(statements -> statements)

@@ -1,9 +1,10 @@
 package cs336.notebook;
 
+import cs336.charts.Svg;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Java source as HTML, with keywords, literals and comments marked. */
+/** A converter from Java source to HTML with highlighted keywords, literals and comments. */
 final class JavaHighlight {
     private static final Pattern TOKEN = Pattern.compile(
             "(?<comment>//[^\\n]*|/\\*.*?(?:\\*/|$))"
@@ -22,12 +23,12 @@ final class JavaHighlight {
         Matcher token = TOKEN.matcher(source);
         int done = 0;
         while (token.find()) {
-            html.append(Html.escape(source.substring(done, token.start())));
+            html.append(Svg.escape(source.substring(done, token.start())));
             html.append("<span class=\"").append(kind(token)).append("\">");
-            html.append(Html.escape(token.group())).append("</span>");
+            html.append(Svg.escape(token.group())).append("</span>");
             done = token.end();
         }
-        return html.append(Html.escape(source.substring(done))).toString();
+        return html.append(Svg.escape(source.substring(done))).toString();
     }
 
     private static String kind(Matcher token) {
@@ -36,6 +37,6 @@ final class JavaHighlight {
                 return kind;
             }
         }
-        throw new AssertionError("a token of no kind: " + token.group());
+        throw new AssertionError("unknown kind of token: " + token.group());
     }
 }

@@ -18,7 +18,7 @@ import java.util.logging.Logger;
 /**
  * A Jupyter kernel for Java.
  *
- * <p>Started by Jupyter with the connection file as its only argument; see {@code jupyter/kernels/java/kernel.json}.
+ * <p>Jupyter starts it with the connection file as its only argument; see {@code jupyter/kernels/java/kernel.json}.
  */
 public final class JavaKernel extends BaseKernel {
     private static volatile JavaKernel current;
@@ -28,12 +28,16 @@ public final class JavaKernel extends BaseKernel {
     private final CodeInsight insight;
     private ObjIntConsumer<CellException> onFailure = (failure, executionCount) -> {};
 
-    /** A kernel whose cells can name everything in {@link Imports#GENEROUS}. */
+    /** Creates a kernel with the imports {@link Imports#GENEROUS}. */
     public JavaKernel() {
         this(Imports.GENEROUS, null);
     }
 
-    /** @param frontEnd where output goes; null for the Jupyter client that this kernel is connected to */
+    /**
+     * Creates a kernel.
+     *
+     * @param frontEnd the destination of output; null for the Jupyter client that this kernel is connected to
+     */
     JavaKernel(Imports imports, FrontEnd frontEnd) {
         evaluator = new Evaluator(imports);
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
@@ -42,7 +46,7 @@ public final class JavaKernel extends BaseKernel {
         Renderers.registerIn(getRenderer());
     }
 
-    /** The kernel that runs the calling cell. */
+    /** Returns the kernel that runs the calling cell. */
     static JavaKernel current() {
         JavaKernel kernel = current;
         if (kernel == null) {
@@ -51,16 +55,16 @@ public final class JavaKernel extends BaseKernel {
         return kernel;
     }
 
-    /** Connects to Jupyter and serves it until it says to stop. */
+    /** Connects to Jupyter and handles its requests until it requests a shutdown. */
     public static void main(String[] args) throws Exception {
         if (args.length != 1 || !Files.isRegularFile(Path.of(args[0]))) {
             System.err.println(
                     "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/java)");
             System.exit(2);
         }
-        // Numbers among English words are English ones, here as in the executed copies.
+        // Format numbers as in the executed copies, in any locale.
         Locale.setDefault(Locale.ENGLISH);
-        // The base kernel logs every message and loop.
+        // The base kernel logs every message.
         Logger.getLogger("").setLevel(Level.WARNING);
         ClientConnection connection =
                 new ClientConnection(KernelConnectionProperties.parse(Files.readString(Path.of(args[0]))));
@@ -69,7 +73,7 @@ public final class JavaKernel extends BaseKernel {
         connection.serve(kernel);
         connection.connect();
         connection.waitUntilClose();
-        // Threads that cells have started must not keep the kernel alive.
+        // Threads started by cells must not keep the kernel alive.
         System.exit(0);
     }
 
@@ -84,7 +88,7 @@ public final class JavaKernel extends BaseKernel {
         }
     }
 
-    /** Runs a cell and renders its value; null when there is nothing to show. */
+    /** Runs a cell and returns its rendered value; null if there is nothing to show. */
     DisplayData eval(String cell, int number) throws CellException {
         current = this;
         CellOutput.Redirection redirection = output.redirect();
@@ -95,7 +99,7 @@ public final class JavaKernel extends BaseKernel {
             }
             return value instanceof DisplayData data ? data : getRenderer().render(value);
         } catch (RuntimeException | Error e) {
-            // Rendering a value calls its toString, which may do anything; the kernel must survive it.
+            // Rendering calls toString of the value, which may throw; the kernel must survive.
             List<String> report = new ArrayList<>(List.of(e.toString()));
             for (int i = 0; i < Math.min(6, e.getStackTrace().length); i++) {
                 report.add("    at " + e.getStackTrace()[i]);
@@ -112,12 +116,12 @@ public final class JavaKernel extends BaseKernel {
         output.display(data);
     }
 
-    /** Replaces what was displayed under {@code id}. */
+    /** Replaces the output with this id. */
     public void updateDisplay(String id, DisplayData data) {
         output.updateDisplay(id, data);
     }
 
-    /** Adds a jar or a folder of classes to what cells can name. */
+    /** Adds a jar or a folder of classes to the class path of cells. */
     public void addToClasspath(String path) {
         evaluator.addToClasspath(path);
     }
@@ -170,7 +174,7 @@ public final class JavaKernel extends BaseKernel {
         interrupt();
     }
 
-    /** Ends the shell behind this kernel. */
+    /** Closes the evaluator of this kernel. */
     void close() {
         evaluator.close();
     }
@@ -182,8 +186,8 @@ public final class JavaKernel extends BaseKernel {
         }
 
         @Override
-        public void print(Stream stream, String text) {
-            (stream == Stream.STDOUT ? getIO().out : getIO().err).print(text);
+        public void print(CellStream stream, String text) {
+            (stream == CellStream.STDOUT ? getIO().out : getIO().err).print(text);
         }
 
         @Override

@@ -36,7 +36,8 @@ final class Notebook {
     /**
      * Reads a notebook file.
      *
-     * @throws IOException if the file cannot be read or is not such a notebook; the message says which and why
+     * @throws IOException if the file cannot be read or is not such a notebook; the message names the file and the
+     *     reason
      */
     static Notebook read(Path file) throws IOException {
         try {
@@ -48,11 +49,11 @@ final class Notebook {
         } catch (JsonParseException e) {
             throw new IOException(file + " is not a notebook: it is not JSON", e);
         } catch (RuntimeException e) {
-            throw new IOException(file + " is not a notebook: it has no cells, or no format", e);
+            throw new IOException(file + " is not a notebook: it has no cells or no nbformat", e);
         }
     }
 
-    /** The notebook files of a folder by name; none if the folder is missing. */
+    /** Returns the notebook files of a folder in alphabetical order; none if the folder does not exist. */
     static List<Path> in(Path folder) throws IOException {
         if (!Files.isDirectory(folder)) {
             return List.of();
@@ -64,12 +65,12 @@ final class Notebook {
         }
     }
 
-    /** The file's name without its ending. */
+    /** Returns the file name without extension. */
     String name() {
         return file.getFileName().toString().replaceFirst("\\.ipynb$", "");
     }
 
-    /** Where the pictures that its text names are found. */
+    /** Returns the folder to which image paths in the text are relative. */
     Path folder() {
         return file.getParent();
     }
@@ -82,7 +83,7 @@ final class Notebook {
         return cells;
     }
 
-    /** Writes the notebook as format 4.5, which asks for an id in every cell. */
+    /** Writes the notebook in format 4.5, which requires an id in every cell. */
     void write(Path file) throws IOException {
         json.addProperty("nbformat", FORMAT);
         json.addProperty("nbformat_minor", MINOR);
@@ -95,7 +96,7 @@ final class Notebook {
         Files.writeString(file, GSON.toJson(json) + "\n");
     }
 
-    /** One cell, a view into the notebook. */
+    /** A view of one cell. */
     record Cell(JsonObject json) {
         boolean isCode() {
             return is("code");
@@ -113,7 +114,7 @@ final class Notebook {
             return text(json.get("source"));
         }
 
-        /** Jupyter's tag for a cell that is meant to fail, to show how. */
+        /** Returns whether the cell has Jupyter's tag {@code raises-exception}. */
         boolean mayFail() {
             JsonElement tags =
                     json.has("metadata") ? json.getAsJsonObject("metadata").get("tags") : null;
@@ -128,14 +129,14 @@ final class Notebook {
             return json.has("execution_count") && !json.get("execution_count").isJsonNull();
         }
 
-        /** Replaces what an execution left in the cell. */
+        /** Replaces the execution count and the outputs. */
         void setResult(Integer executionCount, JsonArray outputs) {
             json.addProperty("execution_count", executionCount);
             json.add("outputs", outputs);
         }
     }
 
-    /** Text that the format stores as one string or as a list of lines. */
+    /** Returns text that the format stores as one string or as a list of lines. */
     static String text(JsonElement stored) {
         if (stored == null || stored.isJsonNull()) {
             return "";

@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import com.google.gson.JsonObject;
+import cs336.charts.Svg;
 import cs336.writeup.MarkdownException;
 import cs336.writeup.MarkdownHtml;
 import cs336.writeup.Page;
@@ -15,7 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** A notebook with its outputs as one HTML page that needs no other file and no script. */
+/** A self-contained HTML page of a notebook with its outputs, without scripts. */
 final class NotebookPage {
     private static final Pattern TERMINAL_COLOURS = Pattern.compile("\\u001B\\[[0-9;]*m");
     private static final Pattern TITLE = Pattern.compile("^#\\s+(.+)$", Pattern.MULTILINE);
@@ -25,9 +26,9 @@ final class NotebookPage {
     private final Map<Integer, String> texts = new HashMap<>();
 
     /**
-     * Prepares the page; outputs are taken from the notebook later, by {@link #html}.
+     * Converts the text cells. {@link #html} adds the outputs that the notebook has then.
      *
-     * @throws NotebookFailure if a text cell has a formula or a picture that cannot be shown
+     * @throws NotebookFailure if a formula or an image of a text cell cannot be shown
      */
     NotebookPage(Notebook notebook) throws NotebookFailure {
         this.notebook = notebook;
@@ -83,7 +84,7 @@ final class NotebookPage {
         switch (output.get("output_type").getAsString()) {
             case "stream" -> {
                 String kind = output.get("name").getAsString();
-                html.append("<pre class=\"output ").append(Html.escape(kind)).append("\">");
+                html.append("<pre class=\"output ").append(Svg.escape(kind)).append("\">");
                 html.append(terminalText(Notebook.text(output.get("text")))).append("</pre>\n");
             }
             case "error" -> {
@@ -100,7 +101,7 @@ final class NotebookPage {
         }
     }
 
-    /** The richest form the page can hold; pictures go in as images, so that they share no names with each other. */
+    /** Appends the richest format that the page supports. SVG is embedded as an image so that ids do not clash. */
     private void appendBest(JsonObject forms, StringBuilder html) {
         if (forms.has("text/html")) {
             html.append(Notebook.text(forms.get("text/html")));
@@ -118,7 +119,7 @@ final class NotebookPage {
     }
 
     private static void appendImage(String type, String base64, JsonObject forms, StringBuilder html) {
-        String description = Html.escape(Notebook.text(forms.get("text/plain")));
+        String description = Svg.escape(Notebook.text(forms.get("text/plain")));
         html.append("<img alt=\"").append(description).append("\" src=\"data:").append(type);
         html.append(";base64,").append(base64).append("\">");
     }
@@ -135,7 +136,9 @@ final class NotebookPage {
         html.append("<pre>").append(terminalText(text)).append("</pre>");
     }
 
-    /** As a terminal would leave it: without colours, and of a line written over several times the last version. */
+    /**
+     * Returns the text as a terminal shows it: without colour codes, and only the last version of overwritten lines.
+     */
     private static String terminalText(String text) {
         StringBuilder lines = new StringBuilder();
         String plain = TERMINAL_COLOURS.matcher(text).replaceAll("").replace("\r\n", "\n");
@@ -143,6 +146,6 @@ final class NotebookPage {
             String written = line.endsWith("\r") ? line.substring(0, line.length() - 1) : line;
             lines.append(written.substring(written.lastIndexOf('\r') + 1)).append('\n');
         }
-        return Html.escape(lines.substring(0, lines.length() - 1));
+        return Svg.escape(lines.substring(0, lines.length() - 1));
     }
 }

@@ -16,11 +16,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Executes notebooks without Jupyter: all in this virtual machine, one after the other, each with an evaluator of its
- * own.
+ * A runner that executes notebooks without Jupyter, one after the other in this virtual machine, each with a new
+ * evaluator.
  *
- * <p>Of every notebook, an executed copy and an HTML page are written; of one that fails, as far as it came. A cell
- * tagged {@code raises-exception} may fail.
+ * <p>Writes an executed copy and an HTML page of each notebook, also if it fails. Cells tagged {@code raises-exception}
+ * may fail.
  */
 public final class NotebookRunner {
     private final Imports imports;
@@ -29,16 +29,16 @@ public final class NotebookRunner {
     private final PrintWriter progress;
 
     /**
-     * A runner.
+     * Creates a runner.
      *
-     * @param imports what cells can name without importing it
-     * @param timeLimit for each cell; one that takes longer is interrupted, and has failed
-     * @param output the folder to write to; made if missing
-     * @param progress gets a line for each notebook
+     * @param imports the imports in effect in every cell
+     * @param timeLimit the time limit of each cell; a cell that exceeds it is interrupted and fails
+     * @param output the output folder, created if necessary
+     * @param progress receives one line per notebook
      */
     public NotebookRunner(Imports imports, Duration timeLimit, Path output, PrintWriter progress) {
         if (timeLimit.isNegative() || timeLimit.isZero()) {
-            throw new IllegalArgumentException("time limit " + timeLimit + " must be above zero");
+            throw new IllegalArgumentException("timeLimit must be above 0, not " + timeLimit);
         }
         this.imports = imports;
         this.timeLimit = timeLimit;
@@ -47,7 +47,7 @@ public final class NotebookRunner {
     }
 
     /**
-     * Executes notebook files in this order.
+     * Executes notebook files in the given order.
      *
      * @throws NotebookFailure at the first cell that fails; the notebooks after it are not executed
      * @throws IOException if a file is not a notebook, or cannot be read or written
@@ -59,7 +59,7 @@ public final class NotebookRunner {
             progress.print(notebook.name() + " … ");
             progress.flush();
             long start = System.nanoTime();
-            // First, so that a mistake in a formula shows before the cells have run.
+            // First, so that an error in a formula is reported before any cell runs.
             NotebookPage page = new NotebookPage(notebook);
             try {
                 int cells = execute(notebook);
@@ -80,17 +80,17 @@ public final class NotebookRunner {
         notebook.cells().stream().filter(Notebook.Cell::isCode).forEach(cell -> cell.setResult(null, new JsonArray()));
         RecordedOutputs outputs = new RecordedOutputs();
         JavaKernel kernel = new JavaKernel(imports, outputs);
-        ScheduledExecutorService clock = Executors.newSingleThreadScheduledExecutor(NotebookRunner::daemon);
+        ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor(NotebookRunner::daemon);
         int count = 0;
         try {
             for (Notebook.Cell cell : notebook.cells()) {
                 if (cell.isCode() && !cell.source().isBlank()) {
-                    execute(notebook, cell, ++count, kernel, outputs, clock);
+                    execute(notebook, cell, ++count, kernel, outputs, timer);
                 }
             }
             return count;
         } finally {
-            clock.shutdownNow();
+            timer.shutdownNow();
             kernel.close();
         }
     }
@@ -101,13 +101,13 @@ public final class NotebookRunner {
             int count,
             JavaKernel kernel,
             RecordedOutputs outputs,
-            ScheduledExecutorService clock)
+            ScheduledExecutorService timer)
             throws NotebookFailure {
-        AtomicBoolean late = new AtomicBoolean();
-        // Again and again: a cell can catch the first interrupt.
-        ScheduledFuture<?> alarm = clock.scheduleWithFixedDelay(
+        AtomicBoolean timedOut = new AtomicBoolean();
+        // Repeated, because a cell can catch the first interrupt.
+        ScheduledFuture<?> alarm = timer.scheduleWithFixedDelay(
                 () -> {
-                    late.set(true);
+                    timedOut.set(true);
                     kernel.interrupt();
                 },
                 timeLimit.toMillis(),
@@ -118,13 +118,13 @@ public final class NotebookRunner {
             if (result != null) {
                 outputs.result(result, count);
             }
-            if (late.get()) {
-                throw tookTooLong(notebook, count, 0, List.of());
+            if (timedOut.get()) {
+                throw timeout(notebook, count, 0, List.of());
             }
         } catch (CellException error) {
             outputs.error(error);
-            if (late.get()) {
-                throw tookTooLong(notebook, count, error.line(), error.report());
+            if (timedOut.get()) {
+                throw timeout(notebook, count, error.line(), error.report());
             }
             if (!cell.mayFail()) {
                 String reason = error.report().get(0).replaceFirst("^cell \\[\\d+], line \\d+: ", "");
@@ -137,7 +137,7 @@ public final class NotebookRunner {
         }
     }
 
-    private NotebookFailure tookTooLong(Notebook notebook, int count, int line, List<String> report) {
+    private NotebookFailure timeout(Notebook notebook, int count, int line, List<String> report) {
         return new NotebookFailure(
                 notebook.name(), "cell [" + count + "]", line, "took longer than " + seconds(timeLimit), report);
     }

@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.bench.LabCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -7,20 +8,15 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
-import picocli.CommandLine.Spec;
 
-/** {@code cs336 notebooks}: executes notebooks without Jupyter. */
+/** The command {@code cs336 notebooks}, which executes notebooks without Jupyter. */
 @Command(
         name = "notebooks",
-        mixinStandardHelpOptions = true,
-        description = "Executes notebooks and writes a copy with outputs and an HTML page of each.",
+        description = "Executes notebooks and writes an executed copy and an HTML page of each.",
         footer = {
             "",
             "Examples:",
@@ -28,49 +24,47 @@ import picocli.CommandLine.Spec;
             "  cs336 notebooks 01-benchmarking       one of them",
             "  cs336 notebooks my/own.ipynb --time-limit 600"
         })
-public final class NotebooksCommand implements Callable<Integer> {
+public final class NotebooksCommand extends LabCommand {
     private static final Path FOLDER = Path.of("notebooks");
 
     @Parameters(
             paramLabel = "NAME",
             arity = "0..*",
-            description = "Names in notebooks/, or notebook files. Default: all.")
+            description = "Names of notebooks in notebooks/, or notebook files. Without names, all notebooks run.")
     private List<String> names = new ArrayList<>();
 
     @Option(
             names = "--time-limit",
             paramLabel = "SECONDS",
             defaultValue = "120",
-            description = "Interrupt a cell that takes longer. Default: ${DEFAULT-VALUE}.")
+            description = "Time limit of each cell.")
     private long timeLimit;
 
     @Option(
             names = "--output",
             paramLabel = "FOLDER",
             defaultValue = "target/notebooks",
-            description = "Where copies and pages go. Default: ${DEFAULT-VALUE}.")
+            description = "The output folder.")
     private Path output;
 
     @Option(
             names = "--portable",
-            description = "Import only what IJava imports too, to see that the notebooks import the rest themselves.")
+            description = "Use only the imports of IJava, to check that the notebooks import everything else.")
     private boolean portable;
-
-    @Spec
-    private CommandSpec spec;
 
     @Override
     public Integer call() throws IOException {
-        if (timeLimit < 1) {
-            throw new ParameterException(
-                    spec.commandLine(), "--time-limit is " + timeLimit + "; it must be 1 or more seconds");
-        }
-        List<Path> files = files();
-        PrintWriter progress = spec.commandLine().getOut();
+        List<Path> files = checked(() -> {
+            if (timeLimit < 1) {
+                throw new IllegalArgumentException("--time-limit must be at least 1 second, not " + timeLimit);
+            }
+            return files();
+        });
+        PrintWriter progress = out();
         Imports imports = portable ? Imports.PORTABLE : Imports.GENEROUS;
         try {
             new NotebookRunner(imports, Duration.ofSeconds(timeLimit), output, progress).run(files);
-            progress.println("pages and executed copies: " + output);
+            progress.println("executed copies and pages: " + output);
             progress.flush();
             return 0;
         } catch (NotebookFailure failure) {
@@ -86,7 +80,7 @@ public final class NotebooksCommand implements Callable<Integer> {
         List<Path> all = Notebook.in(FOLDER);
         if (names.isEmpty()) {
             if (all.isEmpty()) {
-                throw new ParameterException(spec.commandLine(), "no notebooks in " + FOLDER.toAbsolutePath());
+                throw new IllegalArgumentException("no notebooks in " + FOLDER.toAbsolutePath());
             }
             return all;
         }
@@ -98,9 +92,8 @@ public final class NotebooksCommand implements Callable<Integer> {
                 String known = all.stream()
                         .map(path -> path.getFileName().toString().replaceFirst("\\.ipynb$", ""))
                         .collect(Collectors.joining(", "));
-                throw new ParameterException(
-                        spec.commandLine(),
-                        "no notebook \"" + name + "\"; there " + (known.isEmpty() ? "are none" : "are " + known));
+                throw new IllegalArgumentException(
+                        "notebook '" + name + "' is unknown; known: " + (known.isEmpty() ? "none" : known));
             }
             files.add(Files.isRegularFile(file) ? file : inFolder);
         }

@@ -21,12 +21,13 @@ import org.jfree.svg.SVGGraphics2D;
 import org.knowm.xchart.internal.chartpart.Chart;
 
 /**
- * A picture for a notebook, as SVG and as PNG: a notebook from elsewhere is not trusted with SVG, and PNG alone is
+ * A picture for a notebook, as SVG and as PNG. Jupyter does not show SVG of untrusted notebooks, and PNG alone is
  * blurred in print.
  *
- * @param description what stands where pictures cannot
- * @param svg draws the SVG document
- * @param png draws the content of a PNG file, with {@code density} pixels to a CSS pixel
+ * @param description the text alternative
+ * @param svg draws the SVG document; null if there is none
+ * @param png draws the PNG file
+ * @param density the number of PNG pixels per CSS pixel
  */
 record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, int density) {
     private static final int SHARP = 2;
@@ -34,19 +35,19 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
     private static final int HEIGHT_IN_PNG = 20;
     private static final String KEY = "key-of-this-chart";
 
-    /** A figure of the project, in its look. */
+    /** Returns a picture of a figure of this project. */
     static Picture of(Figure figure) {
         return new Picture(figure.description(), figure::svg, () -> figure.png(SHARP), SHARP);
     }
 
-    /** A chart as XChart draws it. */
+    /** Returns a picture of a chart as XChart draws it. */
     static Picture of(Chart<?, ?> chart) {
         String title = chart.getTitle() == null ? "" : chart.getTitle();
         return new Picture(
                 title.isBlank() ? "chart" : "chart \"" + title + "\"", () -> svg(chart), () -> png(chart), SHARP);
     }
 
-    /** An image of pixels. */
+    /** Returns a picture of a raster image, without SVG. */
     static Picture of(RenderedImage image) {
         return new Picture("image, " + image.getWidth() + " × " + image.getHeight(), null, () -> png(image), 1);
     }
@@ -75,7 +76,7 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
         graphics.setTransformDoubleConverter(twoDecimals);
         chart.paint(graphics, chart.getWidth(), chart.getHeight());
         String svg = graphics.getSVGElement();
-        // The same chart gives the same text, and two charts on one page share no name.
+        // Ids depend only on the content: reproducible, and different charts on one page do not clash.
         return svg.replace(KEY, "chart-" + Integer.toHexString(svg.hashCode()) + "-");
     }
 

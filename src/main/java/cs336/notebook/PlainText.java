@@ -6,7 +6,7 @@ import java.util.Iterator;
 import java.util.Map;
 import java.util.stream.IntStream;
 
-/** Values as text: arrays by their elements, long things by their beginning. */
+/** The text form of values: arrays as their elements, long collections truncated. */
 final class PlainText {
     private static final int MOST_ELEMENTS = 100;
     private static final int MOST_CHARS = 4000;
@@ -47,7 +47,7 @@ final class PlainText {
         text.append(open);
         for (int i = 0; elements.hasNext(); i++) {
             if (i == MOST_ELEMENTS || text.length() > MOST_CHARS) {
-                text.append(", … ").append(size).append(" in all");
+                text.append(", … ").append(size).append(" in total");
                 break;
             }
             text.append(i == 0 ? "" : ", ");

@@ -11,14 +11,14 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** Writes down a cell's outputs in the form in which a notebook file keeps them. */
+/** A front end that records the outputs of a cell in the format of notebook files. */
 final class RecordedOutputs implements FrontEnd {
     private static final Gson GSON = new Gson();
 
-    private final Map<String, List<JsonObject>> shownUnderId = new HashMap<>();
+    private final Map<String, List<JsonObject>> outputsOfId = new HashMap<>();
     private JsonArray outputs = new JsonArray();
 
-    /** The outputs since the last call. */
+    /** Returns the outputs since the last call. */
     synchronized JsonArray take() {
         JsonArray taken = outputs;
         outputs = new JsonArray();
@@ -31,7 +31,7 @@ final class RecordedOutputs implements FrontEnd {
     }
 
     @Override
-    public synchronized void print(Stream stream, String text) {
+    public synchronized void print(CellStream stream, String text) {
         String name = stream.name().toLowerCase(Locale.ROOT);
         if (!outputs.isEmpty()) {
             JsonObject last = outputs.get(outputs.size() - 1).getAsJsonObject();
@@ -59,7 +59,7 @@ final class RecordedOutputs implements FrontEnd {
     private void show(JsonObject output, DisplayData data) {
         fill(output, data);
         if (data.hasDisplayId()) {
-            shownUnderId
+            outputsOfId
                     .computeIfAbsent(data.getDisplayId(), id -> new ArrayList<>())
                     .add(output);
         }
@@ -67,7 +67,7 @@ final class RecordedOutputs implements FrontEnd {
 
     @Override
     public synchronized void updateDisplay(String id, DisplayData data) {
-        shownUnderId.getOrDefault(id, List.of()).forEach(output -> fill(output, data));
+        outputsOfId.getOrDefault(id, List.of()).forEach(output -> fill(output, data));
     }
 
     private static void fill(JsonObject output, DisplayData data) {

@@ -13,19 +13,19 @@ import org.bytedeco.pytorch.Tensor;
 import org.knowm.xchart.internal.chartpart.Chart;
 import tech.tablesaw.api.Table;
 
-/** How values look in a notebook. One line a type, in {@link #registerIn}; anything else shows its {@code toString}. */
+/** Renderers of values in notebooks. {@link #registerIn} lists the types; other values show their {@code toString}. */
 public final class Renderers {
-    private static final Set<Renderer> DONE =
+    private static final Set<Renderer> REGISTERED =
             Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
     private Renderers() {}
 
     /**
-     * Teaches a kernel the looks of this project's values. Our kernel has learnt them; on IJava, a notebook's first
-     * cell calls {@code Renderers.registerIn(getKernelInstance().getRenderer())}. A second call changes nothing.
+     * Registers the renderers of this project in a kernel. {@link JavaKernel} does so itself; on IJava, the first cell
+     * of a notebook calls {@code Renderers.registerIn(getKernelInstance().getRenderer())}. A second call has no effect.
      */
     public static void registerIn(Renderer renderer) {
-        if (!DONE.add(renderer)) {
+        if (!REGISTERED.add(renderer)) {
             return;
         }
         MIMEType text = MIMEType.TEXT_PLAIN;

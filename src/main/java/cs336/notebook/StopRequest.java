@@ -1,13 +1,13 @@
 package cs336.notebook;
 
 /**
- * Thrown into the thread of a running cell to end it; an error, so that a cell's {@code catch (Exception e)} lets it
- * pass.
+ * Thrown into the thread of a running cell to end it. It is an {@link Error} so that {@code catch (Exception e)} in a
+ * cell does not catch it.
  */
 final class StopRequest extends Error {
     private static final long serialVersionUID = 1L;
 
-    /** @param where what the thread was doing when it was asked to stop; becomes the stack trace */
+    /** @param where the stack trace of the thread when it was asked to stop */
     StopRequest(StackTraceElement[] where) {
         super("interrupted", null, false, true);
         setStackTrace(where);

@@ -3,7 +3,7 @@ package cs336.notebook;
 import cs336.numbers.Tables;
 import tech.tablesaw.api.Table;
 
-/** A tablesaw table as HTML and as text, numbers as in the writeup; of a long one, the first rows. */
+/** Tablesaw tables as HTML and text, with numbers formatted as in the writeup; long tables are truncated. */
 final class TableView {
     private static final int MOST_ROWS = 50;
 
@@ -14,7 +14,7 @@ final class TableView {
     }
 
     static String html(Table table) {
-        // Jupyter aligns every cell to the right unless the cell itself says otherwise.
+        // Jupyter aligns table cells to the right unless each cell overrides it.
         String html = Tables.html(head(table))
                 .replaceAll("<(t[hd]) class=\"number\">", "<$1 style=\"text-align: right\">")
                 .replaceAll("<(t[hd])>", "<$1 style=\"text-align: left\">");
@@ -27,6 +27,6 @@ final class TableView {
     }
 
     private static String rest(Table table) {
-        return table.rowCount() > MOST_ROWS ? "… " + table.rowCount() + " rows in all" : "";
+        return table.rowCount() > MOST_ROWS ? "… " + table.rowCount() + " rows in total" : "";
     }
 }

@@ -11,9 +11,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A tensor in three lines: what it is, how its values spread, and how its first row begins.
+ * A summary of a tensor in three lines: dtype, shape and device; range and mean; first values.
  *
- * <p>Reductions run where the tensor lives and in its own dtype; only single numbers come back, never the whole tensor.
+ * <p>Reductions run on the device and in the dtype of the tensor. Only single values are copied to the host.
  */
 final class TensorSummary {
     private static final int MOST_VALUES = 8;
@@ -33,7 +33,7 @@ final class TensorSummary {
             text.append(" on ").append(tensor.device().str().getString());
             text.append(tensor.requires_grad() ? ", requires grad" : "");
             if (tensor.numel() > 0 && !tensor.is_complex() && !tensor.is_sparse() && !tensor.is_meta()) {
-                appendSpread(tensor.detach(), text);
+                appendRange(tensor.detach(), text);
                 appendFirstRow(tensor.detach(), text);
             }
             return text.toString();
@@ -49,7 +49,7 @@ final class TensorSummary {
                 .orElse(type.name());
     }
 
-    private static void appendSpread(Tensor tensor, StringBuilder text) {
+    private static void appendRange(Tensor tensor, StringBuilder text) {
         if (tensor.numel() > 1) {
             text.append("\nmin ").append(number(tensor.min())).append("  max ").append(number(tensor.max()));
             if (tensor.is_floating_point()) {

@@ -11,11 +11,10 @@ import com.sun.jna.ptr.PointerByReference;
 import java.util.Map;
 
 /**
- * Raises an error inside another thread, wherever it is: JVMTI's {@code StopThread}, which a debugger uses for the
- * same.
+ * Throws an error in another thread with JVMTI's {@code StopThread}, as debuggers do.
  *
- * <p>{@code Thread.stop} would do on JDK 17, but later versions refuse it, and a busy loop never looks at its interrupt
- * flag. Offsets and numbers are those of {@code jni.h} and {@code jvmti.h}, which are part of Java's binary interface.
+ * <p>A busy loop never checks its interrupt flag, and {@code Thread.stop} works on JDK 17 but not on later versions.
+ * The offsets and constants come from {@code jni.h} and {@code jvmti.h}, which belong to Java's binary interface.
  */
 final class ThreadStop {
     private static final int JNI_GET_ENV = 6;
@@ -31,9 +30,10 @@ final class ThreadStop {
     private ThreadStop() {}
 
     /**
-     * Throws {@code error} in {@code target} at its next safepoint. A thread inside native code gets it on its return.
+     * Throws {@code error} in {@code target} at its next safepoint. A thread in native code receives it when it
+     * returns.
      *
-     * @throws IllegalStateException if this virtual machine gives no access to its tool interface
+     * @throws IllegalStateException if this virtual machine does not support JVMTI
      */
     static synchronized void raise(Thread target, Error error) {
         if (jvmti == null) {
@@ -76,7 +76,8 @@ final class ThreadStop {
 
     private static void check(String call, int status) {
         if (status != 0) {
-            throw new IllegalStateException("cannot stop a thread on this Java machine: " + call + " gave " + status);
+            throw new IllegalStateException(
+                    "this virtual machine cannot stop a thread: " + call + " returned " + status);
         }
     }
 }

@@ -1,8 +1,11 @@
 /**
- * Java notebooks: cells evaluated in this virtual machine, a Jupyter kernel around them, and a runner without Jupyter.
+ * Java notebooks: a Jupyter kernel whose cells run in this virtual machine, and a runner that executes notebook files
+ * without Jupyter. Notebooks written for this kernel also run on IJava.
  *
- * <p>{@link cs336.notebook.Evaluator} turns a cell into a value; {@link cs336.notebook.JavaKernel} speaks to Jupyter;
- * {@link cs336.notebook.NotebookRunner} executes notebook files; {@link cs336.notebook.Renderers} says how values look;
- * {@link cs336.notebook.Display} is what a cell can call. Notebooks written for this kernel also run on IJava.
+ * <p>Read first: {@link cs336.notebook.Evaluator} (evaluates cells with JShell), {@link cs336.notebook.JavaKernel} (the
+ * Jupyter kernel around it), {@link cs336.notebook.NotebookRunner} (executes notebook files),
+ * {@link cs336.notebook.Renderers} (how values are shown), {@link cs336.notebook.Display} (functions that cells call).
+ *
+ * <p>This package may use {@code figures} and {@code writeup} and, through them, all other packages.
  */
 package cs336.notebook;

@@ -102,7 +102,7 @@ public record StepProfile(
         double pairs = tokens * c.contextLength();
         double scores = 2 * pairs * c.dModel() * c.numLayers(); // the products with values are as many
         double width = c.dModel();
-        int feedForwardMatrices = c.form() == ModelEdition.SPRING_2024 ? 2 : 3;
+        int feedForwardMatrices = c.edition() == ModelEdition.SPRING_2024 ? 2 : 3;
         double weights =
                 c.numLayers() * (4 * width * width + feedForwardMatrices * width * c.dFf()) + width * c.vocabSize();
         return List.of(

@@ -538,7 +538,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     // ---- sizes ----
 
     private boolean is2024() {
-        return config.form() == ModelEdition.SPRING_2024;
+        return config.edition() == ModelEdition.SPRING_2024;
     }
 
     private boolean narrow() {

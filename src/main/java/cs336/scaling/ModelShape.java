@@ -67,7 +67,7 @@ public record ModelShape(
      */
     public static ModelShape of(String name, TransformerConfig config, DType autocast) {
         long d = config.dModel();
-        long matrices = 4 * d * d + (config.form() == ModelEdition.SPRING_2024 ? 2 : 3) * d * config.dFf();
+        long matrices = 4 * d * d + (config.edition() == ModelEdition.SPRING_2024 ? 2 : 3) * d * config.dFf();
         long head = config.vocabSize() * d;
         long kept = new ModelMemory(config, 1, autocast, DeviceKind.CUDA)
                 .keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum();

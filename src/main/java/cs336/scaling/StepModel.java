@@ -46,7 +46,7 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
      */
     public static StepModel of(TransformerConfig config, Seconds forward, Seconds backward, Seconds optimizer) {
         long d = config.dModel();
-        boolean is2024 = config.form() == ModelEdition.SPRING_2024;
+        boolean is2024 = config.edition() == ModelEdition.SPRING_2024;
         int gains = Normalization.named(config.normalization()).parametersPerFeature();
         List<Tensor> tensors = new ArrayList<>();
         tensors.add(new Tensor("token embeddings", -1, config.vocabSize() * d, is2024));

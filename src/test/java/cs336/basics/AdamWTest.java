@@ -23,7 +23,6 @@ import java.util.Map;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -31,25 +30,17 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class AdamWTest {
-    private static final AdamW.Options OPTIONS =
-            AdamW.Options.of(1e-2).withBetas(0.9, 0.95).withWeightDecay(0.1);
-
-    private MemoryScope scope;
+class AdamWTest extends ScopedTest {
+    private static final AdamWSettings OPTIONS =
+            AdamWSettings.of(1e-2).withBetas(0.9, 0.95).withWeightDecay(0.1);
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(1);
     }
 
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
-    static AdamW.Options options(TensorJson json, AdamW.Order order) {
-        return new AdamW.Options(
+    static AdamWSettings options(TensorJson json, AdamW.Order order) {
+        return new AdamWSettings(
                 json.get("lr").number(),
                 json.get("beta1").number(),
                 json.get("beta2").number(),
@@ -58,9 +49,9 @@ class AdamWTest {
                 order);
     }
 
-    @ParameterizedTest(name = "{0}, plainly: {1}")
+    @ParameterizedTest(name = "{0}, plain operations: {1}")
     @CsvSource({"FLOAT64, false", "FLOAT64, true", "FLOAT32, false", "FLOAT32, true"})
-    void everyOrderAndEpsMatchesTheReferenceAtEveryStep(DType dtype, boolean plainly) {
+    void everyOrderAndEpsMatchesTheReferenceAtEveryStep(DType dtype, boolean plainOperations) {
         TensorJson reference = Reference.read("parts.json").get("adamw");
         List<TensorJson> gradients = reference.get("gradients").list();
         List<TensorJson> runs = reference.get("runs").list();
@@ -68,15 +59,19 @@ class AdamWTest {
         double tolerance = dtype == DType.FLOAT64 ? FLOAT64 : 4 * FLOAT32_ULP;
         for (TensorJson run : runs) {
             AdamW.Order order = AdamW.Order.valueOf(run.get("order").text().toUpperCase());
-            AdamW.Options options = options(reference.get("options"), order)
+            AdamWSettings options = options(reference.get("options"), order)
                     .withEps(run.get("eps").number());
             Map<String, Tensor> parameters = leaves(reference.get("parameters").tensors(), dtype);
-            AdamW optimizer = new AdamW(parameters, options);
+            AdamW fused = new AdamW(parameters, options);
+            PlainAdamW plain = new PlainAdamW(parameters, options);
             List<TensorJson> after = run.get("parameters_after_step").list();
             for (int t = 0; t < after.size(); t++) {
-                optimizer.zeroGrad();
                 setGradients(parameters, gradients.get(t).tensors());
-                step(optimizer, plainly);
+                if (plainOperations) {
+                    plain.step();
+                } else {
+                    fused.step();
+                }
                 assertAllClose(tolerance, options + " step " + t, after.get(t).tensors(), parameters);
             }
             run.get("m")
@@ -85,25 +80,29 @@ class AdamWTest {
                             tolerance,
                             "m of " + name,
                             m,
-                            optimizer.states().get(name).m()));
+                            plainOperations
+                                    ? plain.m(name)
+                                    : fused.states().get(name).m()));
             run.get("v")
                     .tensors()
                     .forEach((name, v) -> assertClose(
                             tolerance,
                             "v of " + name,
                             v,
-                            optimizer.states().get(name).v()));
+                            plainOperations
+                                    ? plain.v(name)
+                                    : fused.states().get(name).v()));
         }
     }
 
     @ParameterizedTest
     @EnumSource(AdamW.Order.class)
     void kernelAndPlainOperationsAgreeOnRandomData(AdamW.Order order) {
-        AdamW.Options options = OPTIONS.withOrder(order).withEps(1e-3);
+        AdamWSettings options = OPTIONS.withOrder(order).withEps(1e-3);
         for (DType dtype : List.of(DType.FLOAT64, DType.FLOAT32)) {
             Map<String, Tensor> plain = leaves(random(), dtype);
             Map<String, Tensor> fused = leaves(plain, dtype);
-            AdamW plainOptimizer = new AdamW(plain, options);
+            PlainAdamW plainOptimizer = new PlainAdamW(plain, options);
             AdamW fusedOptimizer = new AdamW(fused, options);
             for (int t = 0; t < 10; t++) {
                 Map<String, Tensor> gradients = random();
@@ -111,7 +110,7 @@ class AdamWTest {
                 setGradients(fused, gradients);
                 plainOptimizer.setLearningRate(0.1 / (t + 1));
                 fusedOptimizer.setLearningRate(0.1 / (t + 1));
-                plainOptimizer.stepPlainly();
+                plainOptimizer.step();
                 fusedOptimizer.step();
             }
             assertAllClose(dtype == DType.FLOAT64 ? 1e-14 : 4 * FLOAT32_ULP, order + " " + dtype, plain, fused);
@@ -121,28 +120,28 @@ class AdamWTest {
     @Tag("gpu")
     @ParameterizedTest
     @EnumSource(AdamW.Order.class)
-    void kernelOnTheCardMatchesPlainOperationsOnTheCpu(AdamW.Order order) {
-        AdamW.Options options = OPTIONS.withOrder(order).withEps(1e-3);
+    void kernelOnTheGpuMatchesPlainOperationsOnTheCpu(AdamW.Order order) {
+        AdamWSettings options = OPTIONS.withOrder(order).withEps(1e-3);
         Map<String, Tensor> cpu = leaves(random(), DType.FLOAT64);
-        Map<String, Tensor> card = new LinkedHashMap<>();
-        cpu.forEach((name, tensor) -> card.put(
+        Map<String, Tensor> gpu = new LinkedHashMap<>();
+        cpu.forEach((name, tensor) -> gpu.put(
                 name,
                 tensor.detach()
                         .to(Device.cuda(0).toTorch(), torch.ScalarType.Double)
                         .set_requires_grad(true)));
-        AdamW cpuOptimizer = new AdamW(cpu, options);
-        AdamW cardOptimizer = new AdamW(card, options);
+        PlainAdamW cpuOptimizer = new PlainAdamW(cpu, options);
+        AdamW gpuOptimizer = new AdamW(gpu, options);
         for (int t = 0; t < 10; t++) {
             Map<String, Tensor> gradients = random();
             setGradients(cpu, gradients);
             gradients.forEach((name, gradient) ->
-                    card.get(name).mutable_grad().put(gradient.to(Device.cuda(0).toTorch(), gradient.scalar_type())));
+                    gpu.get(name).mutable_grad().put(gradient.to(Device.cuda(0).toTorch(), gradient.scalar_type())));
             Tensor norm = GradientClipping.clipByGlobalNorm(cpu.values(), 1);
-            assertClose(FLOAT64, "norm", norm, GradientClipping.clipByGlobalNorm(card.values(), 1));
-            cpuOptimizer.stepPlainly();
-            cardOptimizer.step();
+            assertClose(FLOAT64, "norm", norm, GradientClipping.clipByGlobalNorm(gpu.values(), 1));
+            cpuOptimizer.step();
+            gpuOptimizer.step();
         }
-        assertAllClose(FLOAT64, order.toString(), cpu, card);
+        assertAllClose(FLOAT64, order.toString(), cpu, gpu);
     }
 
     @Test
@@ -160,16 +159,15 @@ class AdamWTest {
         assertTrue(Reference.error(results[1], results[2]) > 1e-6);
     }
 
-    @ParameterizedTest
-    @CsvSource({"false", "true"})
-    void parametersWithoutGradientAndFrozenOnesStay(boolean plainly) {
+    @Test
+    void parametersWithoutGradientAndFrozenOnesDoNotChange() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         Map<String, Tensor> before = leaves(parameters, DType.FLOAT64);
         AdamW optimizer = new AdamW(parameters, OPTIONS);
         setGradients(parameters, random());
         parameters.get("a").mutable_grad().reset();
         parameters.get("b").set_requires_grad(false);
-        step(optimizer, plainly);
+        optimizer.step();
         assertTrue(torch.equal(before.get("a"), parameters.get("a")));
         assertTrue(torch.equal(before.get("b"), parameters.get("b")));
         assertFalse(torch.equal(before.get("c"), parameters.get("c")));
@@ -178,12 +176,12 @@ class AdamWTest {
         assertEquals(1, optimizer.states().get("c").step());
     }
 
-    /** A parameter that joins later is corrected by its own step count. */
+    /** Bias correction uses the step count of each parameter. */
     @Test
-    void parametersOfDifferentAgeMatchThePlainOperations() {
+    void parametersWithDifferentStepCountsMatchThePlainOperations() {
         Map<String, Tensor> plain = leaves(random(), DType.FLOAT64);
         Map<String, Tensor> fused = leaves(plain, DType.FLOAT64);
-        AdamW plainOptimizer = new AdamW(plain, OPTIONS);
+        PlainAdamW plainOptimizer = new PlainAdamW(plain, OPTIONS);
         AdamW fusedOptimizer = new AdamW(fused, OPTIONS);
         for (int t = 0; t < 6; t++) {
             Map<String, Tensor> gradients = random();
@@ -193,32 +191,12 @@ class AdamWTest {
                 plain.get(missing).mutable_grad().reset();
                 fused.get(missing).mutable_grad().reset();
             }
-            plainOptimizer.stepPlainly();
+            plainOptimizer.step();
             fusedOptimizer.step();
         }
         assertEquals(4, fusedOptimizer.states().get("a").step());
         assertEquals(5, fusedOptimizer.states().get("b").step());
         assertAllClose(1e-14, "parameter", plain, fused);
-    }
-
-    @Test
-    void bothWaysOfSteppingCanTakeTurns() {
-        Map<String, Tensor> plain = leaves(random(), DType.FLOAT64);
-        Map<String, Tensor> turns = leaves(plain, DType.FLOAT64);
-        AdamW plainOptimizer = new AdamW(plain, OPTIONS);
-        AdamW turnsOptimizer = new AdamW(turns, OPTIONS);
-        for (int t = 0; t < 6; t++) {
-            Map<String, Tensor> gradients = random();
-            setGradients(plain, gradients);
-            setGradients(turns, gradients);
-            if (t % 2 == 1) {
-                plain.get("a").mutable_grad().reset();
-                turns.get("a").mutable_grad().reset();
-            }
-            plainOptimizer.stepPlainly();
-            step(turnsOptimizer, t % 2 == 1);
-        }
-        assertAllClose(1e-14, "parameter", plain, turns);
     }
 
     @Test
@@ -230,7 +208,7 @@ class AdamWTest {
     }
 
     @Test
-    void groupsKeepTheirOwnSettings() {
+    void parameterGroupsHaveTheirOwnSettings() {
         Map<String, Tensor> all = random();
         Map<String, Tensor> decayed = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
         Map<String, Tensor> undecayed = leaves(Map.of("b", all.get("b")), DType.FLOAT64);
@@ -238,7 +216,7 @@ class AdamWTest {
         optimizer.add(undecayed, OPTIONS.withWeightDecay(0));
         assertEquals(List.of("a", "b"), List.copyOf(optimizer.parameters().keySet()));
         optimizer.setLearningRate(1);
-        // With a gradient of zero only the decay is left.
+        // With zero gradients only weight decay acts.
         setGradients(decayed, Map.of("a", torch.zeros_like(all.get("a"))));
         setGradients(undecayed, Map.of("b", torch.zeros_like(all.get("b"))));
         optimizer.step();
@@ -256,7 +234,7 @@ class AdamWTest {
     }
 
     @Test
-    void trainingGoesOnFromALoadedStateAsIfNeverInterrupted() {
+    void trainingFromALoadedStateEqualsUninterruptedTraining() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         List<Map<String, Tensor>> gradients = List.of(random(), random(), random());
         AdamW optimizer = new AdamW(parameters, OPTIONS);
@@ -269,7 +247,7 @@ class AdamWTest {
         Map<String, Tensor> resumed = leaves(parameters, DType.FLOAT64);
         AdamW resumedOptimizer = new AdamW(resumed, OPTIONS);
         setGradients(resumed, gradients.get(2));
-        resumedOptimizer.step(); // so that there is something to replace
+        resumedOptimizer.step(); // creates a state for loadState to replace
         resumed.forEach((name, tensor) -> copy(tensor, parameters.get(name)));
         resumedOptimizer.loadState(optimizer.state());
         setGradients(parameters, gradients.get(2));
@@ -281,7 +259,7 @@ class AdamWTest {
     }
 
     @Test
-    void stateThatDoesNotFitIsRefusedAndChangesNothing() {
+    void stateThatDoesNotMatchIsRefusedAndChangesNothing() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         AdamW optimizer = new AdamW(parameters, OPTIONS);
         setGradients(parameters, random());
@@ -313,8 +291,8 @@ class AdamWTest {
 
     @Test
     void settingsOutOfRangeAreNamed() {
-        assertNames("learningRate", () -> AdamW.Options.of(-1));
-        assertNames("learningRate", () -> AdamW.Options.of(Double.NaN));
+        assertNames("learningRate", () -> AdamWSettings.of(-1));
+        assertNames("learningRate", () -> AdamWSettings.of(Double.NaN));
         assertNames("beta1", () -> OPTIONS.withBetas(1, 0.5));
         assertNames("beta2", () -> OPTIONS.withBetas(0.5, -0.1));
         assertNames("eps", () -> OPTIONS.withEps(Double.POSITIVE_INFINITY));
@@ -330,7 +308,7 @@ class AdamWTest {
         assertTrue(error.getMessage().startsWith(argument), error.getMessage());
     }
 
-    /** The optimizer keeps what it needs when the scope in which it was built closes. */
+    /** The optimizer state survives the scope in which the optimizer was built. */
     static final class ClippedSteps implements MemoryGrowth.Work {
         private final AdamW optimizer;
 
@@ -351,7 +329,7 @@ class AdamWTest {
     }
 
     @Test
-    void aThousandStepsNeedNoMoreMemory() throws Exception {
+    void aThousandStepsDoNotLeakMemory() throws Exception {
         MemoryGrowth.assertFlat(ClippedSteps.class, 125, 150);
     }
 
@@ -360,14 +338,6 @@ class AdamWTest {
             optimizer.zeroGrad();
             optimizer.parameters().values().forEach(w -> w.mul(w).sum().backward());
             GradientClipping.clipByGlobalNorm(optimizer.parameters().values(), 1);
-            optimizer.step();
-        }
-    }
-
-    private static void step(AdamW optimizer, boolean plainly) {
-        if (plainly) {
-            optimizer.stepPlainly();
-        } else {
             optimizer.step();
         }
     }

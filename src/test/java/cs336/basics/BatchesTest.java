@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -7,32 +8,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class BatchesTest {
+class BatchesTest extends ScopedTest {
     private static final Device CPU = Device.cpu();
-    private MemoryScope scope;
 
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
-    private static int[] counting(int length) {
+    private static int[] ascending(int length) {
         int[] tokens = new int[length];
         Arrays.setAll(tokens, i -> i);
         return tokens;
@@ -40,19 +28,17 @@ class BatchesTest {
 
     @Test
     void targetsAreTheNextTokens() {
-        Batches.Batch batch = Batches.fromTokens(counting(1000), 16, 8, CPU, 7).next();
+        Batches.Batch batch = Batches.fromTokens(ascending(1000), 16, 8, CPU, 7).next();
         assertEquals(DType.INT64, DType.of(batch.inputs()));
-        assertEquals(16, batch.inputs().size(0));
-        assertEquals(8, batch.inputs().size(1));
+        assertArrayEquals(new long[] {16, 8}, Tensors.shape(batch.inputs()));
         assertTrue(torch.equal(batch.inputs().add(new Scalar(1)), batch.targets()));
-        // Within a row the text goes on.
-        Tensor steps = batch.inputs().diff();
-        assertTrue(torch.equal(steps, torch.ones_like(steps)));
+        Tensor differences = batch.inputs().diff(); // along a row
+        assertTrue(torch.equal(differences, torch.ones_like(differences)));
     }
 
     @Test
-    void everyStartIsEquallyLikely() {
-        Batches batches = Batches.fromTokens(counting(10), 1000, 7, CPU, 1);
+    void allStartsAreEquallyLikely() {
+        Batches batches = Batches.fromTokens(ascending(10), 1000, 7, CPU, 1);
         Tensor starts = batches.next().inputs().select(1, 0);
         Map<Long, Integer> counts = new TreeMap<>();
         for (int i = 0; i < 1000; i++) {
@@ -74,6 +60,8 @@ class BatchesTest {
     void randomTokensFillTheVocabulary() {
         Batches.Batch batch = Batches.random(5, 20, 30, CPU, 3).next();
         for (Tensor tensor : new Tensor[] {batch.inputs(), batch.targets()}) {
+            assertEquals(DType.INT64, DType.of(tensor));
+            assertArrayEquals(new long[] {20, 30}, Tensors.shape(tensor));
             assertEquals(0, tensor.min().item_long());
             assertEquals(4, tensor.max().item_long());
         }
@@ -81,7 +69,7 @@ class BatchesTest {
     }
 
     @Test
-    void theSeedDecidesAndBatchesDiffer() {
+    void theSeedDeterminesTheBatches() {
         Batches one = Batches.random(100, 4, 8, CPU, 3);
         Batches same = Batches.random(100, 4, 8, CPU, 3);
         Tensor first = one.next().inputs();

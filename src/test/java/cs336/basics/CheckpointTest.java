@@ -14,34 +14,26 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-class CheckpointTest {
-    private static final AdamW.Options OPTIONS = AdamW.Options.of(0.01);
+class CheckpointTest extends ScopedTest {
+    private static final AdamWSettings OPTIONS = AdamWSettings.of(0.01);
 
     @TempDir
     Path folder;
 
     private Path file;
-    private MemoryScope scope;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         file = folder.resolve("model.safetensors");
         Torch.seed(5);
     }
 
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
-    private static TransformerLM model(ModelEdition form, int layers) {
-        var config = new TransformerConfig(form, 11, 6, 8, layers, 2, 12, "rmsnorm", "plain");
+    private static TransformerLM model(ModelEdition edition, int layers) {
+        var config = new TransformerConfig(edition, 11, 6, 8, layers, 2, 12, "rmsnorm", "plain");
         return new TransformerLM(config, Device.cpu());
     }
 
@@ -58,17 +50,17 @@ class CheckpointTest {
     }
 
     @Test
-    void anInterruptedTrainingEndsBitForBitWhereAnUninterruptedOneDoes() throws IOException {
-        for (ModelEdition form : ModelEdition.values()) {
+    void resumedTrainingEqualsUninterruptedTrainingBitForBit() throws IOException {
+        for (ModelEdition edition : ModelEdition.values()) {
             Batches batches = Batches.random(11, 2, 6, Device.cpu(), 1);
-            TransformerLM model = model(form, 2);
+            TransformerLM model = model(edition, 2);
             AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
             train(model, optimizer, batches, 3);
             Checkpoint.save(file, model.namedParameters(), optimizer, Map.of("step", "3"));
             train(model, optimizer, batches, 3);
 
             Batches again = Batches.random(11, 2, 6, Device.cpu(), 1);
-            TransformerLM resumed = model(form, 2);
+            TransformerLM resumed = model(edition, 2);
             AdamW resumedOptimizer = new AdamW(resumed.namedParameters(), OPTIONS);
             Map<String, String> metadata = Checkpoint.load(file, resumed.namedParameters(), resumedOptimizer);
             assertEquals(Map.of("step", "3"), metadata);
@@ -83,7 +75,7 @@ class CheckpointTest {
     }
 
     @Test
-    void parametersLoadWithoutTheirOptimizer() throws IOException {
+    void parametersLoadWithoutOptimizerState() throws IOException {
         TransformerLM model = model(ModelEdition.SPRING_2025, 1);
         AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
         train(model, optimizer, Batches.random(11, 2, 6, Device.cpu(), 1), 1);
@@ -96,26 +88,24 @@ class CheckpointTest {
     }
 
     @Test
-    void whatDoesNotFitIsNamedAndChangesNothing() throws IOException {
+    void mismatchesAreNamedAndChangeNothing() throws IOException {
         Map<String, Tensor> saved = new LinkedHashMap<>();
         saved.put("a", torch.ones(2, 3));
         saved.put("b", torch.ones(4));
         Checkpoint.save(file, saved, Map.of());
 
-        assertRefused(Map.of("a", torch.zeros(2, 3)), null, "has a parameter b, which is not among");
+        assertRefused(Map.of("a", torch.zeros(2, 3)), null, "has the unexpected parameter b");
         assertRefused(parameters(torch.zeros(2, 3), torch.zeros(4), "c"), null, "has no parameter c");
         assertRefused(
-                parameters(torch.zeros(3, 2), torch.zeros(4), null),
-                null,
-                "has a as fp32[2, 3]; here it is fp32[3, 2]");
+                parameters(torch.zeros(3, 2), torch.zeros(4), null), null, "has a as fp32[2, 3]; expected fp32[3, 2]");
         assertRefused(
                 parameters(torch.zeros(2, 3).to(torch.ScalarType.Double), torch.zeros(4), null),
                 null,
-                "has a as fp32[2, 3]; here it is fp64[2, 3]");
+                "has a as fp32[2, 3]; expected fp64[2, 3]");
         Map<String, Tensor> fitting = parameters(torch.zeros(2, 3), torch.zeros(4), null);
-        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of no optimizer; asked for was AdamW");
+        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of no optimizer; expected AdamW");
         Checkpoint.save(file, saved, new Sgd(saved, 0.1, 0.9), Map.of());
-        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of the optimizer Sgd; asked for was AdamW");
+        assertRefused(fitting, new AdamW(fitting, OPTIONS), "has the state of the optimizer Sgd; expected AdamW");
         assertThrows(
                 IllegalArgumentException.class,
                 () -> Checkpoint.save(file, saved, new Sgd(saved, 0.1, 0.9), Map.of("optimizer", "mine")));

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class CosineScheduleTest {
     @Test
-    void everyValueIsTheReferences() {
+    void everyValueMatchesTheReference() {
         TensorJson reference = Reference.read("parts.json").get("cosine");
         CosineSchedule schedule = new CosineSchedule(
                 reference.get("max_lr").number(),
@@ -28,7 +28,7 @@ class CosineScheduleTest {
     }
 
     @Test
-    void withoutWarmupItBeginsAtTheHighest() {
+    void withoutWarmupItStartsAtTheMaximum() {
         assertEquals(0.5, new CosineSchedule(0.5, 0.1, 0, 10).at(0));
         assertEquals(0.3, new CosineSchedule(0.5, 0.1, 0, 10).at(5), 1e-15);
     }

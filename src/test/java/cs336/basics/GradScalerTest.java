@@ -32,22 +32,20 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-class GradScalerTest {
+class GradScalerTest extends ScopedTest {
     private static final double SCALE = 1024;
-    private static final GradScaler.Options OPTIONS = new GradScaler.Options(SCALE, 4, 0.25, 3);
+    private static final GradScalerSettings OPTIONS = new GradScalerSettings(SCALE, 4, 0.25, 3);
 
     private final Device cpu = Device.cpu();
-    private MemoryScope scope;
     private Map<String, Tensor> parameters;
     private AdamW optimizer;
     private GradScaler scaler;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(3);
         parameters = parameters(cpu);
-        optimizer = new AdamW(parameters, AdamW.Options.of(0.1));
+        optimizer = new AdamW(parameters, AdamWSettings.of(0.1));
         scaler = new GradScaler(cpu, OPTIONS);
     }
 
@@ -55,7 +53,6 @@ class GradScalerTest {
     void close() {
         scaler.close();
         optimizer.close();
-        scope.close();
     }
 
     private static Map<String, Tensor> parameters(Device device) {
@@ -71,17 +68,17 @@ class GradScalerTest {
         return parameters;
     }
 
-    /** The gradients of Σ w²/2, times the scale: w each. */
+    /** Computes the gradients of Σ w²/2, which are w, times the scale. */
     private static void backward(Map<String, Tensor> parameters, GradScaler scaler) {
         Tensor loss = torch.zeros();
         for (Tensor parameter : parameters.values()) {
-            Tensor part = parameter.square().sum().mul(new Scalar(0.5)).to(ScalarType.Float);
-            loss = part.add(loss.to(part.device(), ScalarType.Float));
+            Tensor term = parameter.square().sum().mul(new Scalar(0.5)).to(ScalarType.Float);
+            loss = term.add(loss.to(term.device(), ScalarType.Float));
         }
         scaler.scale(loss).backward();
     }
 
-    private static void spoil(Tensor parameter, double value) {
+    private static void overwrite(Tensor parameter, double value) {
         parameter.grad().view(-1).select(0, 1).fill_(new Scalar(value));
     }
 
@@ -99,10 +96,10 @@ class GradScalerTest {
     }
 
     @Test
-    void aScaledStepIsTheUnscaledOneBitForBit() {
+    void aScaledStepEqualsAnUnscaledStepBitForBit() {
         Map<String, Tensor> plain = new LinkedHashMap<>();
         parameters.forEach((name, p) -> plain.put(name, p.detach().clone().set_requires_grad(true)));
-        try (var plainOptimizer = new AdamW(plain, AdamW.Options.of(0.1));
+        try (var plainOptimizer = new AdamW(plain, AdamWSettings.of(0.1));
                 var off = GradScaler.disabled()) {
             for (int t = 0; t < 5; t++) {
                 goodStep(); // the scale is a power of 2: no rounding
@@ -123,7 +120,7 @@ class GradScalerTest {
         double[] moments = values(optimizer.state());
         optimizer.zeroGrad();
         backward(parameters, scaler);
-        spoil(parameters.get(name), value);
+        overwrite(parameters.get(name), value);
         assertFalse(scaler.step(optimizer));
         scaler.update();
         assertEquals(SCALE / 4, scaler.scale());
@@ -134,7 +131,7 @@ class GradScalerTest {
     }
 
     @Test
-    void theScaleGrowsAfterAnIntervalWithoutOverflowAndCountsAnewAfterOne() {
+    void theScaleGrowsAfterAnIntervalWithoutOverflowAndRestartsTheCountAfterOne() {
         goodStep();
         goodStep();
         assertEquals(SCALE, scaler.scale());
@@ -144,7 +141,7 @@ class GradScalerTest {
         goodStep();
         optimizer.zeroGrad();
         backward(parameters, scaler);
-        spoil(parameters.get("b"), Double.NaN);
+        overwrite(parameters.get("b"), Double.NaN);
         scaler.step(optimizer);
         scaler.update();
         assertEquals(SCALE, scaler.scale());
@@ -159,12 +156,12 @@ class GradScalerTest {
     void theDefaultsArePyTorchs() {
         try (var fresh = new GradScaler(cpu)) {
             assertEquals(65_536, fresh.scale());
-            assertEquals(new GradScaler.Options(65_536, 2, 0.5, 2_000), GradScaler.Options.DEFAULT);
+            assertEquals(new GradScalerSettings(65_536, 2, 0.5, 2_000), GradScalerSettings.DEFAULT);
         }
     }
 
     @Test
-    void clippingAfterUnscaleSeesTheGradientsOfTheLossItself() {
+    void clippingAfterUnscaleUsesUnscaledGradients() {
         backward(parameters, scaler);
         scaler.unscale(optimizer);
         double norm = Math.sqrt(
@@ -190,7 +187,7 @@ class GradScalerTest {
     @Test
     void clippingDoesNotHideAnOverflow() {
         backward(parameters, scaler);
-        spoil(parameters.get("a"), Double.POSITIVE_INFINITY);
+        overwrite(parameters.get("a"), Double.POSITIVE_INFINITY);
         scaler.unscale(optimizer);
         GradientClipping.clipByGlobalNorm(parameters.values(), 1);
         double[] before = values(parameters);
@@ -201,10 +198,10 @@ class GradScalerTest {
     @Test
     void anOverflowOfOneOptimizerShrinksTheScaleAndLetsTheOtherStep() {
         Map<String, Tensor> others = Map.of("c", torch.randn(4).set_requires_grad(true));
-        try (var other = new AdamW(others, AdamW.Options.of(0.1))) {
+        try (var other = new AdamW(others, AdamWSettings.of(0.1))) {
             backward(parameters, scaler);
             backward(others, scaler);
-            spoil(others.get("c"), Double.NaN);
+            overwrite(others.get("c"), Double.NaN);
             assertTrue(scaler.step(optimizer));
             assertFalse(scaler.step(other));
             scaler.update();
@@ -236,7 +233,7 @@ class GradScalerTest {
     }
 
     @Test
-    void stateSavedAmongParametersGoesOnWhereItWas(@TempDir Path folder) throws IOException {
+    void stateSavedWithParametersIsRestored(@TempDir Path folder) throws IOException {
         goodStep();
         goodStep();
         goodStep();
@@ -264,21 +261,20 @@ class GradScalerTest {
     }
 
     @Test
-    void aStateOfOtherNamesOrShapesIsRefused() {
+    void stateWithOtherNamesOrShapesIsRefused() {
         var missing = assertThrows(IllegalArgumentException.class, () -> scaler.loadState(Map.of()));
         assertEquals(
-                "the state of a scaler has [scaler.scale, scaler.growth_tracker]; this one has []",
-                missing.getMessage());
+                "the state must have the entries [scaler.scale, scaler.growth_tracker], not []", missing.getMessage());
         Map<String, Tensor> wrong = new LinkedHashMap<>(scaler.state());
         wrong.put("scaler.scale", torch.ones(2));
         var shape = assertThrows(IllegalArgumentException.class, () -> scaler.loadState(wrong));
-        assertEquals("scaler.scale must be one fp32 without dimensions", shape.getMessage());
+        assertEquals("scaler.scale must be a 0-dimensional fp32", shape.getMessage());
     }
 
     @Test
-    void callsOutOfOrderAreNamed() {
+    void callsOutOfOrderAreRefused() {
         assertEquals(
-                "update() needs a step() or unscale() before it",
+                "call step() or unscale() before update()",
                 assertThrows(IllegalStateException.class, scaler::update).getMessage());
         assertEquals(
                 "no parameter of this optimizer has a gradient",
@@ -287,12 +283,12 @@ class GradScalerTest {
         backward(parameters, scaler);
         scaler.unscale(optimizer);
         assertEquals(
-                "the gradients of this optimizer are unscaled already; update() comes first",
+                "the gradients of this optimizer are already unscaled; call update() first",
                 assertThrows(IllegalStateException.class, () -> scaler.unscale(optimizer))
                         .getMessage());
         scaler.step(optimizer);
         assertEquals(
-                "this optimizer has stepped already; update() comes first",
+                "step() was already called for this optimizer; call update() first",
                 assertThrows(IllegalStateException.class, () -> scaler.step(optimizer))
                         .getMessage());
     }
@@ -312,16 +308,16 @@ class GradScalerTest {
 
     @ParameterizedTest
     @ValueSource(doubles = {0, -1, Double.NaN, Double.POSITIVE_INFINITY})
-    void scalesThatCannotBeAreRefused(double scale) {
-        var error = assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(scale, 2, 0.5, 1));
+    void invalidInitialScalesAreRefused(double scale) {
+        var error = assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(scale, 2, 0.5, 1));
         assertEquals("initialScale must be above 0, not " + scale, error.getMessage());
     }
 
     @Test
-    void factorsThatMoveNothingAreRefused() {
-        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 1, 0.5, 1));
-        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 2, 1, 1));
-        assertThrows(IllegalArgumentException.class, () -> new GradScaler.Options(1, 2, 0.5, 0));
+    void factorsWithoutEffectAreRefused() {
+        assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 1, 0.5, 1));
+        assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 2, 1, 1));
+        assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(1, 2, 0.5, 0));
     }
 
     static final class ScaledSteps implements MemoryGrowth.Work {
@@ -341,17 +337,17 @@ class GradScalerTest {
     }
 
     @Test
-    void stepsLeaveNothingBehind() throws Exception {
+    void stepsDoNotLeakMemory() throws Exception {
         MemoryGrowth.assertFlat(ScaledSteps.class, 100, 150);
     }
 
     @Test
     @Tag("gpu")
-    void onACardOverflowAndGrowthAreTheSame() {
-        Device card = Device.cuda(0);
-        Map<String, Tensor> there = parameters(card);
-        try (var adam = new AdamW(there, AdamW.Options.of(0.1));
-                var s = new GradScaler(card, OPTIONS)) {
+    void overflowAndGrowthAreTheSameOnTheGpu() {
+        Device gpu = Device.cuda(0);
+        Map<String, Tensor> there = parameters(gpu);
+        try (var adam = new AdamW(there, AdamWSettings.of(0.1));
+                var s = new GradScaler(gpu, OPTIONS)) {
             for (int t = 0; t < 3; t++) {
                 adam.zeroGrad();
                 backward(there, s);
@@ -362,7 +358,7 @@ class GradScalerTest {
             double[] before = values(there);
             adam.zeroGrad();
             backward(there, s);
-            spoil(there.get("a"), Double.POSITIVE_INFINITY);
+            overwrite(there.get("a"), Double.POSITIVE_INFINITY);
             assertFalse(s.step(adam));
             s.update();
             assertEquals(SCALE, s.scale());

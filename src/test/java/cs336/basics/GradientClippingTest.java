@@ -8,32 +8,18 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
-import cs336.torch.MemoryScope;
 import cs336.torch.TensorJson;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class GradientClippingTest {
+class GradientClippingTest extends ScopedTest {
     private final TensorJson reference = Reference.read("parts.json").get("clip");
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
 
     private Map<String, Tensor> parametersWithGradients(DType dtype) {
         Map<String, Tensor> gradients = reference.get("gradients").tensors();
@@ -43,27 +29,27 @@ class GradientClippingTest {
     }
 
     @Test
-    void aPartIsClippedByTheNormOfTheWhole() {
+    void aSubsetIsClippedByTheNormOfAllGradients() {
         Map<String, Tensor> parameters = parametersWithGradients(DType.FLOAT64);
         double maxNorm = reference.get("max_norm").number();
         Tensor norm = GradientClipping.norm(parameters.values());
-        var part = parameters.entrySet().iterator().next();
+        var subset = parameters.entrySet().iterator().next();
         Map<String, Tensor> before = AdamWTest.leaves(reference.get("gradients").tensors(), DType.FLOAT64);
-        GradientClipping.clip(List.of(part.getValue()), norm, maxNorm);
+        GradientClipping.clip(List.of(subset.getValue()), norm, maxNorm);
         parameters.forEach((name, parameter) -> assertClose(
                 FLOAT64,
                 name,
-                (name.equals(part.getKey()) ? reference.get("clipped").tensors() : before).get(name),
+                (name.equals(subset.getKey()) ? reference.get("clipped").tensors() : before).get(name),
                 parameter.grad()));
     }
 
     @ParameterizedTest
     @EnumSource(names = {"FLOAT16", "BFLOAT16"})
-    void aNormBeyondTheRangeOfGradientsClipsThem(DType dtype) {
+    void aNormAboveTheRangeOfFp16IsComputed(DType dtype) {
         Tensor parameter = torch.zeros(10_000).to(dtype.scalarType()).requires_grad_(true);
         parameter
                 .mutable_grad()
-                .put(torch.full_like(parameter, new Scalar(4096))); // a norm of 409,600; fp16 ends at 65,504
+                .put(torch.full_like(parameter, new Scalar(4096))); // norm 409,600; the largest fp16 number is 65,504
         double norm = GradientClipping.clipByGlobalNorm(List.of(parameter), 100).item_double();
         assertEquals(409_600, norm, 1);
         assertEquals(1, parameter.grad().min().item_double(), dtype == DType.FLOAT16 ? 1e-3 : 8e-3);
@@ -88,7 +74,7 @@ class GradientClippingTest {
     }
 
     @Test
-    void gradientsUpToTheLimitStayBitForBit() {
+    void gradientsUpToTheLimitAreUnchangedBitForBit() {
         Map<String, Tensor> parameters = parametersWithGradients(DType.FLOAT64);
         double norm =
                 GradientClipping.clipByGlobalNorm(parameters.values(), 1e6).item_double();
@@ -101,7 +87,7 @@ class GradientClippingTest {
     }
 
     @Test
-    void parametersWithoutGradientArePassedOver() {
+    void parametersWithoutGradientAreIgnored() {
         Tensor without = torch.ones(3).set_requires_grad(true);
         Tensor with = torch.zeros(2).set_requires_grad(true);
         with.mutable_grad().put(Tensor.create(3f, 4f));
@@ -112,7 +98,7 @@ class GradientClippingTest {
     }
 
     @Test
-    void limitMustBePositive() {
+    void maxNormMustBePositive() {
         for (double maxNorm : new double[] {0, -1, Double.NaN}) {
             var error = assertThrows(
                     IllegalArgumentException.class, () -> GradientClipping.clipByGlobalNorm(List.of(), maxNorm));

@@ -8,30 +8,16 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
-import cs336.torch.MemoryScope;
 import cs336.torch.TensorJson;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class LossesTest {
-    private MemoryScope scope;
+class LossesTest extends ScopedTest {
 
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
-    /** The reference's last row has logits in the thousands, whose exponentials overflow. */
+    /** The last row of the reference has logits in the thousands, whose exponentials overflow. */
     @ParameterizedTest
     @EnumSource(names = {"FLOAT64", "FLOAT32"})
     void crossEntropyAndItsGradientAreTheReferences(DType dtype) {
@@ -47,14 +33,14 @@ class LossesTest {
     }
 
     @Test
-    void equalLogitsLoseTheLogarithmOfTheVocabulary() {
+    void equalLogitsHaveTheLogarithmOfTheVocabularyAsLoss() {
         Tensor loss =
                 Losses.crossEntropy(torch.zeros(2, 3, 10), torch.zeros(2, 3).to(torch.ScalarType.Long));
         assertEquals(Math.log(10), loss.item_double(), 1e-6);
     }
 
     @Test
-    void bfloat16LogitsAreSummedInFloat32() {
+    void bf16LogitsAreComputedInFp32() {
         Tensor logits = torch.randn(4, 500).to(torch.ScalarType.BFloat16);
         Tensor targets = torch.arange(new org.bytedeco.pytorch.Scalar(4));
         Tensor loss = Losses.crossEntropy(logits, targets);
@@ -63,14 +49,14 @@ class LossesTest {
     }
 
     @Test
-    void whatDoesNotFitIsNamed() {
+    void mismatchesAreNamed() {
         Tensor logits = torch.zeros(2, 3);
         assertRefused(logits, Tensor.create(0, 1), "targets must be int64, not int32");
         assertRefused(logits, torch.tensor(0L, 1L, 2L), "targets must have the shape of logits");
         assertRefused(logits.select(0, 0), torch.tensor(0L, 1L), "targets must have the shape of logits");
         assertRefused(torch.zeros(0, 3), torch.zeros(0).to(torch.ScalarType.Long), "targets must have the shape");
-        assertRefused(logits, torch.tensor(0L, 3L), "targets must be from 0 to 2, the vocabulary's last");
-        assertRefused(logits, torch.tensor(-100L, 2L), "targets must be from 0 to 2, the vocabulary's last");
+        assertRefused(logits, torch.tensor(0L, 3L), "targets must be from 0 to 2, the last token of the vocabulary");
+        assertRefused(logits, torch.tensor(-100L, 2L), "targets must be from 0 to 2, the last token of the vocabulary");
         assertRefused(torch.tensor(1L), torch.tensor(1L), "logits must be floating-point, not int64");
     }
 

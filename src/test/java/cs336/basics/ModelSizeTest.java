@@ -22,19 +22,19 @@ class ModelSizeTest {
         "xl, 2024, 1490920000",
         "2.7B, 2024, 2542676480"
     })
-    void everySizeHasTheParametersOfTheTable(String size, int year, long parameters) {
+    void parameterCountsMatchTheCourse(String size, int year, long parameters) {
         var config = ModelSize.parse(size).config(ModelEdition.ofYear(year), 128);
         assertEquals(parameters, config.parameterCount());
     }
 
     @Test
-    void unknownSizeIsRefusedWithTheKnownOnes() {
+    void unknownSizeIsRefusedAndKnownSizesAreListed() {
         var error = assertThrows(IllegalArgumentException.class, () -> ModelSize.parse("huge"));
         assertEquals("size 'huge' is unknown; known: small, medium, large, xl, 2.7B", error.getMessage());
     }
 
     @Test
-    void unknownYearIsRefusedWithTheKnownOnes() {
+    void unknownYearIsRefusedAndKnownYearsAreListed() {
         var error = assertThrows(IllegalArgumentException.class, () -> ModelEdition.ofYear(2023));
         assertTrue(error.getMessage().endsWith("known: 2024, 2025"), error.getMessage());
     }

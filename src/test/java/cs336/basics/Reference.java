@@ -13,9 +13,9 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
-/** The float64 vectors of {@code src/test/resources/cs336/reference}, and how far from them a result may be. */
+/** The float64 reference vectors in {@code src/test/resources/cs336/reference}, and tolerances for comparisons. */
 final class Reference {
-    /** Of a float64 computation: its own rounding, a few thousand times smaller than float32's. */
+    /** Tolerance of float64 computations, well below the precision of float32. */
     static final double FLOAT64 = 1e-12;
 
     /** One unit in the last place of a float32 near 1. */
@@ -32,7 +32,7 @@ final class Reference {
         }
     }
 
-    /** The largest difference of two tensors of one shape, relative to the largest expected element. */
+    /** Returns the largest absolute difference, relative to the largest expected element. */
     static double error(Tensor expected, Tensor actual) {
         try (var scope = MemoryScope.open()) {
             assertEquals(expected.sizes().vec().toString(), actual.sizes().vec().toString(), "shape");
@@ -46,8 +46,8 @@ final class Reference {
 
     static void assertClose(double tolerance, String what, Tensor expected, Tensor actual) {
         double error = error(expected, actual);
-        // Written so that NaN fails.
-        assertTrue(error <= tolerance, () -> what + " is off by " + error + " of its scale; allowed " + tolerance);
+        // NaN must fail.
+        assertTrue(error <= tolerance, () -> what + " has relative error " + error + "; allowed " + tolerance);
     }
 
     static void assertAllClose(

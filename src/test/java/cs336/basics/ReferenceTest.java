@@ -12,13 +12,11 @@ import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/**
- * The reference vectors themselves, against the model in plain Java doubles: loops over numbers, and no tensor library.
- */
+/** Checks the reference vectors against a model written with loops over Java doubles, without a tensor library. */
 class ReferenceTest {
     @ParameterizedTest
     @ValueSource(ints = {2025, 2024})
-    void logitsAndLossAreThoseOfPlainLoops(int year) {
+    void logitsAndLossMatchPlainLoops(int year) {
         PlainModel model = new PlainModel(Reference.read("tiny-" + year + ".json"));
         double[] expected = model.array("logits");
         double[] logits = new double[expected.length];
@@ -34,11 +32,11 @@ class ReferenceTest {
 
     @ParameterizedTest
     @ValueSource(ints = {2025, 2024})
-    void gradientsAreTheSlopesOfTheLoss(int year) {
+    void gradientsMatchDifferenceQuotientsOfTheLoss(int year) {
         PlainModel model = new PlainModel(Reference.read("tiny-" + year + ".json"));
-        double h = 1e-4; // the fourth-order error h⁴ and rounding 1e-16 / h then weigh about the same
+        double h = 1e-4; // balances the error h⁴ of the difference quotient and the rounding error 1e-16 / h
         model.parameters.forEach((name, values) -> {
-            double[] slopes = new double[values.length];
+            double[] quotients = new double[values.length];
             for (int i = 0; i < values.length; i++) {
                 double value = values[i];
                 double[] loss = new double[4];
@@ -47,13 +45,13 @@ class ReferenceTest {
                     loss[k] = model.loss();
                 }
                 values[i] = value;
-                slopes[i] = (loss[0] - 8 * loss[1] + 8 * loss[2] - loss[3]) / (12 * h);
+                quotients[i] = (loss[0] - 8 * loss[1] + 8 * loss[2] - loss[3]) / (12 * h);
             }
-            assertArrayEquals(model.gradients.get(name), slopes, 1e-10, name);
+            assertArrayEquals(model.gradients.get(name), quotients, 1e-10, name);
         });
     }
 
-    /** The model of either year, one sequence at a time. */
+    /** The 2024 and 2025 models, one sequence at a time. */
     private static final class PlainModel {
         private final TensorJson reference;
         private final boolean is2025;
@@ -192,7 +190,7 @@ class ReferenceTest {
             add(x, linear(up, layer + "ffn.w2", width));
         }
 
-        /** Pairs (2i, 2i + 1) of every head, as complex numbers, times e^(√−1 t θ^(−2i/d)). */
+        /** Rotates the pairs (2i, 2i + 1) of every head by the angle t θ^(−2i/d). */
         private double[] rotated(double[] x, int t) {
             int d = width / heads;
             for (int i = 0; is2025 && i < width; i += 2) {
@@ -234,7 +232,7 @@ class ReferenceTest {
             }
         }
 
-        /** Its Taylor series; the arguments here are small. */
+        /** The Taylor series of erf, for small arguments. */
         private static double erf(double z) {
             double term = z;
             double sum = z;

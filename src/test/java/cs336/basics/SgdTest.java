@@ -5,28 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.torch.MemoryScope;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class SgdTest {
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
+class SgdTest extends ScopedTest {
     private static Tensor leaf(double value) {
         return Tensor.create(value).set_requires_grad(true);
     }
@@ -37,7 +22,7 @@ class SgdTest {
     }
 
     @Test
-    void momentumGathersGradients() {
+    void momentumAccumulatesGradients() {
         Tensor theta = leaf(1);
         Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0.75);
         step(sgd, theta, 2); // u = 2
@@ -50,7 +35,7 @@ class SgdTest {
     }
 
     @Test
-    void withoutMomentumNothingIsRemembered() {
+    void withoutMomentumThereIsNoState() {
         Tensor theta = leaf(1);
         Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0);
         step(sgd, theta, 2);
@@ -60,7 +45,7 @@ class SgdTest {
     }
 
     @Test
-    void parametersWithoutGradientAndFrozenOnesStay() {
+    void parametersWithoutGradientAndFrozenOnesDoNotChange() {
         Map<String, Tensor> parameters = new LinkedHashMap<>();
         parameters.put("a", leaf(1));
         parameters.put("b", leaf(1));
@@ -77,7 +62,7 @@ class SgdTest {
     }
 
     @Test
-    void trainingGoesOnFromALoadedState() {
+    void trainingFromALoadedStateEqualsUninterruptedTraining() {
         Tensor theta = leaf(1);
         Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0.5);
         step(sgd, theta, 2);

@@ -27,8 +27,8 @@ class TransformerLMTest {
     private static final int VOCAB = 50;
     private static final int CONTEXT = 16;
 
-    private static TransformerConfig tiny(ModelEdition form) {
-        return new TransformerConfig(form, VOCAB, CONTEXT, 32, 2, 4, 48, "rmsnorm", "plain");
+    private static TransformerConfig tiny(ModelEdition edition) {
+        return new TransformerConfig(edition, VOCAB, CONTEXT, 32, 2, 4, 48, "rmsnorm", "plain");
     }
 
     private static Tensor randomIds(int batch, int context) {
@@ -37,8 +37,8 @@ class TransformerLMTest {
 
     @ParameterizedTest
     @CsvSource({"SPRING_2024, rmsnorm", "SPRING_2025, rmsnorm", "SPRING_2024, layernorm", "SPRING_2025, layernorm"})
-    void builtModelHasAsManyParametersAsItsConfigurationSays(ModelEdition form, String normalization) {
-        var config = tiny(form).withNormalization(normalization);
+    void parameterCountOfTheConfigurationIsThatOfTheModel(ModelEdition edition, String normalization) {
+        var config = tiny(edition).withNormalization(normalization);
         try (var model = new TransformerLM(config, Device.cpu())) {
             assertEquals(config.parameterCount(), model.parameterCount());
         }
@@ -66,14 +66,14 @@ class TransformerLMTest {
     }
 
     @Test
-    void eachLayerDoesWhatItIsToldBeforeItsForwardPass() {
+    void eachLayerRunsItsActionBeforeItsForwardPass() {
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
-            List<NnModule> came = new ArrayList<>();
-            model.layers().forEach(layer -> layer.beforeForward(() -> came.add(layer)));
+            List<NnModule> called = new ArrayList<>();
+            model.layers().forEach(layer -> layer.beforeForward(() -> called.add(layer)));
             model.forward(randomIds(1, 3));
-            assertEquals(model.layers().size(), came.size());
-            assertEquals(Set.copyOf(model.layers()), Set.copyOf(came));
+            assertEquals(model.layers().size(), called.size());
+            assertEquals(Set.copyOf(model.layers()), Set.copyOf(called));
             long own = model.layers().stream()
                     .flatMap(layer -> layer.ownParameters().stream())
                     .mapToLong(Tensor::numel)
@@ -83,7 +83,7 @@ class TransformerLMTest {
     }
 
     @Test
-    void tiedHeadIsListedOnceAndLearnsFromBothEnds() {
+    void tiedHeadIsListedOnceAndGetsGradientsFromBothUses() {
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny(ModelEdition.SPRING_2024), Device.cpu())) {
             Map<String, Tensor> parameters = model.namedParameters();
@@ -91,17 +91,17 @@ class TransformerLMTest {
             long[] unusedToken = {0, 0, 0};
             model.forward(torch.tensor(unusedToken).view(1, 3)).sum().backward();
             Tensor gradient = parameters.get("token_embeddings.weight").grad();
-            // Token 1 was never looked up: what it learned came through the head.
+            // Token 1 is not in the input, so its gradient comes from the output head.
             assertTrue(gradient.select(0, 1).abs().sum().item_float() > 0);
         }
     }
 
     @ParameterizedTest
     @EnumSource(ModelEdition.class)
-    void aPositionSeesNothingAfterIt(ModelEdition form) {
+    void noPositionAttendsToLaterOnes(ModelEdition edition) {
         Torch.seed(1);
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(tiny(form), Device.cpu())) {
+                var model = new TransformerLM(tiny(edition), Device.cpu())) {
             Tensor ids = randomIds(2, CONTEXT);
             Tensor changed = ids.clone();
             changed.select(1, 10)
@@ -115,7 +115,7 @@ class TransformerLMTest {
     }
 
     @Test
-    void initialWeightsAreNormalsCutAtThreeStandardDeviations() {
+    void initialWeightsAreNormalsTruncatedAtThreeStandardDeviations() {
         Torch.seed(2);
         try (var scope = MemoryScope.open()) {
             double std = 0.5;
@@ -123,9 +123,9 @@ class TransformerLMTest {
             assertTrue(w.abs().max().item_float() <= 3 * std);
             assertTrue(w.abs().max().item_float() > 2.95 * std);
             assertEquals(0, w.mean().item_float(), 0.003);
-            // Variance of a standard normal cut at ±3: 1 − 2·3·φ(3) ÷ P(|z| < 3) = 0.97334…
+            // Variance of a standard normal truncated at ±3: 1 − 2·3·φ(3) ÷ P(|z| < 3) = 0.97334…
             assertEquals(std * Math.sqrt(0.973337), w.std(true).item_float(), 0.002);
-            // A uniform or triangular variable of that variance would have another share within one deviation.
+            // Distinguishes the normal from uniform and triangular distributions of the same variance.
             double within = w.abs()
                     .lt(new org.bytedeco.pytorch.Scalar(std))
                     .to(torch.ScalarType.Float)
@@ -136,7 +136,7 @@ class TransformerLMTest {
     }
 
     @Test
-    void matricesBeginWithVarianceTwoOverInputsPlusOutputs() {
+    void matricesHaveInitialVarianceTwoOverInputsPlusOutputs() {
         Torch.seed(3);
         try (var scope = MemoryScope.open();
                 var layer = new Linear(300, 900, Device.cpu(), DType.FLOAT32)) {
@@ -159,7 +159,7 @@ class TransformerLMTest {
     }
 
     @Test
-    void bf16AutocastStaysNearFp32() {
+    void bf16AutocastIsCloseToFp32() {
         Torch.seed(5);
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
@@ -176,12 +176,11 @@ class TransformerLMTest {
 
     @ParameterizedTest
     @ValueSource(ints = {CONTEXT + 1, 1000})
-    void contextBeyondTheModelsIsRefused(int context) {
+    void contextBeyondTheMaximumIsRefused(int context) {
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny(ModelEdition.SPRING_2024), Device.cpu())) {
             var error = assertThrows(IllegalArgumentException.class, () -> model.forward(randomIds(1, context)));
-            assertEquals(
-                    "ids have a context of " + context + "; this model was built for at most 16", error.getMessage());
+            assertEquals("ids must have a context of at most 16, not " + context, error.getMessage());
         }
     }
 
@@ -203,7 +202,7 @@ class TransformerLMTest {
         "50, 32, 2, 5, numHeads 5 does not divide dModel 32",
         "50, 36, 2, 4, odd width 9"
     })
-    void sizesThatMakeNoModelAreRefusedByName(int vocab, int dModel, int layers, int heads, String named) {
+    void invalidSizesAreNamed(int vocab, int dModel, int layers, int heads, String named) {
         var error = assertThrows(
                 IllegalArgumentException.class,
                 () -> new TransformerConfig(
@@ -236,7 +235,7 @@ class TransformerLMTest {
     }
 
     @Test
-    void thousandTrainingStepsLeaveMemoryFlat() throws Exception {
+    void thousandTrainingStepsDoNotLeakMemory() throws Exception {
         MemoryGrowth.assertFlat(TrainingSteps.class, 100, 150);
     }
 }

@@ -32,7 +32,7 @@ class BenchmarkCommandTest extends CommandTest {
             quoteCharacter = '`',
             value = {
                 "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
-                "--year 2023 | year 2023 has no form of the model; known: 2024, 2025",
+                "--year 2023 | year 2023 has no model; known: 2024, 2025",
                 "--context 128,0 | --context must be at least 1, not 0",
                 "--batch -4 | --batch must be at least 1, not -4",
                 "--steps 0 | --steps must be at least 1, not 0",

@@ -24,7 +24,7 @@ class CellOutputTest {
         }
 
         @Override
-        public void print(Stream stream, String text) {
+        public void print(CellStream stream, String text) {
             items.add(stream + ":" + text);
         }
 
@@ -70,7 +70,7 @@ class CellOutputTest {
     }
 
     @Test
-    void manySmallPrintsAreFewDeliveries() {
+    void manySmallPrintsAreMergedIntoFewDeliveries() {
         CellOutput.Redirection redirection = output.redirect();
         for (int i = 0; i < 10_000; i++) {
             System.out.println(i);
@@ -81,7 +81,7 @@ class CellOutputTest {
     }
 
     @Test
-    void charactersOfSeveralBytesArriveWhole() {
+    void multibyteCharactersAreDeliveredWhole() {
         CellOutput.Redirection redirection = output.redirect();
         byte[] bytes = "é€😀".getBytes(StandardCharsets.UTF_8);
         for (byte b : bytes) {
@@ -102,7 +102,7 @@ class CellOutputTest {
     }
 
     @Test
-    void streamsAreGivenBack() {
+    void streamsAreRestored() {
         InputStream in = System.in;
         PrintStream out = System.out;
         PrintStream err = System.err;

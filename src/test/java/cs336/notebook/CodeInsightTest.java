@@ -74,7 +74,7 @@ class CodeInsightTest {
         "'int x = 1;\n  while (true) {\n    x++;', '    '",
         "int x = ;, invalid"
     })
-    void tellsWhetherACellIsFinished(String cell, String answer) {
+    void recognizesCompleteCells(String cell, String answer) {
         assertEquals(answer, insight.isComplete(cell));
     }
 }

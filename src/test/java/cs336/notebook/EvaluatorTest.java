@@ -22,7 +22,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 public class EvaluatorTest {
     private static Evaluator evaluator;
 
-    /** For cells to reach back into the test: they share its class loader. */
+    /** Cells write to this field, because they share the class loader of the test. */
     public static volatile Object shared;
 
     private static final String SIGNAL = "cs336.notebook.EvaluatorTest.shared = 1; ";
@@ -79,14 +79,14 @@ public class EvaluatorTest {
     }
 
     @Test
-    void valueIsTheObjectItselfAndClassesAreThoseOfTheHost() throws CellException {
+    void valuesAreObjectsOfTheTestsVirtualMachine() throws CellException {
         shared = new Object();
         assertSame(shared, eval("cs336.notebook.EvaluatorTest.shared"));
         assertSame(String[].class, eval("new String[0]").getClass());
     }
 
     @Test
-    void whatOneCellDeclaresTheNextCanUse() throws CellException {
+    void declarationsAreVisibleInLaterCells() throws CellException {
         eval(
                 "record Size(int width, int height) {\n  int area() { return width * height; }\n}\nint twice(int n) { return 2 * n; }");
         assertEquals(24, eval("twice(new Size(3, 4).area())"));
@@ -95,7 +95,7 @@ public class EvaluatorTest {
     }
 
     @Test
-    void statementsOverSeveralLinesWork() throws CellException {
+    void statementsMaySpanSeveralLines() throws CellException {
         assertEquals(List.of(2, 4), eval("""
                         var list = List.of(1, 2, 3, 4)
                             .stream()
@@ -112,7 +112,7 @@ public class EvaluatorTest {
     }
 
     @Test
-    void bothListsOfImportsAreValid() throws CellException {
+    void bothSetsOfImportsAreValid() throws CellException {
         assertEquals("[]", eval("Stream.of().toList().toString()"));
         try (Evaluator portable = new Evaluator(Imports.PORTABLE)) {
             assertEquals(List.of(), portable.eval("new ArrayList<>()", 1));
@@ -157,13 +157,13 @@ public class EvaluatorTest {
     }
 
     @Test
-    void forgottenSemicolonIsReportedWhereItIsMissing() {
+    void missingSemicolonIsLocated() {
         var error = fails(CellException.CompilationFailed.class, "int x = 0;\nint y = 1\nint z = 2;");
         assertEquals(List.of("cell [7], line 2: ';' expected", "    int y = 1", "             ^"), error.report());
     }
 
     @Test
-    void methodThatUsesWhatDoesNotExistIsAnErrorAtOnce() {
+    void methodWithAnUnknownNameIsAnImmediateError() {
         var error = fails(
                 CellException.CompilationFailed.class,
                 "int ok() { return 1; }\nint f() {\n    return ok() + missing(2);\n}");
@@ -181,7 +181,7 @@ public class EvaluatorTest {
     }
 
     @Test
-    void exceptionShowsTheFramesThatLieInCells() throws CellException {
+    void exceptionShowsTheFramesInCells() throws CellException {
         evaluator.eval("\n\n// divides\nint divide(int n) {\n    int unused = 0;\n    return 1 / n;\n}", 3);
         var error = fails(CellException.ExceptionThrown.class, "int n = 0;\nint m = divide(n);\nm");
         assertEquals("ArithmeticException", error.name());
@@ -215,14 +215,14 @@ public class EvaluatorTest {
     }
 
     @Test
-    void deepRecursionIsShownByItsEnds() {
+    void deepStackTracesAreShortened() {
         var error = fails(CellException.ExceptionThrown.class, "int deep(int n) { return deep(n + 1) + 1; }\ndeep(0)");
         assertEquals("StackOverflowError", error.name());
         assertTrue(error.report().size() < 20, "lines: " + error.report().size());
     }
 
     @Test
-    void cellContinuesAfterAnError() throws CellException {
+    void declarationsBeforeAnErrorAreKept() throws CellException {
         fails(CellException.ExceptionThrown.class, "int kept = 41;\nif (kept > 0) throw new RuntimeException();");
         assertEquals(42, eval("kept + 1"));
     }
@@ -239,7 +239,7 @@ public class EvaluatorTest {
     }
 
     @Test
-    void resultsOfAFailedExpressionAndDroppedNamesAreGone() throws CellException {
+    void namesOfResultsAreDropped() throws CellException {
         eval("new long[10]");
         fails(CellException.CompilationFailed.class, "$1");
     }
@@ -289,7 +289,7 @@ public class EvaluatorTest {
 
     @ParameterizedTest
     @ValueSource(ints = {0, 5, 20, 60})
-    void interruptWhileTheNextLineIsBeingCompiledIsNotLost(int milliseconds) throws Exception {
+    void interruptDuringCompilationIsNotLost(int milliseconds) throws Exception {
         Thread interrupter = interruptAfterSignal(Duration.ofMillis(milliseconds));
         var error = assertTimeoutPreemptively(
                 Duration.ofSeconds(60),
@@ -319,7 +319,7 @@ public class EvaluatorTest {
         assertEquals(1, shared);
     }
 
-    /** Interrupts that long after the cell has executed {@link #SIGNAL}. */
+    /** Interrupts the evaluator after the given pause, counted from when the cell has executed {@link #SIGNAL}. */
     private static Thread interruptAfterSignal(Duration pause) {
         shared = null;
         Thread interrupter = new Thread(() -> {

@@ -6,7 +6,7 @@ import org.junit.jupiter.api.Test;
 
 class JavaHighlightTest {
     @Test
-    void keywordsLiteralsAndCommentsAreMarked() {
+    void keywordsLiteralsAndCommentsAreHighlighted() {
         assertEquals(
                 "<span class=\"keyword\">int</span> a = <span class=\"number\">0x1F</span>; <span class=\"comment\">// &lt;b&gt;</span>",
                 JavaHighlight.html("int a = 0x1F; // <b>"));
@@ -19,7 +19,7 @@ class JavaHighlightTest {
     }
 
     @Test
-    void whatIsNeverClosedEndsWithTheLineOrTheCell() {
+    void unterminatedLiteralsEndWithTheLineAndCommentsWithTheCell() {
         assertEquals(
                 "<span class=\"string\">&quot;open</span>\n<span class=\"keyword\">int</span> a",
                 JavaHighlight.html("\"open\nint a"));

@@ -39,7 +39,7 @@ class NotebookRunnerTest {
         return assertThrows(NotebookFailure.class, () -> run(timeLimit, notebooks));
     }
 
-    /** The code cells of the executed copy. */
+    /** Returns the code cells of the executed copy. */
     private List<JsonObject> executed(String name) throws IOException {
         JsonObject json = JsonParser.parseString(
                         Files.readString(folder.resolve("out").resolve(name + ".ipynb")))
@@ -91,7 +91,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void pageShowsTextCodeAndOutputsByItself() throws Exception {
+    void pageIsSelfContainedAndShowsTextCodeAndOutputs() throws Exception {
         run(new WrittenNotebook()
                 .markdown("# Title of *mine*", "", "| a | b |", "|---|---|", "| 1 | 2 |", "", "Area $\\pi r^2$")
                 .code("// a < b", "\"3 < 4\"")
@@ -132,7 +132,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void firstErrorStopsEverythingAndSaysWhere() throws Exception {
+    void firstErrorStopsTheRunAndIsLocated() throws Exception {
         Path bad = new WrittenNotebook()
                 .markdown("# Text")
                 .code("int n = 0;")
@@ -150,7 +150,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void formulaThatIsNotTexStopsBeforeAnythingRuns() throws Exception {
+    void invalidFormulaIsReportedBeforeAnyCellRuns() throws Exception {
         Path bad = new WrittenNotebook()
                 .code("System.setProperty(\"cs336.ran\", \"yes\");")
                 .markdown("# Text", "", "Wrong: $\\nosuch{1}$")
@@ -161,7 +161,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void compilationErrorSaysWhere() throws Exception {
+    void compilationErrorIsLocated() throws Exception {
         Path bad = new WrittenNotebook().code("int a = 1;", "int b = c;").save(folder, "typo");
         assertEquals(
                 "typo, cell [1], line 2: cannot find symbol",
@@ -169,7 +169,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void cellThatTakesTooLongIsInterrupted() throws Exception {
+    void cellThatExceedsTheTimeLimitIsInterrupted() throws Exception {
         Path slow = new WrittenNotebook()
                 .code("1")
                 .code("int i = 0;", "while (true) i++;")
@@ -180,20 +180,20 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void cellThatCatchesEverythingIsInterruptedAgain() throws Exception {
+    void cellThatCatchesTheInterruptIsInterruptedAgain() throws Exception {
         Path stubborn = new WrittenNotebook()
                 .code(
                         "int caught = 0;",
                         "while (caught < 3) try { Thread.sleep(60_000); } catch (Throwable t) { caught++; }",
                         "caught")
                 .save(folder, "stubborn");
-        // Which of the two it is depends on where the last interrupt strikes.
+        // The line depends on where the last interrupt arrives.
         String message = fails(Duration.ofSeconds(1), stubborn).getMessage();
         assertTrue(message.matches("stubborn, cell \\[1], line [23]: took longer than 1 s"), message);
     }
 
     @Test
-    void cellThatEndsTooLateHasFailedToo() throws Exception {
+    void cellThatEndsAfterTheTimeLimitFails() throws Exception {
         Path late = new WrittenNotebook()
                 .code("try { Thread.sleep(60_000); } catch (InterruptedException e) { }")
                 .save(folder, "late");
@@ -203,7 +203,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void cellTaggedSoMayFail() throws Exception {
+    void taggedCellMayFail() throws Exception {
         run(new WrittenNotebook()
                 .codeThatMayFail("int n = Integer.parseInt(\"x\");")
                 .code("\"went on\"")
@@ -214,7 +214,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void eachNotebookHasItsOwnNames() throws Exception {
+    void eachNotebookHasItsOwnDeclarations() throws Exception {
         Path one = new WrittenNotebook().code("int mine = 1;").save(folder, "one");
         Path two = new WrittenNotebook().code("mine").save(folder, "two");
         assertEquals(
@@ -223,7 +223,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void oldOutputsAreNotCarriedOver() throws Exception {
+    void oldOutputsAreRemoved() throws Exception {
         Path notebook = new WrittenNotebook()
                 .code("throw new RuntimeException();")
                 .codeWithOutput("2")
@@ -233,7 +233,7 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void fileThatIsNoNotebookIsNamed() throws IOException {
+    void fileThatIsNotANotebookIsNamed() throws IOException {
         Path file = Files.writeString(folder.resolve("no.ipynb"), "{\"cells\": 3}");
         IOException error = assertThrows(IOException.class, () -> run(file));
         assertTrue(error.getMessage().contains("no.ipynb"), error.getMessage());

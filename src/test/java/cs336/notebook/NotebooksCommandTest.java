@@ -27,7 +27,7 @@ class NotebooksCommandTest {
     }
 
     @Test
-    void aFailingNotebookIsExitCodeOneAndAGoodOneZero() throws IOException {
+    void exitCodeIsOneForAFailingNotebookAndZeroForAGoodOne() throws IOException {
         String output = folder.resolve("out").toString();
         Path good = new WrittenNotebook().code("1 + 1").save(folder, "good");
         Path bad = new WrittenNotebook().code("1 / 0").save(folder, "bad");
@@ -41,7 +41,7 @@ class NotebooksCommandTest {
     }
 
     @Test
-    void portableRunRefusesWhatIJavaWouldNotKnow() throws IOException {
+    void portableRunUsesOnlyTheImportsOfIJava() throws IOException {
         Path notebook = new WrittenNotebook().code("Stream.of(1).count()").save(folder, "streams");
         String output = folder.resolve("out").toString();
         assertEquals(0, run(notebook.toString(), "--output", output));
@@ -49,10 +49,10 @@ class NotebooksCommandTest {
     }
 
     @Test
-    void mistakesOfTheUserAreExitCodeTwo() throws IOException {
+    void wrongUseIsExitCodeTwo() throws IOException {
         assertEquals(2, run("no-such-notebook"));
-        assertTrue(errors.toString().contains("no notebook \"no-such-notebook\""), errors.toString());
+        assertTrue(errors.toString().contains("notebook 'no-such-notebook' is unknown"), errors.toString());
         assertEquals(2, run("--time-limit", "0"));
-        assertTrue(errors.toString().contains("--time-limit is 0"), errors.toString());
+        assertTrue(errors.toString().contains("--time-limit must be at least 1 second, not 0"), errors.toString());
     }
 }

@@ -45,7 +45,7 @@ class RenderersTest {
     }
 
     @Test
-    void plainValuesReadAsTheirElements() {
+    void plainValuesAreShownAsTheirElements() {
         assertEquals("[1, 2, 3]", text(new int[] {1, 2, 3}));
         assertEquals("[[1.5], []]", text(new double[][] {{1.5}, {}}));
         assertEquals("[a, [b]]", text(List.of("a", new String[] {"b"})));
@@ -53,20 +53,20 @@ class RenderersTest {
         map.put("x", new long[] {7});
         map.put("y", null);
         assertEquals("{x=[7], y=null}", text(map));
-        record Point(int x, int y) {}
-        assertEquals("Point[x=1, y=2]", text(new Point(1, 2)));
+        record Pixel(int x, int y) {}
+        assertEquals("Pixel[x=1, y=2]", text(new Pixel(1, 2)));
     }
 
     @Test
-    void longCollectionsShowTheirBeginningAndSize() {
+    void longCollectionsAreTruncatedAndShowTheirSize() {
         String shown = text(IntStream.range(0, 100_000).boxed().toList());
         assertTrue(shown.startsWith("[0, 1, 2,"), shown);
-        assertTrue(shown.endsWith("… 100000 in all]"), shown);
+        assertTrue(shown.endsWith("… 100000 in total]"), shown);
         assertTrue(shown.length() < 1000, "length " + shown.length());
     }
 
     @Test
-    void listThatContainsItselfComesToAnEnd() {
+    void listThatContainsItselfIsTruncated() {
         List<Object> list = new ArrayList<>();
         list.add(list);
         assertEquals("[[[[[[[[[…]]]]]]]]]", text(list));
@@ -84,14 +84,14 @@ class RenderersTest {
     }
 
     @Test
-    void longTableShowsItsBeginningAndItsSize() {
+    void longTablesAreTruncatedAndShowTheirSize() {
         Table table =
                 Table.create(IntColumn.create("n", IntStream.range(0, 1000).toArray()));
         DisplayData shown = renderer.render(table);
         String html = (String) shown.getData(MIMEType.TEXT_HTML);
         assertEquals(1 + 50, html.split("<tr>", -1).length - 1);
-        assertTrue(html.contains(">49<") && !html.contains(">50<") && html.contains("1000 rows in all"), html);
-        assertTrue(shown.getData(MIMEType.TEXT_PLAIN).toString().endsWith("49\n… 1000 rows in all"));
+        assertTrue(html.contains(">49<") && !html.contains(">50<") && html.contains("1000 rows in total"), html);
+        assertTrue(shown.getData(MIMEType.TEXT_PLAIN).toString().endsWith("49\n… 1000 rows in total"));
     }
 
     private static XYChart chart(double last) {
@@ -113,7 +113,7 @@ class RenderersTest {
     }
 
     @Test
-    void figureIsSvgAndPngInTheSizeOfThePage() throws IOException {
+    void figureIsSvgAndPngOfItsOwnSize() throws IOException {
         DisplayData shown = renderer.render(new Figure("speed", "How fast it is.", 400, 300, List.of(chart(4))));
         assertTrue(shown.getData(MIMEType.IMAGE_SVG).toString().contains("<svg "));
         byte[] png = Base64.getDecoder().decode((String) shown.getData(MIMEType.IMAGE_PNG));
@@ -129,7 +129,7 @@ class RenderersTest {
     }
 
     @Test
-    void sameChartGivesTheSameSvgAndTwoChartsShareNoNames() {
+    void equalChartsHaveEqualSvgAndDifferentChartsShareNoIds() {
         String one = (String) renderer.render(chart(4)).getData(MIMEType.IMAGE_SVG);
         String same = (String) renderer.render(chart(4)).getData(MIMEType.IMAGE_SVG);
         String other = (String) renderer.render(chart(5)).getData(MIMEType.IMAGE_SVG);
@@ -140,7 +140,7 @@ class RenderersTest {
     }
 
     @Test
-    void imageIsPngThatCanBeDecoded() throws IOException {
+    void imageIsADecodablePng() throws IOException {
         DisplayData shown = renderer.render(new BufferedImage(7, 5, BufferedImage.TYPE_INT_RGB));
         byte[] png = Base64.getDecoder().decode((String) shown.getData(MIMEType.IMAGE_PNG));
         assertEquals(7, ImageIO.read(new ByteArrayInputStream(png)).getWidth());

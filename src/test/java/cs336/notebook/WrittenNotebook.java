@@ -7,7 +7,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** A notebook file made by a test, as Jupyter would write it. */
+/** A builder of notebook files in the format that Jupyter writes. */
 final class WrittenNotebook {
     private final JsonArray cells = new JsonArray();
 

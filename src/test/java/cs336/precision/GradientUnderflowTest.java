@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.GradScaler;
+import cs336.basics.GradScalerSettings;
 import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -25,7 +26,7 @@ class GradientUnderflowTest {
         Torch.seed(2);
         var config =
                 new TransformerConfig(ModelEdition.SPRING_2025, VOCABULARY, TOKENS, 16, 1, 2, 32, "rmsnorm", "plain");
-        var options = new GradScaler.Options(SMALL_SCALE, 2, 0.5, 1);
+        var options = new GradScalerSettings(SMALL_SCALE, 2, 0.5, 1);
         try (var model = new TransformerLM(config, Device.cpu());
                 var small = new GradScaler(Device.cpu(), options);
                 var usual = new GradScaler(Device.cpu())) {

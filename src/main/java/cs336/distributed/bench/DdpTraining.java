@@ -3,6 +3,7 @@ package cs336.distributed.bench;
 import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.Optimizer;
@@ -48,7 +49,7 @@ final class DdpTraining implements AutoCloseable {
         this.group = group;
         precision = c.precision();
         model = new TransformerLM(config, group.device());
-        optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE));
+        optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
         splits = new Splits(group.device(), PHASES.size() + 1);
         batch = Batches.random(
                         config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())

@@ -1,7 +1,7 @@
 package cs336.distributed.bench;
 
+import cs336.basics.AdamWSettings;
 import static cs336.units.UnitFactors.MB;
-
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.TransformerConfig;
@@ -83,7 +83,8 @@ final class FirstStepMemory {
 
     /** Makes libraries allocate what they keep, such as cuBLAS's workspaces, before the recording. */
     private static void warmUp(ProcessGroup group, TransformerConfig config, ShardMode mode) {
-        var tiny = new TransformerConfig(config.form(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
+        var tiny =
+                new TransformerConfig(config.edition(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny, group.device());
                 var training = ShardTraining.of(mode, model, group, 1)) {

@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.NnModule;
@@ -21,7 +22,7 @@ import org.bytedeco.pytorch.Tensor;
  */
 record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer optimizer, ShardedOptimizer<?> shards)
         implements AutoCloseable {
-    private static final AdamW.Options ADAMW = AdamW.Options.of(1e-3);
+    private static final AdamWSettings ADAMW = AdamWSettings.of(1e-3);
 
     /**
      * Wraps a model and creates its optimizer.

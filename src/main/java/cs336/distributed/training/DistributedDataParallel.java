@@ -40,8 +40,7 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p><b>At the start</b> all ranks take over rank 0's parameters and buffers, frozen ones too. Of tied weights there is
- * one.
+ * <p><b>At the start</b> all ranks take over rank 0's parameters, frozen ones too. Of tied weights there is one.
  *
  * <p><b>Order.</b> Collectives are matched by their order alone, so all ranks have to start them in the same one,
  * whatever happens to be ready first on each. In the first step that is the reverse of the parameters' order; meanwhile
@@ -94,8 +93,8 @@ public final class DistributedDataParallel implements AutoCloseable {
     private boolean closed;
 
     /**
-     * Takes over rank 0's parameters and buffers, and listens to backward passes from now on. All ranks call it, for
-     * the same model. The module stays the caller's.
+     * Takes over rank 0's parameters, and listens to backward passes from now on. All ranks call it, for the same
+     * model. The module stays the caller's.
      *
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, types or in which of
      *     them learn, or one is not contiguous, in which case the message names the parameter; or none learns
@@ -125,7 +124,6 @@ public final class DistributedDataParallel implements AutoCloseable {
         this.group = group;
         SameParameters.require(group, module.namedParameters());
         broadcast(module.namedParameters());
-        broadcast(module.namedBuffers());
         Set<Long> seen = new HashSet<>();
         module.namedParameters().forEach((name, parameter) -> {
             if (parameter.requires_grad()

@@ -34,8 +34,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <pre>{@code
  * var optimizer = new ShardedOptimizer<>(
- *         model.namedParameters(), AdamW::new, AdamW.Options.of(1e-3), group, Sharding.broadcast());
- * optimizer.add(unfrozen, AdamW.Options.of(1e-4));
+ *         model.namedParameters(), AdamW::new, AdamWSettings.of(1e-3), group, Sharding.broadcast());
+ * optimizer.add(unfrozen, AdamWSettings.of(1e-4));
  * }</pre>
  *
  * <p>All ranks make the same calls with the same parameters in the same order. A parameter that stands under two names,

@@ -1,6 +1,7 @@
 package cs336.profile.memory;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.Optimizer;
@@ -79,7 +80,7 @@ public final class PassMemory {
         try (var memory = MemoryProfile.start(device);
                 var scope = MemoryScope.open();
                 var model = new TransformerLM(config, device);
-                var optimizer = new AdamW(model.namedParameters(), AdamW.Options.of(LEARNING_RATE))) {
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE))) {
             memory.mark(MemoryCategory.PARAMETERS, model.namedParameters());
             var data = Batches.random(config.vocabSize(), batch, config.contextLength(), device, SEED)
                     .next();

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.distributed.bench.ToyModel;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
@@ -349,7 +350,7 @@ public class FailingWellTest {
             cases.put("sharded optimizer", group -> {
                 var parameters = Map.of("w", ones(DType.FLOAT32, 3));
                 try (var optimizer = new ShardedOptimizer<>(
-                        parameters, AdamW::new, AdamW.Options.of(0.1), group, Sharding.allGather(1))) {
+                        parameters, AdamW::new, AdamWSettings.of(0.1), group, Sharding.allGather(1))) {
                     for (int i = 0; i < (first ? 4 : 3); i++) optimizer.step();
                 }
             });

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
 import cs336.basics.Checkpoint;
 import cs336.basics.CosineSchedule;
 import cs336.basics.GradientClipping;
@@ -47,8 +48,8 @@ import org.bytedeco.pytorch.global.torch;
  */
 public final class ShardingChecks implements RankProgram<ShardingChecks.Task, TreeMap<String, String>> {
     /** The course's settings of its tests. */
-    static final AdamW.Options COURSE =
-            AdamW.Options.of(0.1).withWeightDecay(0.1).withOrder(AdamW.Order.TORCH);
+    static final AdamWSettings COURSE =
+            AdamWSettings.of(0.1).withWeightDecay(0.1).withOrder(AdamW.Order.TORCH);
 
     private static final double RTOL = 1e-7; // and no absolute tolerance
     private static final int STEPS = 10;
@@ -363,7 +364,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     private static void unfreezing(ProcessGroup group, Task task) {
-        AdamW.Options slower = COURSE.withLearningRate(0.01).withWeightDecay(0);
+        AdamWSettings slower = COURSE.withLearningRate(0.01).withWeightDecay(0);
         for (Sharding sharding : SHARDINGS) {
             try (var plain = toy(task, false);
                     var sharded = toy(task, false);
@@ -405,8 +406,8 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     /** The last rank has no optimizer for a group; the same group is then added with other settings. */
     private static void failingAdd(ProcessGroup group, Task task) {
         int last = group.size() - 1;
-        AdamW.Options unfit = COURSE.withLearningRate(0.5);
-        BiFunction<Map<String, Tensor>, AdamW.Options, Optimizer> factory = (parameters, options) -> {
+        AdamWSettings unfit = COURSE.withLearningRate(0.5);
+        BiFunction<Map<String, Tensor>, AdamWSettings, Optimizer> factory = (parameters, options) -> {
             if (options.equals(unfit) && group.rank() == last) throw new IllegalStateException("no memory");
             return new AdamW(parameters, options);
         };

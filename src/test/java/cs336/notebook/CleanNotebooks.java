@@ -5,17 +5,17 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Notebooks are kept without what an execution leaves in them, so that changes to them can be read. */
-public final class CleanNotebooks {
+/** A check that notebooks are stored without outputs and execution counts, so that diffs stay readable. */
+final class CleanNotebooks {
     private CleanNotebooks() {}
 
     /**
-     * What is not clean in a folder's notebooks: a line for each cell with outputs or an execution count.
+     * Returns a line for each cell of a folder's notebooks that has outputs or an execution count.
      *
-     * @return lines such as {@code "01-benchmarking.ipynb, cell 3: has outputs"}; none if all is well
+     * @return lines such as {@code "01-benchmarking.ipynb, cell 3: has outputs"}; empty if there are none
      * @throws IOException if a notebook cannot be read
      */
-    public static List<String> problemsIn(Path folder) throws IOException {
+    static List<String> problemsIn(Path folder) throws IOException {
         List<String> problems = new ArrayList<>();
         for (Path file : Notebook.in(folder)) {
             List<Notebook.Cell> cells = Notebook.read(file).cells();

@@ -1,0 +1,45 @@
+package cs336.basics;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class PlainAttentionTest {
+    private final PlainAttention attention = new PlainAttention();
+
+    private static Tensor scores(long queries, long keys, DType dtype) {
+        return torch.zeros(2, 3, queries, keys).to(dtype.scalarType());
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"FLOAT64", "FLOAT32", "BFLOAT16", "FLOAT16"})
+    void theMaskIsReusedForScoresOfTheSameShapeAndType(DType dtype) {
+        try (var scope = MemoryScope.open()) {
+            Tensor first = attention.causalMask(4, 6, scores(4, 6, dtype));
+            assertEquals(dtype, DType.of(first));
+            assertSame(first, attention.causalMask(4, 6, scores(4, 6, dtype)));
+        }
+    }
+
+    @Test
+    void theMaskFollowsTheShapeAndTypeOfTheScores() {
+        try (var scope = MemoryScope.open()) {
+            attention.causalMask(2, 3, scores(2, 3, DType.FLOAT32));
+            Tensor wider = attention.causalMask(2, 4, scores(2, 4, DType.FLOAT32));
+            double masked = Double.NEGATIVE_INFINITY;
+            assertTrue(torch.equal(
+                    wider,
+                    Tensor.create(new double[] {0, masked, masked, masked, 0, 0, masked, masked}, 2, 4)
+                            .to(torch.ScalarType.Float)));
+            assertEquals(DType.BFLOAT16, DType.of(attention.causalMask(2, 4, scores(2, 4, DType.BFLOAT16))));
+        }
+    }
+}

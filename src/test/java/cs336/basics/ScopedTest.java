@@ -1,0 +1,20 @@
+package cs336.basics;
+
+import cs336.torch.MemoryScope;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+
+/** A test whose tensors are freed after each of its methods. */
+abstract class ScopedTest {
+    private MemoryScope scope;
+
+    @BeforeEach
+    final void openScope() {
+        scope = MemoryScope.open();
+    }
+
+    @AfterEach
+    final void closeScope() {
+        scope.close();
+    }
+}
