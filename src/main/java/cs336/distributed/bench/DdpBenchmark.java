@@ -285,7 +285,7 @@ public final class DdpBenchmark implements RankProgram<DdpBenchmark.Plan, DdpBen
     /** One case's steps. */
     private record Training(Trainer trainer, String label, DistributedDataParallel ddp) implements AutoCloseable {
         int messages() {
-            return ddp == null ? 0 : ddp.messages();
+            return ddp == null ? 0 : ddp.collectivesPerStep();
         }
 
         ArrayList<double[]> times(Plan plan) {

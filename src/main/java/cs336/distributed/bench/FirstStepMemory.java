@@ -90,7 +90,7 @@ final class FirstStepMemory {
                 var training = mode.begin(model, group, AdamW.Options.of(1e-3), 1)) {
             step(training, Batches.random(16, 1, 8, group.device(), 0).next());
             training.optimizer().step();
-            if (training.shards() != null) training.shards().arrive();
+            if (training.shards() != null) training.shards().awaitParameters();
         }
     }
 
@@ -116,7 +116,7 @@ final class FirstStepMemory {
             profile.markGradients(model.namedParameters());
             try (var phase = ProfilerRange.of(STEP)) {
                 training.optimizer().step();
-                if (training.shards() != null) training.shards().arrive();
+                if (training.shards() != null) training.shards().awaitParameters();
             }
             Map<String, Tensor> moments =
                     new LinkedHashMap<>(training.optimizer().state());

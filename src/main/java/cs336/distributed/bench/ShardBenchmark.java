@@ -172,7 +172,7 @@ public final class ShardBenchmark implements RankProgram<ShardBenchmark.Plan, Sh
             Traffic then = group.traffic();
             group.barrier();
             OptionalLong sentThen = SentBytes.of(group);
-            if (training.shards() != null) training.shards().arrive();
+            if (training.shards() != null) training.shards().awaitParameters();
 
             addTimes(measured, Slowest.of(group, Arrays.copyOfRange(times, PHASES.size(), times.length)));
             Traffic ofSteps = then.since(handed);

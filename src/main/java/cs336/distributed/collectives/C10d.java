@@ -22,14 +22,14 @@ import org.bytedeco.pytorch.Work;
 final class C10d {
     private final CollectiveBackend backend;
     private final org.bytedeco.pytorch.Backend group;
-    private final Options now;
-    private final Options later;
+    private final CollectiveOptions now;
+    private final CollectiveOptions later;
 
     private C10d(CollectiveBackend backend, org.bytedeco.pytorch.Backend group) {
         this.backend = backend;
         this.group = group;
-        now = Options.of(backend, false);
-        later = Options.of(backend, true);
+        now = CollectiveOptions.of(backend, false);
+        later = CollectiveOptions.of(backend, true);
     }
 
     /** Connects all ranks. */
@@ -72,17 +72,17 @@ final class C10d {
         group.close();
     }
 
-    private Options options(boolean async) {
+    private CollectiveOptions options(boolean async) {
         return async ? later : now;
     }
 
     /** Made once: there may be hundreds of collectives in a step. */
-    private record Options(
+    private record CollectiveOptions(
             Map<Reduction, AllreduceOptions> allReduce,
             Map<Reduction, ReduceScatterOptions> reduceScatter,
             AllgatherOptions allGather) {
-        static Options of(CollectiveBackend backend, boolean async) {
-            var options = new Options(
+        static CollectiveOptions of(CollectiveBackend backend, boolean async) {
+            var options = new CollectiveOptions(
                     new EnumMap<>(Reduction.class),
                     new EnumMap<>(Reduction.class),
                     MemoryScope.keep(new AllgatherOptions().asyncOp(async)));

@@ -1,8 +1,8 @@
 package cs336.distributed.collectives;
 
 /**
- * Ranks could not talk to each other: one has gone, is late beyond the timeout, or calls something else than the
- * others. The message says which collective it was, and on which rank.
+ * RankProcesses could not talk to each other: one has gone, is late beyond the timeout, or calls something else than
+ * the others. The message says which collective it was, and on which rank.
  */
 public final class CollectiveFailure extends RuntimeException {
     private static final long serialVersionUID = 1;

@@ -97,7 +97,7 @@ final class CollectiveLog {
 
     /**
      * Where ranks parted, to be added to a message: empty where they did not, or where none of the others can be asked.
-     * Ranks must ask at about the same time.
+     * RankProcesses must ask at about the same time.
      */
     synchronized String difference() {
         if (difference == null) difference = size > 1 ? compare() : "";

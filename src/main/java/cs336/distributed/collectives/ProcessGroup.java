@@ -28,7 +28,7 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Tensors are dense, of one type and size on all ranks: for NCCL on this rank's card, for Gloo on the CPU or on this
  * rank's device. Results are written in place, without autograd's notice. With Gloo a call returns when the result is
  * there; with NCCL once it is queued on the current stream, as all work on a card is. The {@code …Async} forms return
- * at once, and their collective runs beside what is computed until {@link Pending#await()}.
+ * at once, and their collective runs beside what is computed until {@link PendingCollective#await()}.
  *
  * <p>What differs between ranks is an error that names ranks and calls, not a hang: see {@link CollectiveLog}.
  *
@@ -47,7 +47,7 @@ public final class ProcessGroup implements AutoCloseable {
     private volatile CollectiveFailure failure;
     private final Traffic.Meter meter = new Traffic.Meter();
     private volatile boolean closed;
-    private volatile Collective waiting;
+    private volatile StartedCollective waiting;
 
     private ProcessGroup(Rendezvous meeting, CollectiveBackend backend, Device device) {
         world = meeting.world();
@@ -153,11 +153,11 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /** See {@link #allReduce}. */
-    public Pending allReduceAsync(Tensor tensor, Reduction reduction) {
+    public PendingCollective allReduceAsync(Tensor tensor, Reduction reduction) {
         return allReduce(tensor, reduction, true);
     }
 
-    private Pending allReduce(Tensor tensor, Reduction reduction, boolean async) {
+    private PendingCollective allReduce(Tensor tensor, Reduction reduction, boolean async) {
         CollectiveChecks.tensor("tensor", tensor, backend, device);
         CollectiveChecks.reducible("tensor", tensor, reduction);
         boolean before = dividesBefore(reduction, tensor);
@@ -176,11 +176,11 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /** See {@link #broadcast}. */
-    public Pending broadcastAsync(Tensor tensor, int root) {
+    public PendingCollective broadcastAsync(Tensor tensor, int root) {
         return broadcast(tensor, root, true);
     }
 
-    private Pending broadcast(Tensor tensor, int root, boolean async) {
+    private PendingCollective broadcast(Tensor tensor, int root, boolean async) {
         CollectiveChecks.tensor("tensor", tensor, backend, device);
         CollectiveChecks.rank("root", root, size());
         return start(
@@ -199,11 +199,11 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /** See {@link #allGather(Tensor, Tensor)}. */
-    public Pending allGatherAsync(Tensor out, Tensor in) {
+    public PendingCollective allGatherAsync(Tensor out, Tensor in) {
         return allGather(out, in, true);
     }
 
-    private Pending allGather(Tensor out, Tensor in, boolean async) {
+    private PendingCollective allGather(Tensor out, Tensor in, boolean async) {
         CollectiveChecks.tensor("out", out, backend, device);
         CollectiveChecks.tensor("in", in, backend, device);
         CollectiveChecks.partsOf("out", out, "in", in, size());
@@ -220,11 +220,11 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /** See {@link #reduceScatter}. */
-    public Pending reduceScatterAsync(Tensor out, Tensor in, Reduction reduction) {
+    public PendingCollective reduceScatterAsync(Tensor out, Tensor in, Reduction reduction) {
         return reduceScatter(out, in, reduction, true);
     }
 
-    private Pending reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {
+    private PendingCollective reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {
         CollectiveChecks.tensor("out", out, backend, device);
         CollectiveChecks.tensor("in", in, backend, device);
         CollectiveChecks.partsOf("in", in, "out", out, size());
@@ -354,7 +354,7 @@ public final class ProcessGroup implements AutoCloseable {
         return Tensors.of(values, values.length).to(home().toTorch(), DType.INT64.scalarType());
     }
 
-    private Pending start(CollectiveCall call, Supplier<Work> work, Tensor toDivide) {
+    private PendingCollective start(CollectiveCall call, Supplier<Work> work, Tensor toDivide) {
         synchronized (calls) { // what is noted first starts first
             if (closed) throw new IllegalStateException("the process group is closed");
             long number = 0;
@@ -363,7 +363,8 @@ public final class ProcessGroup implements AutoCloseable {
                 meter.count(call, size());
                 Work started = work.get();
                 // NCCL gives none for what it has put into the current stream: there is nothing to wait for.
-                return new Collective(started == null ? null : MemoryScope.keep(started), number, call, toDivide);
+                return new StartedCollective(
+                        started == null ? null : MemoryScope.keep(started), number, call, toDivide);
             } catch (RuntimeException e) {
                 throw failure(e, number, call);
             }
@@ -404,7 +405,7 @@ public final class ProcessGroup implements AutoCloseable {
 
     /** The collective that a thread of this rank waits in, or null. */
     public String waitingIn() {
-        Collective current = waiting;
+        StartedCollective current = waiting;
         return current == null ? calls.agreeing() : "collective " + current.number + ", " + current.call;
     }
 
@@ -413,7 +414,7 @@ public final class ProcessGroup implements AutoCloseable {
         return calls.count();
     }
 
-    private final class Collective implements Pending {
+    private final class StartedCollective implements PendingCollective {
         private final Work work;
         private final long number;
         private final CollectiveCall call;
@@ -421,7 +422,7 @@ public final class ProcessGroup implements AutoCloseable {
         private boolean ended;
         private CollectiveFailure failed;
 
-        Collective(Work work, long number, CollectiveCall call, Tensor toDivide) {
+        StartedCollective(Work work, long number, CollectiveCall call, Tensor toDivide) {
             this.work = work;
             this.number = number;
             this.call = call;
@@ -445,11 +446,6 @@ public final class ProcessGroup implements AutoCloseable {
                 if (work != null) work.close();
                 if (toDivide != null) toDivide.close();
             }
-        }
-
-        @Override
-        public synchronized boolean isDone() {
-            return ended || work == null || work.isCompleted();
         }
     }
 

@@ -76,8 +76,8 @@ public final class Launcher {
     }
 
     /**
-     * Where ranks compute. By default with NCCL on cards, which it needs; with Gloo on the CPU. Ranks with Gloo share
-     * cards where there are fewer.
+     * Where ranks compute. By default with NCCL on cards, which it needs; with Gloo on the CPU. RankProcesses with Gloo
+     * share cards where there are fewer.
      */
     public Launcher device(Device.Kind kind) {
         device = kind;
@@ -97,8 +97,8 @@ public final class Launcher {
     /**
      * How long ranks may take to load their native libraries, from the start of their processes; what they print
      * meanwhile does not prolong it. Ten minutes by default: loading takes seconds, but the first time on a machine one
-     * rank unpacks gigabytes, onto a disk that may be slow, and the others wait for it. Ranks that {@link #joining
-     * join} load before they arrive, for which the others wait no longer than the {@link #timeout}.
+     * rank unpacks gigabytes, onto a disk that may be slow, and the others wait for it. RankProcesses that
+     * {@link #joining join} load before they arrive, for which the others wait no longer than the {@link #timeout}.
      */
     public Launcher loadingTimeout(Duration longest) {
         loadingTimeout = requirePositive("loading timeout", longest);
@@ -167,7 +167,7 @@ public final class Launcher {
     private <R extends Serializable> List<R> start(RankWorker.Job job) throws InterruptedException {
         String line = Serialization.line(job);
         try (var port = ReservedPort.any();
-                var ranks = new Ranks(processes, timeout, loadingTimeout, output)) {
+                var ranks = new RankProcesses(processes, timeout, loadingTimeout, output)) {
             for (int rank = 0; rank < processes; rank++) ranks.start(variables(rank, port.number()));
             return ranks.run(line);
         } catch (IOException e) {

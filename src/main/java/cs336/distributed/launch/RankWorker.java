@@ -44,19 +44,19 @@ final class RankWorker {
             implements Serializable {}
 
     /** What a rank says to its launcher. */
-    sealed interface Answer extends Serializable permits Loaded, Alive, At, Value, Failed {}
+    sealed interface RankMessage extends Serializable permits Loaded, Alive, At, Value, Failed {}
 
     /** The native libraries are there. */
-    record Loaded() implements Answer {}
+    record Loaded() implements RankMessage {}
 
     /** It has called more collectives than when it said so last. */
-    record Alive() implements Answer {}
+    record Alive() implements RankMessage {}
 
     /** What it does at the moment. */
-    record At(String place) implements Answer {}
+    record At(String place) implements RankMessage {}
 
     /** What the program gave, as bytes; the rank has left the group, and ends. */
-    record Value(byte[] value) implements Answer {}
+    record Value(byte[] value) implements RankMessage {}
 
     /**
      * Why the rank ends.
@@ -65,7 +65,7 @@ final class RankWorker {
      * @param trace of the exception
      * @param amongRanks whether others may be the cause
      */
-    record Failed(String reason, String trace, boolean amongRanks) implements Answer {
+    record Failed(String reason, String trace, boolean amongRanks) implements RankMessage {
         static Failed of(Throwable t) {
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
@@ -127,7 +127,7 @@ final class RankWorker {
                 Class.forName(name).getDeclaredConstructor().newInstance();
     }
 
-    private static void answer(ChildJvm.Child launcher, Answer answer) {
+    private static void answer(ChildJvm.Child launcher, RankMessage answer) {
         launcher.answer(Serialization.line(answer));
     }
 
@@ -169,11 +169,11 @@ final class RankWorker {
         });
     }
 
-    private interface Work {
+    private interface InterruptibleTask {
         void run() throws InterruptedException;
     }
 
-    private static void daemon(Work work) {
+    private static void daemon(InterruptibleTask work) {
         var thread = new Thread(() -> {
             try {
                 work.run();

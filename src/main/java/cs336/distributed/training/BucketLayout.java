@@ -24,7 +24,7 @@ public record BucketLayout(List<Bucket> buckets) {
      * @param elements how many numbers it holds
      * @param dtype of its gradient
      */
-    public record Entry(long elements, DType dtype) {
+    public record ParameterSize(long elements, DType dtype) {
         /** Bytes of its gradient. */
         public long bytes() {
             return elements * dtype.bytes();
@@ -56,13 +56,13 @@ public record BucketLayout(List<Bucket> buckets) {
      * @param mostBytes of a bucket; what is larger by itself has a bucket for itself
      * @throws IllegalArgumentException if {@code mostBytes} is below 1
      */
-    public static BucketLayout of(List<Entry> parameters, long mostBytes) {
+    public static BucketLayout of(List<ParameterSize> parameters, long mostBytes) {
         if (mostBytes < 1) throw new IllegalArgumentException("mostBytes must be at least 1, not " + mostBytes);
         Map<DType, List<Integer>> open = new LinkedHashMap<>();
         Map<DType, Long> filled = new LinkedHashMap<>();
         List<Bucket> buckets = new ArrayList<>();
         for (int i = parameters.size() - 1; i >= 0; i--) {
-            Entry entry = parameters.get(i);
+            ParameterSize entry = parameters.get(i);
             DType dtype = entry.dtype;
             List<Integer> members = open.get(dtype);
             if (members != null && filled.get(dtype) + entry.bytes() > mostBytes) {
@@ -83,7 +83,7 @@ public record BucketLayout(List<Bucket> buckets) {
         return new BucketLayout(buckets);
     }
 
-    private static Bucket bucket(List<Integer> members, DType dtype, List<Entry> parameters) {
+    private static Bucket bucket(List<Integer> members, DType dtype, List<ParameterSize> parameters) {
         long elements = members.stream()
                 .mapToLong(member -> parameters.get(member).elements)
                 .sum();

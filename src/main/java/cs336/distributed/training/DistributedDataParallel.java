@@ -3,7 +3,7 @@ package cs336.distributed.training;
 import cs336.basics.NnModule;
 import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.CollectiveBackend;
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.DType;
@@ -75,9 +75,9 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final ProcessGroup group;
     private final List<String> names = new ArrayList<>();
     private final List<Tensor> parameters = new ArrayList<>(); // those that learn, each once
-    private final List<GradientMessage> messages;
+    private final List<GradientCollective> messages;
     private final GradientHooks hooks; // null where nothing is sent during the backward pass
-    private final SendingThread sending; // likewise
+    private final CommunicationThread sending; // likewise
     private final Tensor ones; // [parameters]
     private final Tensor uses; // [parameters]: whether any rank has a gradient
 
@@ -86,7 +86,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final boolean[] present; // of each parameter: whether it had a gradient when it was sent
     private final int[] missing; // of each message: members that are not ready
     private final List<Integer> filled = new ArrayList<>(); // messages in the order in which they were complete
-    private final List<Pending> pending = new ArrayList<>();
+    private final List<PendingCollective> pending = new ArrayList<>();
     private int[] order; // in which messages are sent
     private int sent; // how many of them are
     private boolean orderIsLearned;
@@ -119,7 +119,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private DistributedDataParallel(
             NnModule module,
             ProcessGroup group,
-            Function<List<Tensor>, List<GradientMessage>> layout,
+            Function<List<Tensor>, List<GradientCollective>> layout,
             boolean overlaps) {
         this.module = module;
         this.group = group;
@@ -150,7 +150,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             uses = MemoryScope.keep(torch.ones(all, group.device().options(DType.FLOAT32)));
         }
         begin();
-        sending = overlaps ? new SendingThread(group.device()) : null;
+        sending = overlaps ? new CommunicationThread(group.device()) : null;
         hooks = overlaps ? GradientHooks.of(parameters, this::ready) : null;
     }
 
@@ -160,7 +160,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     /** How many all-reduces of gradients a step takes. */
-    public int messages() {
+    public int collectivesPerStep() {
         return messages.size();
     }
 
@@ -261,7 +261,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             hooks.close();
             sending.close();
         }
-        messages.forEach(GradientMessage::close);
+        messages.forEach(GradientCollective::close);
         ones.close();
         uses.close();
     }
@@ -270,23 +270,23 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (closed) throw new IllegalStateException(call + " came after this container was closed; make a new one");
     }
 
-    private static List<GradientMessage> messages(Strategy strategy, List<Tensor> parameters) {
+    private static List<GradientCollective> messages(Strategy strategy, List<Tensor> parameters) {
         int n = parameters.size();
         if (strategy instanceof Strategy.Naive) return single(IntStream.range(0, n), parameters);
         if (strategy instanceof Strategy.Overlapped) {
             return single(IntStream.range(0, n).map(i -> n - 1 - i), parameters);
         }
         long most = strategy instanceof Strategy.Bucketed bucketed ? bucketed.bytes() : Long.MAX_VALUE;
-        List<BucketLayout.Entry> entries = parameters.stream()
-                .map(parameter -> new BucketLayout.Entry(parameter.numel(), DType.of(parameter)))
+        List<BucketLayout.ParameterSize> entries = parameters.stream()
+                .map(parameter -> new BucketLayout.ParameterSize(parameter.numel(), DType.of(parameter)))
                 .toList();
         return BucketLayout.of(entries, most).buckets().stream()
-                .map(bucket -> (GradientMessage) new GradientBucket(bucket, parameters))
+                .map(bucket -> (GradientCollective) new GradientBucket(bucket, parameters))
                 .toList();
     }
 
-    private static List<GradientMessage> single(IntStream places, List<Tensor> parameters) {
-        return places.mapToObj(i -> (GradientMessage) new SingleGradient(i, parameters.get(i)))
+    private static List<GradientCollective> single(IntStream places, List<Tensor> parameters) {
+        return places.mapToObj(i -> (GradientCollective) new SingleGradient(i, parameters.get(i)))
                 .toList();
     }
 
@@ -332,18 +332,18 @@ public final class DistributedDataParallel implements AutoCloseable {
      * NCCL's collectives run one after the other, so that to wait for the last is enough; the others are let go beside
      * the step.
      */
-    private void await(Pending last) {
-        List<Pending> others = List.copyOf(pending);
+    private void await(PendingCollective last) {
+        List<PendingCollective> others = List.copyOf(pending);
         if (sending != null && group.backend() == CollectiveBackend.NCCL) {
-            sending.send(() -> others.forEach(Pending::await));
+            sending.send(() -> others.forEach(PendingCollective::await));
         } else {
-            others.forEach(Pending::await);
+            others.forEach(PendingCollective::await);
         }
         last.await();
     }
 
     /** Lets all ranks know which parameters any of them has used. */
-    private Pending shareUses() {
+    private PendingCollective shareUses() {
         if (allPresent()) {
             uses.copy_(ones); // no number of the host's is waited for
         } else {
@@ -383,12 +383,12 @@ public final class DistributedDataParallel implements AutoCloseable {
     private void broadcast(Map<String, Tensor> tensors) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            List<Pending> sending = new ArrayList<>();
+            List<PendingCollective> sending = new ArrayList<>();
             tensors.forEach((name, tensor) -> {
                 Tensor plain = tensor.detach();
                 sending.add(group.broadcastAsync(plain.is_complex() ? torch.view_as_real(plain) : plain, 0));
             });
-            sending.forEach(Pending::await);
+            sending.forEach(PendingCollective::await);
         }
     }
 }

@@ -1,6 +1,6 @@
 package cs336.distributed.training;
 
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -20,35 +20,35 @@ final class FlatBucket implements AutoCloseable {
      *
      * @param values a leaf that an optimizer updates
      */
-    private record Own(FlatLayout.Piece piece, Tensor parameter, Tensor values) {}
+    private record Own(FlatLayout.ParameterShard piece, Tensor parameter, Tensor values) {}
 
     private final ProcessGroup group;
-    private final FlatLayout.Bucket layout;
+    private final FlatLayout.ShardedBucket layout;
     private final Tensor values;
     private final Tensor ownValues;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final List<Own> own = new ArrayList<>();
-    private Pending sent;
+    private PendingCollective sent;
 
     /** Moves the parameters of a layout into a bucket: what they held goes with them. */
-    FlatBucket(FlatLayout.Bucket layout, Map<String, Tensor> all, ProcessGroup group) {
+    FlatBucket(FlatLayout.ShardedBucket layout, Map<String, Tensor> all, ProcessGroup group) {
         this.group = group;
         this.layout = layout;
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor any = all.get(layout.slots().get(0).name());
-            values = MemoryScope.keep(torch.zeros(new long[] {layout.numbers()}, any.options()));
+            values = MemoryScope.keep(torch.zeros(new long[] {layout.elements()}, any.options()));
             ownValues = stretch(values);
-            for (FlatLayout.Slot slot : layout.slots()) {
+            for (FlatLayout.ParameterSlot slot : layout.slots()) {
                 Tensor parameter = all.get(slot.name());
-                Tensor place = view(values, slot.offset(), slot.numbers(), Tensors.shape(parameter));
+                Tensor place = view(values, slot.offset(), slot.elements(), Tensors.shape(parameter));
                 place.copy_(parameter);
                 parameter.set_data(place);
                 place.close();
                 parameters.put(slot.name(), parameter);
             }
-            for (FlatLayout.Piece piece : layout.pieces(group.rank())) {
-                Tensor leaf = view(values, piece.inBucket(), piece.numbers(), piece.numbers());
+            for (FlatLayout.ParameterShard piece : layout.shard(group.rank())) {
+                Tensor leaf = view(values, piece.offsetInBucket(), piece.elements(), piece.elements());
                 leaf.set_requires_grad(true);
                 own.add(new Own(piece, all.get(piece.name()), leaf));
             }
@@ -56,7 +56,7 @@ final class FlatBucket implements AutoCloseable {
     }
 
     private Tensor stretch(Tensor flat) {
-        return view(flat, group.rank() * layout.stretch(), layout.stretch(), layout.stretch());
+        return view(flat, group.rank() * layout.shardElements(), layout.shardElements(), layout.shardElements());
     }
 
     private static Tensor view(Tensor flat, long offset, long numbers, long... shape) {
@@ -79,7 +79,7 @@ final class FlatBucket implements AutoCloseable {
     Long first(String name) {
         for (Own o : own) {
             if (o.piece.name().equals(name)) {
-                return o.piece.inParameter();
+                return o.piece.offsetInParameter();
             }
         }
         return null;
@@ -88,8 +88,8 @@ final class FlatBucket implements AutoCloseable {
     /** Bytes of the parameters that a rank owns. */
     long bytes(int rank) {
         return values.element_size()
-                * layout.pieces(rank).stream()
-                        .mapToLong(FlatLayout.Piece::numbers)
+                * layout.shard(rank).stream()
+                        .mapToLong(FlatLayout.ParameterShard::elements)
                         .sum();
     }
 
@@ -99,20 +99,20 @@ final class FlatBucket implements AutoCloseable {
      * @param learning parameters, of which some are in this bucket
      * @return null if none is
      */
-    ScatteredGradients gradients(List<Tensor> learning) {
+    ReduceScatterBucket gradients(List<Tensor> learning) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             var places = new ArrayList<Integer>();
             var members = new ArrayList<Tensor>();
             var views = new ArrayList<Tensor>();
             Tensor flat = torch.zeros_like(values);
-            for (FlatLayout.Slot slot : layout.slots()) {
+            for (FlatLayout.ParameterSlot slot : layout.slots()) {
                 Tensor parameter = parameters.get(slot.name());
                 for (int i = 0; i < learning.size(); i++) {
                     if (learning.get(i).is_same(parameter)) {
                         places.add(i);
                         members.add(parameter);
-                        views.add(view(flat, slot.offset(), slot.numbers(), Tensors.shape(parameter)));
+                        views.add(view(flat, slot.offset(), slot.elements(), Tensors.shape(parameter)));
                     }
                 }
             }
@@ -121,7 +121,7 @@ final class FlatBucket implements AutoCloseable {
             }
             int[] at = places.stream().mapToInt(Integer::intValue).toArray();
             var bucket = new GradientBucket(at, members, views, MemoryScope.keep(flat));
-            return new ScatteredGradients(bucket, stretch(flat));
+            return new ReduceScatterBucket(bucket, stretch(flat));
         }
     }
 
@@ -132,7 +132,7 @@ final class FlatBucket implements AutoCloseable {
             for (Own o : own) {
                 Tensor gradient = o.parameter.grad();
                 if (gradient.defined() && o.parameter.requires_grad()) {
-                    Tensor row = gradient.reshape(-1).narrow(0, o.piece.inParameter(), o.piece.numbers());
+                    Tensor row = gradient.reshape(-1).narrow(0, o.piece.offsetInParameter(), o.piece.elements());
                     o.values.mutable_grad().put(row);
                 }
             }
@@ -149,7 +149,7 @@ final class FlatBucket implements AutoCloseable {
         sent = group.allGatherAsync(values, ownValues);
     }
 
-    /** Returns once what was sent may be used; see {@link Pending#await}. */
+    /** Returns once what was sent may be used; see {@link PendingCollective#await}. */
     void arrive() {
         if (sent != null) {
             sent.await();

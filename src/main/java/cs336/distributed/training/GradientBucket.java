@@ -16,7 +16,7 @@ import org.bytedeco.pytorch.global.torch;
  * not be copied back. Where gradients are kept over several backward passes, they are added up in the buffer and not
  * copied at all.
  */
-final class GradientBucket implements GradientMessage {
+final class GradientBucket implements GradientCollective {
     private static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
 
     private final int[] members;

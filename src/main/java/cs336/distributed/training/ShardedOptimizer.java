@@ -5,7 +5,7 @@ import cs336.basics.GradientClipping;
 import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.distributed.collectives.CollectiveFailure;
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.DType;
@@ -52,13 +52,13 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private final Sharding sharding;
     private ShardAssignment assignment; // of whole parameters
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
-    private final List<Part> parts = new ArrayList<>();
+    private final List<ShardedGroup> parts = new ArrayList<>();
     private NnModule model; // whose forward pass waits for its parameters; null if step() waits
     private boolean gradientsAreThere;
     private boolean closed;
 
     /** A group of parameters: its shards, and the optimizer of this rank's own. */
-    private record Part(Shards shards, Optimizer optimizer) {}
+    private record ShardedGroup(Shards shards, Optimizer optimizer) {}
 
     /**
      * Parameters with settings of their own.
@@ -118,17 +118,17 @@ public final class ShardedOptimizer<O> implements Optimizer {
      */
     public void add(Map<String, Tensor> more, O options) {
         requireOpen("add()");
-        arrive();
+        awaitParameters();
         Map<String, Tensor> once = once(more);
         SameParameters.require(group, once);
         ShardAssignment assigned = assigned(once);
         Shards shards = sharding instanceof Sharding.AllGather flat
-                ? new FlatShards(once, flat.bucketMb(), group)
-                : new WholeShards(once, assigned, group);
+                ? new AllGatherShards(once, flat.bucketMb(), group)
+                : new BroadcastShards(once, assigned, group);
         Optimizer optimizer = madeOnAllRanks(shards, options);
         assignment = assigned;
         parameters.putAll(once);
-        parts.add(new Part(shards, optimizer));
+        parts.add(new ShardedGroup(shards, optimizer));
         if (model != null) {
             overlapWith(model);
         }
@@ -193,8 +193,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
     /**
      * Lets the next forward pass of a model wait for parameters, each layer for its own, so that they travel while the
      * layers before it compute. Without this {@link #step} waits for all. Whoever reads parameters in another way
-     * between {@link #step} and the end of that forward pass must call {@link #arrive} first. Nothing is gained with
-     * {@link Sharding#broadcast}.
+     * between {@link #step} and the end of that forward pass must call {@link #awaitParameters} first. Nothing is
+     * gained with {@link Sharding#broadcast}.
      */
     public void overlapWith(NnModule model) {
         this.model = model;
@@ -211,26 +211,21 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /** What averages gradients where this optimizer needs them; see {@link DistributedDataParallel}. */
-    List<GradientMessage> gradients(List<Tensor> learning) {
+    List<GradientCollective> gradients(List<Tensor> learning) {
         for (Tensor parameter : learning) {
             if (parameters.values().stream().noneMatch(parameter::is_same)) {
                 throw new IllegalArgumentException("a parameter of shape " + Arrays.toString(Tensors.shape(parameter))
                         + " learns, but is not in the optimizer: its gradients would go nowhere");
             }
         }
-        List<GradientMessage> messages = new ArrayList<>();
+        List<GradientCollective> messages = new ArrayList<>();
         parts.forEach(part -> messages.addAll(0, part.shards.gradients(learning)));
         return messages;
     }
 
-    /** Returns once all parameters may be used; see {@link Pending#await}. */
-    public void arrive() {
+    /** Returns once all parameters may be used; see {@link PendingCollective#await}. */
+    public void awaitParameters() {
         parts.forEach(part -> part.shards.arrive());
-    }
-
-    /** How parameters are divided. */
-    public Sharding sharding() {
-        return sharding;
     }
 
     /** All parameters by name, those of other ranks too, in the order in which they were added. */
@@ -242,7 +237,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     /** Bytes of the parameters that each rank owns. */
     public long[] shardBytes() {
         var bytes = new long[group.size()];
-        for (Part part : parts) {
+        for (ShardedGroup part : parts) {
             long[] more = part.shards.bytes();
             Arrays.setAll(bytes, rank -> bytes[rank] + more[rank]);
         }
@@ -267,7 +262,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     public void update() {
         requireOpen("step()");
         try (var range = ProfilerRange.of("optimizer")) {
-            arrive();
+            awaitParameters();
             bringGradients();
             parts.forEach(part -> part.optimizer.step());
             dropGradients();
@@ -281,7 +276,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
             parts.forEach(part -> part.shards.send());
         }
         if (model == null) {
-            arrive();
+            awaitParameters();
         }
     }
 
@@ -412,7 +407,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     private long first(String key, Tensor tensor) {
-        for (Part part : parts) {
+        for (ShardedGroup part : parts) {
             Tensor own = part.shards.own().get(parameterOf(key));
             boolean shaped = own != null && Arrays.equals(Tensors.shape(own), Tensors.shape(tensor));
             if (shaped && tensor.is_floating_point()) { // a count of steps has one number too
@@ -473,7 +468,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     @Override
     public void loadState(Map<String, Tensor> whole) {
         requireOpen("loadState()");
-        arrive();
+        awaitParameters();
         String complaint = "";
         try {
             requireLoadable(whole);
@@ -492,7 +487,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /** What of a whole state is about this rank's own parameters. */
-    private Map<String, Tensor> ownOf(Map<String, Tensor> whole, Part part) {
+    private Map<String, Tensor> ownOf(Map<String, Tensor> whole, ShardedGroup part) {
         var own = new LinkedHashMap<String, Tensor>();
         whole.forEach((key, tensor) -> {
             String name = parameterOf(key);
@@ -529,7 +524,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * @throws IOException on every rank, if the file cannot be written
      */
     public void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata) throws IOException {
-        arrive();
+        awaitParameters();
         try (var scope = MemoryScope.open()) {
             Map<String, Tensor> whole = wholeState();
             String complaint = "";
@@ -565,7 +560,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
         closed = true;
         try {
             if (group.failure() == null) {
-                arrive();
+                awaitParameters();
             }
         } finally {
             parts.forEach(part -> {

@@ -1,6 +1,6 @@
 package cs336.distributed.training;
 
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
@@ -27,7 +27,7 @@ interface Shards extends AutoCloseable {
      * @param learning parameters, of which some are these
      * @throws IllegalArgumentException if parameters are owned as a whole
      */
-    List<GradientMessage> gradients(List<Tensor> learning);
+    List<GradientCollective> gradients(List<Tensor> learning);
 
     /** Gives {@link #own} the averaged gradients of the parameters, where they have any and are to be updated. */
     void bringGradients();
@@ -38,7 +38,7 @@ interface Shards extends AutoCloseable {
     /** Begins to bring what ranks have updated to the others. */
     void send();
 
-    /** What is sent arrives before anything else happens; see {@link Pending#await}. */
+    /** What is sent arrives before anything else happens; see {@link PendingCollective#await}. */
     void arrive();
 
     /** What makes sure that this parameter has arrived; null if it is none of these. */

@@ -4,7 +4,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /** A parameter's gradient, sent from where the backward pass left it: nothing is copied. */
-final class SingleGradient implements GradientMessage {
+final class SingleGradient implements GradientCollective {
     private final int place;
     private final Tensor parameter;
 

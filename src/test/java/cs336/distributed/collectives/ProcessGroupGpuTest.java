@@ -49,7 +49,7 @@ class ProcessGroupGpuTest {
     }
 
     /** All-reduces without end, until rank 1 stops taking part in the way it is told. */
-    public static final class Disturbed implements RankProgram<String, Integer> {
+    public static final class EndlessNcclAllReduce implements RankProgram<String, Integer> {
         @Override
         public Integer run(ProcessGroup group, String how) throws Exception {
             for (int step = 0; ; step++) {
@@ -79,7 +79,7 @@ class ProcessGroupGpuTest {
         for (String how : new String[] {"killed", "hangs", "throws"}) {
             long start = System.nanoTime();
             var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(Duration.ofSeconds(8));
-            var e = assertThrows(RankFailure.class, () -> launcher.run(Disturbed.class, how));
+            var e = assertThrows(RankFailure.class, () -> launcher.run(EndlessNcclAllReduce.class, how));
             double seconds = (System.nanoTime() - start) / 1e9;
             System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
             assertTrue(e.rank() == 1, e.getMessage());

@@ -166,7 +166,7 @@ class ProcessGroupTest {
         @Override
         public ArrayList<String> run(ProcessGroup group, Integer count) {
             List<Tensor> tensors = new ArrayList<>();
-            List<Pending> pending = new ArrayList<>();
+            List<PendingCollective> pending = new ArrayList<>();
             for (int i = 0; i < count; i++) {
                 try (var scope = MemoryScope.open()) {
                     Tensor t = MemoryScope.keep(tensor(DType.FLOAT32, i, i * (1 + group.rank())));
@@ -174,7 +174,7 @@ class ProcessGroupTest {
                     pending.add(group.allReduceAsync(t, i % 2 == 0 ? Reduction.SUM : Reduction.AVERAGE));
                 }
             }
-            for (Pending p : pending) {
+            for (PendingCollective p : pending) {
                 p.await();
                 p.await();
             }

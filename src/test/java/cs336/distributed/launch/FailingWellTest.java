@@ -13,7 +13,7 @@ import cs336.basics.AdamW;
 import cs336.distributed.bench.ToyModel;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.distributed.collectives.ReservedPort;
@@ -58,7 +58,7 @@ public class FailingWellTest {
     static final long LOADING_S = 20; // of libraries, from a warm cache
 
     /** All-reduces without end; rank 1 stops taking part in the way it is told. */
-    public static final class Disturbed implements RankProgram<String, Integer> {
+    public static final class EndlessAllReduce implements RankProgram<String, Integer> {
         @Override
         public Integer run(ProcessGroup group, String how) throws Exception {
             System.out.println("pid " + ProcessHandle.current().pid());
@@ -125,7 +125,7 @@ public class FailingWellTest {
             }
         };
         var launcher = Launcher.of(2).timeout(TIMEOUT).output(printed);
-        var e = assertThrows(RankFailure.class, () -> launcher.run(Disturbed.class, how));
+        var e = assertThrows(RankFailure.class, () -> launcher.run(EndlessAllReduce.class, how));
         double seconds = (System.nanoTime() - now) / 1e9;
         System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
         assertTrue(seconds < BOUND_S, "took " + seconds + " s");
@@ -162,7 +162,7 @@ public class FailingWellTest {
         assertTrue(
                 e.getMessage()
                         .matches(
-                                "rank 1 of 2: it is at Disturbed\\.disturb \\(FailingWellTest.java:\\d+\\), called at .*"),
+                                "rank 1 of 2: it is at EndlessAllReduce\\.disturb \\(FailingWellTest.java:\\d+\\), called at .*"),
                 e.getMessage());
         assertTrue(
                 e.getMessage()
@@ -218,7 +218,7 @@ public class FailingWellTest {
         var interrupted = new CompletableFuture<Throwable>();
         var launch = new Thread(() -> {
             try {
-                Launcher.of(2).output(printed).run(Disturbed.class, "never");
+                Launcher.of(2).output(printed).run(EndlessAllReduce.class, "never");
             } catch (Throwable e) {
                 interrupted.complete(e);
             }
@@ -381,7 +381,7 @@ public class FailingWellTest {
 
         /** Fails a second time as it did the first. */
         private static void allReduce(ProcessGroup group, DType dtype, long length) {
-            Pending sum = group.allReduceAsync(ones(dtype, length), Reduction.SUM);
+            PendingCollective sum = group.allReduceAsync(ones(dtype, length), Reduction.SUM);
             try {
                 sum.await();
             } catch (CollectiveFailure e) {
@@ -543,7 +543,7 @@ public class FailingWellTest {
     /** A launcher in a process of its own, for signals to be sent to. */
     public static final class EndlessLaunch {
         public static void main(String[] args) throws Exception {
-            Launcher.of(2).run(Disturbed.class, "never");
+            Launcher.of(2).run(EndlessAllReduce.class, "never");
         }
     }
 
@@ -576,10 +576,10 @@ public class FailingWellTest {
     }
 
     /** The same, from a shell. */
-    public static final class DisturbedByCommand implements RankProgram<String[], Integer> {
+    public static final class EndlessAllReduceCommand implements RankProgram<String[], Integer> {
         @Override
         public Integer run(ProcessGroup group, String[] arguments) throws Exception {
-            return new Disturbed().run(group, arguments[0]);
+            return new EndlessAllReduce().run(group, arguments[0]);
         }
     }
 
@@ -592,7 +592,7 @@ public class FailingWellTest {
                         torchrun(rank, 2, port.number()),
                         "--timeout",
                         "3",
-                        DisturbedByCommand.class.getName(),
+                        EndlessAllReduceCommand.class.getName(),
                         "fails in its backward pass"));
             }
             requireParts(

@@ -48,7 +48,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     private Device device;
     private long seed;
 
-    private interface Check {
+    private interface DdpCheck {
         void run(Strategy strategy);
     }
 
@@ -76,7 +76,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         return wrong;
     }
 
-    private void each(String name, Check check) {
+    private void each(String name, DdpCheck check) {
         wrong.put(name, "");
         for (Strategy strategy : STRATEGIES) {
             try (var scope = MemoryScope.open()) {
@@ -264,8 +264,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     /** Parameters of sizes that nothing else has: ranks have to agree on each message. */
-    private static final class Row extends NnModule {
-        Row(Device device, int smallest) {
+    private static final class EightParameters extends NnModule {
+        EightParameters(Device device, int smallest) {
             for (int i = 0; i < 8; i++) parameter("p" + i, Branches.random(device, smallest + i));
         }
 
@@ -277,7 +277,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
 
     private void ahead(Strategy strategy) {
         double late = 0.3;
-        try (var model = new Row(device, 1000 + 10 * STRATEGIES.indexOf(strategy));
+        try (var model = new EightParameters(device, 1000 + 10 * STRATEGIES.indexOf(strategy));
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             double[] seconds = new double[2];
             for (int step = 0; step < 2; step++) {
@@ -291,8 +291,10 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 model.parameters().forEach(p -> p.mutable_grad().reset());
             }
             if (group.rank() == 1) return;
-            boolean waits = strategy.overlaps() && ddp.messages() > 2;
-            require((seconds[0] > late / 2) == waits, ddp.messages() + " messages, " + Arrays.toString(seconds) + " s");
+            boolean waits = strategy.overlaps() && ddp.collectivesPerStep() > 2;
+            require(
+                    (seconds[0] > late / 2) == waits,
+                    ddp.collectivesPerStep() + " messages, " + Arrays.toString(seconds) + " s");
         }
     }
 
@@ -377,7 +379,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                         next - base == 250 * Double.BYTES,
                         "fc3's gradient is " + (next - base) + " bytes behind fc5's");
             }
-            require(ddp.messages() == expected, "messages: " + ddp.messages());
+            require(ddp.collectivesPerStep() == expected, "messages: " + ddp.collectivesPerStep());
         }
     }
 
@@ -478,8 +480,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     /** Parameters p0, p1 … of a number each. */
-    private final class Numbers extends NnModule {
-        Numbers(int count, DType dtype) {
+    private final class ScalarParameters extends NnModule {
+        ScalarParameters(int count, DType dtype) {
             for (int i = 0; i < count; i++) parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
         }
 
@@ -497,11 +499,11 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 strategy,
                 "parameter 4 is fc3.weight fp64[5, 50] on rank 0, but fc3.weight fp64[10, 50] on rank " + last);
         requireDifferent(
-                new Numbers(isLast ? 1 : 2, FP64),
+                new ScalarParameters(isLast ? 1 : 2, FP64),
                 strategy,
                 "parameter 1 is p1 fp64[1] on rank 0, but none on rank " + last);
         requireDifferent(
-                new Numbers(1, isLast ? DType.FLOAT32 : FP64),
+                new ScalarParameters(1, isLast ? DType.FLOAT32 : FP64),
                 strategy,
                 "parameter 0 is p0 fp64[1] on rank 0, but p0 fp32[1] on rank " + last);
     }

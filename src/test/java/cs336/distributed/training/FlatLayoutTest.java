@@ -19,7 +19,7 @@ class FlatLayoutTest {
 
     private static List<List<String>> names(FlatLayout layout) {
         return layout.buckets().stream()
-                .map(b -> b.slots().stream().map(FlatLayout.Slot::name).toList())
+                .map(b -> b.slots().stream().map(FlatLayout.ParameterSlot::name).toList())
                 .toList();
     }
 
@@ -31,17 +31,19 @@ class FlatLayoutTest {
 
     @Test
     void aStretchMayBeginInsideOfAParameter() {
-        FlatLayout.Bucket bucket =
+        FlatLayout.ShardedBucket bucket =
                 FlatLayout.of(sizes(40, 5, 19), 1000, 2).buckets().get(0);
         // 40 numbers, 5 with 3 left over, 19 with 5: 72, of which each rank has 40 (36, rounded up).
-        assertEquals(40, bucket.stretch());
-        assertEquals(80, bucket.numbers());
-        assertEquals(List.of(new FlatLayout.Piece("p0", 0, 0, 40)), bucket.pieces(0));
+        assertEquals(40, bucket.shardElements());
+        assertEquals(80, bucket.elements());
+        assertEquals(List.of(new FlatLayout.ParameterShard("p0", 0, 0, 40)), bucket.shard(0));
         assertEquals(
-                List.of(new FlatLayout.Piece("p1", 0, 40, 5), new FlatLayout.Piece("p2", 0, 48, 19)), bucket.pieces(1));
-        FlatLayout.Bucket thirds =
+                List.of(new FlatLayout.ParameterShard("p1", 0, 40, 5), new FlatLayout.ParameterShard("p2", 0, 48, 19)),
+                bucket.shard(1));
+        FlatLayout.ShardedBucket thirds =
                 FlatLayout.of(sizes(40, 5, 19), 1000, 3).buckets().get(0);
-        assertEquals(new FlatLayout.Piece("p0", 24, 24, 16), thirds.pieces(1).get(0));
+        assertEquals(
+                new FlatLayout.ParameterShard("p0", 24, 24, 16), thirds.shard(1).get(0));
     }
 
     @Test
@@ -53,15 +55,15 @@ class FlatLayoutTest {
             Map<String, Long> sizes =
                     sizes(random.longs(1 + random.nextInt(12), 0, 90).toArray());
             var owned = new LinkedHashMap<String, Long>();
-            for (FlatLayout.Bucket bucket :
+            for (FlatLayout.ShardedBucket bucket :
                     FlatLayout.of(sizes, 1 + random.nextInt(200), ranks).buckets()) {
                 for (int rank = 0; rank < ranks; rank++) {
-                    for (FlatLayout.Piece piece : bucket.pieces(rank)) {
+                    for (FlatLayout.ParameterShard piece : bucket.shard(rank)) {
                         // Pieces come in the order of a parameter's numbers, without gap or overlap.
-                        assertEquals(owned.getOrDefault(piece.name(), 0L), piece.inParameter(), "seed " + seed);
-                        owned.merge(piece.name(), piece.numbers(), Long::sum);
-                        assertEquals(rank, piece.inBucket() / bucket.stretch(), "seed " + seed);
-                        assertTrue(piece.inBucket() + piece.numbers() <= (rank + 1) * bucket.stretch());
+                        assertEquals(owned.getOrDefault(piece.name(), 0L), piece.offsetInParameter(), "seed " + seed);
+                        owned.merge(piece.name(), piece.elements(), Long::sum);
+                        assertEquals(rank, piece.offsetInBucket() / bucket.shardElements(), "seed " + seed);
+                        assertTrue(piece.offsetInBucket() + piece.elements() <= (rank + 1) * bucket.shardElements());
                     }
                 }
             }
@@ -75,7 +77,7 @@ class FlatLayoutTest {
         Map<String, Long> sizes = ShardAssignmentTest.sizesOf(ModelSize.XL.config());
         sizes.replaceAll((name, bytes) -> bytes / 4);
         long laid = FlatLayout.of(sizes, 25_000_000, 4).buckets().stream()
-                .mapToLong(FlatLayout.Bucket::numbers)
+                .mapToLong(FlatLayout.ShardedBucket::elements)
                 .sum();
         long numbers = ModelSize.XL.config().parameterCount();
         assertTrue(laid >= numbers && laid < 1.0001 * numbers, laid + " for " + numbers);

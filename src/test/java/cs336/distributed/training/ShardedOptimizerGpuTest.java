@@ -20,7 +20,7 @@ class ShardedOptimizerGpuTest {
     @Test
     void holdsOnEveryRank() throws InterruptedException {
         assumeTrue(Device.cudaCount() > 0, "needs a card");
-        var task = new ShardingChecks.Task(System.nanoTime() % 100_000, folder.toString());
+        var task = new ShardingChecks.ShardingTask(System.nanoTime() % 100_000, folder.toString());
         int ranks = Math.min(2, Device.cudaCount());
         for (var results : Launcher.of(ranks).backend(CollectiveBackend.NCCL).run(ShardingChecks.class, task)) {
             results.forEach((name, failure) -> assertEquals("", failure, name + ", seed " + task.seed()));

@@ -37,12 +37,12 @@ class ShardedOptimizerTest {
     @TempDir
     static Path folder;
 
-    private static ShardingChecks.Task task;
+    private static ShardingChecks.ShardingTask task;
     private static Map<Integer, List<TreeMap<String, String>>> results;
 
     @BeforeAll
     static void runOnFourAndOnTwoRanks() throws InterruptedException {
-        task = new ShardingChecks.Task(System.nanoTime() % 100_000, folder.toString());
+        task = new ShardingChecks.ShardingTask(System.nanoTime() % 100_000, folder.toString());
         results = new TreeMap<>();
         for (int ranks : new int[] {4, 2}) {
             results.put(
@@ -83,7 +83,7 @@ class ShardedOptimizerTest {
     }
 
     /** Steps without end, each waited for in the next forward pass; rank 1 stops taking part in the third. */
-    public static final class Disturbed implements RankProgram<Trouble, Double> {
+    public static final class EndlessTraining implements RankProgram<Trouble, Double> {
         @Override
         public Double run(ProcessGroup group, Trouble trouble) throws InterruptedException {
             Sharding sharding =
@@ -131,7 +131,10 @@ class ShardedOptimizerTest {
         long start = System.nanoTime();
         var failure = assertThrows(
                 RankFailure.class,
-                () -> Launcher.of(2).timeout(timeout).output(output).run(Disturbed.class, new Trouble(what, sharding)));
+                () -> Launcher.of(2)
+                        .timeout(timeout)
+                        .output(output)
+                        .run(EndlessTraining.class, new Trouble(what, sharding)));
         double seconds = (System.nanoTime() - start) / 1e9;
         System.out.printf("%s: %.1f s, %s%n", what, seconds, failure.getMessage());
         assertTrue(failure.getMessage().contains(message), failure.getMessage());

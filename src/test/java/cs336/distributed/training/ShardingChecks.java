@@ -45,7 +45,7 @@ import org.bytedeco.pytorch.global.torch;
  * Checks of the sharded optimizer that need several ranks. All of them run in one launch, since processes are what
  * takes time; what fails is told by its name.
  */
-public final class ShardingChecks implements RankProgram<ShardingChecks.Task, TreeMap<String, String>> {
+public final class ShardingChecks implements RankProgram<ShardingChecks.ShardingTask, TreeMap<String, String>> {
     /** The course's settings of its tests. */
     static final AdamW.Options COURSE =
             AdamW.Options.of(0.1).withWeightDecay(0.1).withOrder(AdamW.Order.TORCH);
@@ -62,17 +62,17 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
      * @param seed of weights and data
      * @param folder for checkpoints, which all ranks see
      */
-    public record Task(long seed, String folder) implements Serializable {
+    public record ShardingTask(long seed, String folder) implements Serializable {
         private static final long serialVersionUID = 1;
     }
 
     private static Device device = Device.cpu(); // where this process computes
 
-    private interface Check {
-        void run(ProcessGroup group, Task task) throws Exception;
+    private interface ShardingCheck {
+        void run(ProcessGroup group, ShardingTask task) throws Exception;
     }
 
-    private static final Map<String, Check> CHECKS = new TreeMap<>();
+    private static final Map<String, ShardingCheck> CHECKS = new TreeMap<>();
 
     static {
         CHECKS.put("the course's protocol, plain model", (group, task) -> course(group, task, false));
@@ -101,7 +101,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
 
     /** By name: empty, or why it failed. */
     @Override
-    public TreeMap<String, String> run(ProcessGroup group, Task task) {
+    public TreeMap<String, String> run(ProcessGroup group, ShardingTask task) {
         device = group.device();
         var results = new TreeMap<String, String>();
         CHECKS.forEach((name, check) -> {
@@ -122,7 +122,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return results;
     }
 
-    private static ToyModel toy(Task task, boolean tied) {
+    private static ToyModel toy(ShardingTask task, boolean tied) {
         Torch.seed(task.seed);
         return new ToyModel(tied, device, DType.FLOAT32);
     }
@@ -160,7 +160,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return largest;
     }
 
-    private static void course(ProcessGroup group, Task task, boolean tied) {
+    private static void course(ProcessGroup group, ShardingTask task, boolean tied) {
         for (Sharding sharding : SHARDINGS) {
             try (var plain = toy(task, tied);
                     var sharded = toy(task, tied);
@@ -183,7 +183,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
 
     private static <O> void agree(
             ProcessGroup group,
-            Task task,
+            ShardingTask task,
             BiFunction<Map<String, Tensor>, O, ? extends Optimizer> factory,
             O options,
             Sharding sharding) {
@@ -202,7 +202,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void everyOptimizer(ProcessGroup group, Task task) {
+    private static void everyOptimizer(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             for (AdamW.Order order : AdamW.Order.values()) {
                 agree(group, task, AdamW::new, COURSE.withOrder(order), sharding);
@@ -212,7 +212,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void ownMomentsAlone(ProcessGroup group, Task task) {
+    private static void ownMomentsAlone(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, true);
                     var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
@@ -252,7 +252,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         ddp.finishGradientSynchronization();
     }
 
-    private static void everyStrategy(ProcessGroup group, Task task) {
+    private static void everyStrategy(ProcessGroup group, ShardingTask task) {
         for (Strategy strategy :
                 List.of(Strategy.naive(), Strategy.flat(), Strategy.overlapped(), Strategy.bucketed(0.0016))) {
             for (Sharding sharding : List.of(Sharding.broadcast(), SMALL_BUCKETS)) {
@@ -272,20 +272,20 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                         optimizer.zeroGrad();
                         shards.zeroGrad();
                     }
-                    shards.arrive();
+                    shards.awaitParameters();
                     assertSame(plain, sharded, RTOL, strategy + ", " + sharding);
                 }
             }
         }
     }
 
-    private static ToyModel toy64(Task task) {
+    private static ToyModel toy64(ShardingTask task) {
         Torch.seed(task.seed);
         return new ToyModel(true, device, DType.FLOAT64);
     }
 
     /** In float64, since sums over ranks have another order than those over a batch. */
-    private static void zero(ProcessGroup group, Task task) {
+    private static void zero(ProcessGroup group, ShardingTask task) {
         double maxNorm = 1e-2;
         try (var alone = toy64(task);
                 var model = toy64(task);
@@ -302,7 +302,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 Traffic before = group.traffic();
                 backwardOfShare(group, task.seed + step, ddp, DType.FLOAT64);
                 Traffic sent = group.traffic().since(before);
-                assertEquals(ddp.messages(), sent.of("reduce-scatter").calls(), sent.toString());
+                assertEquals(ddp.collectivesPerStep(), sent.of("reduce-scatter").calls(), sent.toString());
                 if (step % 2 == 1) {
                     double norm = GradientClipping.clipByGlobalNorm(alone.parameters(), maxNorm)
                             .item_double();
@@ -313,12 +313,12 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 optimizer.zeroGrad();
                 shards.zeroGrad();
             }
-            shards.arrive();
+            shards.awaitParameters();
             assertTrue(distance(alone, model) < 1e-11, () -> "distance " + distance(alone, model));
         }
     }
 
-    private static void unfitForZero(ProcessGroup group, Task task) {
+    private static void unfitForZero(ProcessGroup group, ShardingTask task) {
         try (var model = toy(task, false);
                 var whole = new ShardedOptimizer<>(
                         model.namedParameters(), AdamW::new, COURSE, group, Sharding.broadcast());
@@ -333,7 +333,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void leaks(ProcessGroup group, Task task) {
+    private static void leaks(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : List.of(Sharding.broadcast(), SMALL_BUCKETS)) {
             try (var model = toy(task, true);
                     var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
@@ -362,7 +362,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return some;
     }
 
-    private static void unfreezing(ProcessGroup group, Task task) {
+    private static void unfreezing(ProcessGroup group, ShardingTask task) {
         AdamW.Options slower = COURSE.withLearningRate(0.01).withWeightDecay(0);
         for (Sharding sharding : SHARDINGS) {
             try (var plain = toy(task, false);
@@ -403,7 +403,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     /** The last rank has no optimizer for a group; the same group is then added with other settings. */
-    private static void failingAdd(ProcessGroup group, Task task) {
+    private static void failingAdd(ProcessGroup group, ShardingTask task) {
         int last = group.size() - 1;
         AdamW.Options unfit = COURSE.withLearningRate(0.5);
         BiFunction<Map<String, Tensor>, AdamW.Options, Optimizer> factory = (parameters, options) -> {
@@ -452,7 +452,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void scheduleAndClipping(ProcessGroup group, Task task) {
+    private static void scheduleAndClipping(ProcessGroup group, ShardingTask task) {
         var schedule = new CosineSchedule(0.1, 0.01, 2, 8);
         double maxNorm = 1e-3;
         for (Sharding sharding : SHARDINGS) {
@@ -481,7 +481,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void overlap(ProcessGroup group, Task task) {
+    private static void overlap(ProcessGroup group, ShardingTask task) {
         for (ModelEdition form : ModelEdition.values()) {
             var config = new TransformerConfig(form, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
             Torch.seed(task.seed);
@@ -508,14 +508,14 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                         optimizer.zeroGrad();
                         shards.zeroGrad();
                     }
-                    shards.arrive();
+                    shards.awaitParameters();
                     assertSame(plain, sharded, RTOL, form.toString());
                 }
             }
         }
     }
 
-    private static void withoutGradient(ProcessGroup group, Task task) {
+    private static void withoutGradient(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, false);
                     var before = toy(task, false);
@@ -533,7 +533,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     /** What is saved trains on as if nothing had been, in another sharding, and on two ranks what four have saved. */
-    private static void checkpoints(ProcessGroup group, Task task) throws IOException {
+    private static void checkpoints(ProcessGroup group, ShardingTask task) throws IOException {
         for (int s = 0; s < SHARDINGS.size(); s++) {
             Path file = checkpoint(task, group.size(), s);
             try (var model = toy(task, true);
@@ -555,7 +555,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    static Path checkpoint(Task task, int ranks, int sharding) {
+    static Path checkpoint(ShardingTask task, int ranks, int sharding) {
         return Path.of(task.folder, ranks + "-ranks-" + SHARDINGS.get(sharding) + sharding + ".safetensors");
     }
 
@@ -563,9 +563,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
      * Loads a checkpoint of three steps into a fresh model, makes two more, and compares with one that was never
      * interrupted.
      */
-    private static void resume(Task task, Path file, NnModule expected, ProcessGroup group, Sharding sharding)
+    private static void resume(ShardingTask task, Path file, NnModule expected, ProcessGroup group, Sharding sharding)
             throws IOException {
-        try (var resumed = toy(new Task(task.seed + 77, ""), true);
+        try (var resumed = toy(new ShardingTask(task.seed + 77, ""), true);
                 var optimizer =
                         new ShardedOptimizer<>(resumed.namedParameters(), AdamW::new, COURSE, group, sharding)) {
             train(resumed, optimizer, task, 8, 9); // so that there is something to replace
@@ -576,10 +576,10 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
     }
 
     /** Trains without shards from a checkpoint of three steps on, and beside it from the beginning. */
-    static void resumeAlone(Task task, Path file) throws IOException {
+    static void resumeAlone(ShardingTask task, Path file) throws IOException {
         try (var scope = MemoryScope.open();
                 var expected = toy(task, true);
-                var resumed = toy(new Task(task.seed + 77, ""), true);
+                var resumed = toy(new ShardingTask(task.seed + 77, ""), true);
                 var whole = new AdamW(expected.namedParameters(), COURSE);
                 var optimizer = new AdamW(resumed.namedParameters(), COURSE)) {
             train(expected, whole, task, 0, 5);
@@ -589,7 +589,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void train(NnModule model, Optimizer optimizer, Task task, int from, int until) {
+    private static void train(NnModule model, Optimizer optimizer, ShardingTask task, int from, int until) {
         for (int step = from; step < until; step++) {
             backward(task.seed + step, model);
             optimizer.step();
@@ -597,7 +597,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void unfitState(ProcessGroup group, Task task) {
+    private static void unfitState(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, false);
                     var plain = toy(task, false);
@@ -645,7 +645,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         assertTrue(error.getMessage().startsWith(message), error.getMessage());
     }
 
-    private static void differentParameters(ProcessGroup group, Task task) {
+    private static void differentParameters(ProcessGroup group, ShardingTask task) {
         boolean last = group.rank() == group.size() - 1;
         var parameters = new LinkedHashMap<String, Tensor>();
         parameters.put("a", torch.zeros(new long[] {2, 3}, device.options(DType.FLOAT32)));
@@ -670,8 +670,8 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    /** Ranks that own nothing must not go on to a collective that the others never come to. */
-    private static void closedOrEmpty(ProcessGroup group, Task task) {
+    /** RankProcesses that own nothing must not go on to a collective that the others never come to. */
+    private static void closedOrEmpty(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             var alone = Map.of("w", torch.ones(new long[] {3}, device.options(DType.FLOAT32)));
             var shards = new ShardedOptimizer<>(alone, AdamW::new, COURSE, group, sharding);
@@ -701,7 +701,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void bytes(ProcessGroup group, Task task) {
+    private static void bytes(ProcessGroup group, ShardingTask task) {
         int n = group.size();
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, false);

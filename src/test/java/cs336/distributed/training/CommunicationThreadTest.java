@@ -14,12 +14,12 @@ import java.util.concurrent.CountDownLatch;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
-class SendingThreadTest {
+class CommunicationThreadTest {
     @Test
     void messagesGoInTheirOrderOnAnotherThread() {
         List<Integer> sent = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
-        try (var sending = new SendingThread(Device.cpu())) {
+        try (var sending = new CommunicationThread(Device.cpu())) {
             sending.drain(); // of nothing
             sending.follow();
             for (int i = 0; i < 100; i++) {
@@ -40,7 +40,7 @@ class SendingThreadTest {
     void whoHandsOverCanWaitUntilFewAreLeft() throws InterruptedException {
         var mayGo = new CountDownLatch(1);
         List<Integer> sent = Collections.synchronizedList(new ArrayList<>());
-        try (var sending = new SendingThread(Device.cpu())) {
+        try (var sending = new CommunicationThread(Device.cpu())) {
             sending.send(() -> {
                 try {
                     mayGo.await();
@@ -67,7 +67,7 @@ class SendingThreadTest {
     void theFirstFailureIsThrownWhereTheEndIsAwaitedAndNothingIsSentAfterIt() {
         List<Integer> sent = new ArrayList<>();
         var failure = new IllegalStateException("the first");
-        try (var sending = new SendingThread(Device.cpu())) {
+        try (var sending = new CommunicationThread(Device.cpu())) {
             sending.send(() -> sent.add(0));
             sending.send(() -> {
                 throw failure;
@@ -82,7 +82,7 @@ class SendingThreadTest {
     void anErrorIsNotLostBehindTheMessagesAfterIt() {
         List<Integer> sent = new ArrayList<>();
         var error = new StackOverflowError();
-        try (var sending = new SendingThread(Device.cpu())) {
+        try (var sending = new CommunicationThread(Device.cpu())) {
             sending.send(() -> {
                 throw error;
             });

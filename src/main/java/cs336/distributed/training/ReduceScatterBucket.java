@@ -1,17 +1,17 @@
 package cs336.distributed.training;
 
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import org.bytedeco.pytorch.Tensor;
 
 /** A bucket of gradients of which each rank needs the average of its own stretch only. */
-final class ScatteredGradients implements GradientMessage {
+final class ReduceScatterBucket implements GradientCollective {
     private final GradientBucket bucket;
     private final Tensor own;
 
     /** @param own this rank's stretch of the bucket's buffer; closed with it */
-    ScatteredGradients(GradientBucket bucket, Tensor own) {
+    ReduceScatterBucket(GradientBucket bucket, Tensor own) {
         this.bucket = bucket;
         this.own = own;
     }
@@ -28,7 +28,7 @@ final class ScatteredGradients implements GradientMessage {
 
     /** In place: the average is where this rank's part was. What lies elsewhere stays. */
     @Override
-    public Pending send(ProcessGroup group, Tensor gradients) {
+    public PendingCollective send(ProcessGroup group, Tensor gradients) {
         return group.reduceScatterAsync(own, gradients, Reduction.AVERAGE);
     }
 

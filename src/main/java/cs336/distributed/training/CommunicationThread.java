@@ -21,7 +21,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * <p>What is sent waits for what the stream of the backward pass has been given until then. That includes all that
  * makes the gradients in question, and perhaps a few kernels more.
  */
-final class SendingThread implements AutoCloseable {
+final class CommunicationThread implements AutoCloseable {
     private final Device device;
     private final ExecutorService thread = Executors.newSingleThreadExecutor(run -> {
         var daemon = new Thread(run, "gradients");
@@ -31,7 +31,7 @@ final class SendingThread implements AutoCloseable {
     private final Deque<Future<?>> unsent = new ArrayDeque<>(); // as far as anybody has looked
     private volatile Throwable failure; // the first
 
-    SendingThread(Device device) {
+    CommunicationThread(Device device) {
         this.device = device;
     }
 

@@ -17,7 +17,7 @@ import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 
 /** The processes of all ranks, followed until each has given its value or one has failed. Closing it ends them. */
-final class Ranks implements AutoCloseable {
+final class RankProcesses implements AutoCloseable {
     /** What a collective that is too late has for its own message, before its rank counts as silent. */
     private static final Duration MARGIN = Duration.ofSeconds(2);
 
@@ -34,11 +34,11 @@ final class Ranks implements AutoCloseable {
     private final Duration timeout;
     private final Duration loadingTimeout;
     private final PrintStream output;
-    private final List<Rank> ranks = new ArrayList<>();
-    private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
+    private final List<RankProcess> ranks = new ArrayList<>();
+    private final BlockingQueue<RankEvent> events = new LinkedBlockingQueue<>();
     private boolean jobIsGiven;
 
-    Ranks(int size, Duration timeout, Duration loadingTimeout, PrintStream output) {
+    RankProcesses(int size, Duration timeout, Duration loadingTimeout, PrintStream output) {
         this.size = size;
         this.timeout = timeout;
         this.loadingTimeout = loadingTimeout;
@@ -46,10 +46,10 @@ final class Ranks implements AutoCloseable {
     }
 
     /** Something a rank said, or how its process ended. */
-    private record Event(int rank, RankWorker.Answer answer, ChildJvm.Ending ending) {}
+    private record RankEvent(int rank, RankWorker.RankMessage answer, ChildJvm.Ending ending) {}
 
     /** What is known of one rank. */
-    private static final class Rank {
+    private static final class RankProcess {
         final int number;
         final long started = System.nanoTime();
         ChildJvm jvm;
@@ -60,7 +60,7 @@ final class Ranks implements AutoCloseable {
         ChildJvm.Ending ending;
         String place;
 
-        Rank(int number) {
+        RankProcess(int number) {
             this.number = number;
         }
 
@@ -76,7 +76,7 @@ final class Ranks implements AutoCloseable {
 
     /** Starts the next rank. */
     void start(Map<String, String> variables) throws IOException {
-        var rank = new Rank(ranks.size());
+        var rank = new RankProcess(ranks.size());
         ranks.add(rank);
         rank.jvm = ChildJvm.start(RankWorker.class, variables, line -> {
             rank.lastSign = System.nanoTime();
@@ -91,13 +91,13 @@ final class Ranks implements AutoCloseable {
         return !line.isBlank() && !line.matches("\\[Gloo\\] Rank .*|Picked up JAVA_TOOL_OPTIONS.*");
     }
 
-    private void listen(Rank rank) {
+    private void listen(RankProcess rank) {
         try {
             for (String line; (line = rank.jvm.answer(null)) != null; ) {
                 rank.lastSign = System.nanoTime();
-                events.add(new Event(rank.number, Serialization.ofLine(line), null));
+                events.add(new RankEvent(rank.number, Serialization.ofLine(line), null));
             }
-            events.add(new Event(rank.number, null, rank.jvm.end()));
+            events.add(new RankEvent(rank.number, null, rank.jvm.end()));
         } catch (InterruptedException e) {
             // Nobody interrupts it.
         }
@@ -119,7 +119,7 @@ final class Ranks implements AutoCloseable {
         while (!ranks.stream().allMatch(rank -> rank.value != null)) follow(timeout.plus(MARGIN));
         gatherUntil(() -> ranks.stream().allMatch(rank -> rank.ending != null)); // and what they print last
         var values = new ArrayList<R>();
-        for (Rank rank : ranks) values.add(Serialization.value(rank.value.value()));
+        for (RankProcess rank : ranks) values.add(Serialization.value(rank.value.value()));
         return values;
     }
 
@@ -127,12 +127,12 @@ final class Ranks implements AutoCloseable {
     private void follow(Duration limit) throws InterruptedException {
         long now = System.nanoTime();
         long left = limit.toNanos();
-        for (Rank rank : ranks) {
+        for (RankProcess rank : ranks) {
             if (isAwaited(rank)) left = Math.min(left, awaitedSince(rank) + limit.toNanos() - now);
         }
-        Event event = events.poll(Math.max(0, left), TimeUnit.NANOSECONDS);
+        RankEvent event = events.poll(Math.max(0, left), TimeUnit.NANOSECONDS);
         if (event == null) {
-            for (Rank rank : ranks) {
+            for (RankProcess rank : ranks) {
                 if (isAwaited(rank) && System.nanoTime() - awaitedSince(rank) >= limit.toNanos())
                     throw jobIsGiven ? silent(rank, limit) : notLoaded(rank, limit);
             }
@@ -143,16 +143,16 @@ final class Ranks implements AutoCloseable {
     }
 
     /** One that has loaded waits for the others itself. */
-    private boolean isAwaited(Rank rank) {
+    private boolean isAwaited(RankProcess rank) {
         return !rank.isOver() && (jobIsGiven || !rank.loaded);
     }
 
-    private long awaitedSince(Rank rank) {
+    private long awaitedSince(RankProcess rank) {
         return jobIsGiven ? rank.lastSign : rank.started;
     }
 
-    private void note(Event event) {
-        Rank rank = ranks.get(event.rank);
+    private void note(RankEvent event) {
+        RankProcess rank = ranks.get(event.rank);
         if (event.ending != null) {
             rank.ending = event.ending;
             if (rank.failed == null) rank.failed = timeout(event.ending);
@@ -177,7 +177,7 @@ final class Ranks implements AutoCloseable {
                 .orElse(null);
     }
 
-    private RankFailure notLoaded(Rank rank, Duration limit) {
+    private RankFailure notLoaded(RankProcess rank, Duration limit) {
         return new RankFailure(
                 rank.number,
                 size,
@@ -185,7 +185,7 @@ final class Ranks implements AutoCloseable {
                         + ". A longer loading timeout lets it go on");
     }
 
-    private RankFailure silent(Rank rank, Duration silence) throws InterruptedException {
+    private RankFailure silent(RankProcess rank, Duration silence) throws InterruptedException {
         gather();
         return new RankFailure(
                 rank.number,
@@ -197,15 +197,15 @@ final class Ranks implements AutoCloseable {
     /** Hears what the others have seen, and names the rank that is the likeliest cause. */
     private RankFailure failure() throws InterruptedException {
         gather();
-        for (Rank rank : ranks) if (rank.isLost()) return lost(rank);
-        for (Rank rank : ranks) {
+        for (RankProcess rank : ranks) if (rank.isLost()) return lost(rank);
+        for (RankProcess rank : ranks) {
             if (rank.failed != null && !rank.failed.amongRanks()) {
                 return new RankFailure(rank.number, size, rank.failed.reason() + "\n" + rank.failed.trace());
             }
         }
-        Rank witness =
+        RankProcess witness =
                 ranks.stream().filter(rank -> rank.failed != null).findFirst().orElseThrow();
-        for (Rank rank : ranks) {
+        for (RankProcess rank : ranks) {
             if (!rank.isOver()) {
                 String missed = witness.failed.reason() + ", as rank " + witness.number + " says";
                 return new RankFailure(rank.number, size, "it " + whereabouts(rank) + ". " + missed);
@@ -216,39 +216,40 @@ final class Ranks implements AutoCloseable {
 
     private void gather() throws InterruptedException {
         if (jobIsGiven) { // before, a rank would take the question for its job
-            for (Rank rank : ranks) if (!rank.isOver()) rank.jvm.tell(RankWorker.WHERE);
+            for (RankProcess rank : ranks) if (!rank.isOver()) rank.jvm.tell(RankWorker.WHERE);
         }
-        gatherUntil(() -> ranks.stream().allMatch(Rank::isOver));
+        gatherUntil(() -> ranks.stream().allMatch(RankProcess::isOver));
     }
 
     private void gatherUntil(BooleanSupplier complete) throws InterruptedException {
         long end = System.nanoTime() + GATHERING.toNanos();
         while (!complete.getAsBoolean()) {
-            Event event = events.poll(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+            RankEvent event = events.poll(end - System.nanoTime(), TimeUnit.NANOSECONDS);
             if (event == null) return;
             note(event);
         }
     }
 
-    private static String whereabouts(Rank rank) {
+    private static String whereabouts(RankProcess rank) {
         return rank.place == null ? "gives no answer" : rank.place;
     }
 
-    private RankFailure lost(Rank rank) {
+    private RankFailure lost(RankProcess rank) {
         int code = rank.ending.exitCode();
         String how = code > SIGNAL
                 ? "its process was ended by signal " + (code - SIGNAL)
                         + (code == SIGNAL + KILL ? " (by hand, or by Linux when memory runs out)" : "")
                 : "its process ended with exit code " + code;
-        List<String> said =
-                rank.ending.said().stream().filter(Ranks::isWorthShowing).toList();
+        List<String> said = rank.ending.said().stream()
+                .filter(RankProcesses::isWorthShowing)
+                .toList();
         // Gloo aborts on a message of another size than it expects, which only the other ranks can explain.
         String others = code == SIGNAL + ABORT ? others(rank) : "";
         return new RankFailure(
                 rank.number, size, how + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
     }
 
-    private String others(Rank lost) {
+    private String others(RankProcess lost) {
         return ranks.stream()
                 .filter(rank -> rank != lost && (rank.failed != null || rank.place != null))
                 .map(rank -> ". Rank " + rank.number + ": " + (rank.failed != null ? rank.failed.reason() : rank.place))
@@ -258,6 +259,6 @@ final class Ranks implements AutoCloseable {
     /** Ends all processes that still run. */
     @Override
     public void close() {
-        for (Rank rank : ranks) if (rank.jvm != null) rank.jvm.close();
+        for (RankProcess rank : ranks) if (rank.jvm != null) rank.jvm.close();
     }
 }

@@ -1,12 +1,12 @@
 package cs336.distributed.training;
 
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import org.bytedeco.pytorch.Tensor;
 
 /** What travels in one all-reduce: one gradient as it lies in memory, or a bucket of them. */
-interface GradientMessage extends AutoCloseable {
+interface GradientCollective extends AutoCloseable {
     /** Places of the parameters whose gradients it carries. */
     int[] members();
 
@@ -20,7 +20,7 @@ interface GradientMessage extends AutoCloseable {
     Tensor collect(boolean[] present);
 
     /** Begins to average what {@link #collect} gave: on all ranks all of it, unless the message says otherwise. */
-    default Pending send(ProcessGroup group, Tensor gradients) {
+    default PendingCollective send(ProcessGroup group, Tensor gradients) {
         return group.allReduceAsync(gradients, Reduction.AVERAGE);
     }
 

@@ -1,6 +1,6 @@
 package cs336.distributed.training;
 
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -10,15 +10,15 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /** {@link Sharding.Broadcast}: each parameter is owned as a whole, and broadcast by itself. */
-final class WholeShards implements Shards {
+final class BroadcastShards implements Shards {
     private final ProcessGroup group;
     private final Map<String, Tensor> parameters;
     private final ShardAssignment assignment;
     private final Map<String, Tensor> own = new LinkedHashMap<>();
-    private final List<Pending> sent = new ArrayList<>();
+    private final List<PendingCollective> sent = new ArrayList<>();
 
     /** @param assignment of all groups of the optimizer; knows these parameters already */
-    WholeShards(Map<String, Tensor> parameters, ShardAssignment assignment, ProcessGroup group) {
+    BroadcastShards(Map<String, Tensor> parameters, ShardAssignment assignment, ProcessGroup group) {
         this.group = group;
         this.parameters = parameters;
         this.assignment = assignment;
@@ -51,7 +51,7 @@ final class WholeShards implements Shards {
     }
 
     @Override
-    public List<GradientMessage> gradients(List<Tensor> learning) {
+    public List<GradientCollective> gradients(List<Tensor> learning) {
         throw new IllegalArgumentException(
                 "gradients can only be scattered into flat shards: the optimizer's sharding must be all-gather, not broadcast");
     }
@@ -74,7 +74,7 @@ final class WholeShards implements Shards {
 
     @Override
     public void arrive() {
-        sent.forEach(Pending::await);
+        sent.forEach(PendingCollective::await);
         sent.clear();
     }
 

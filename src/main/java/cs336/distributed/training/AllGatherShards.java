@@ -11,21 +11,21 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /** {@link Sharding.AllGather}: parameters in flat buckets, of which each rank owns equal stretches. */
-final class FlatShards implements Shards {
+final class AllGatherShards implements Shards {
     private static final double MB = 1e6;
 
     private final ProcessGroup group;
     private final List<FlatBucket> buckets = new ArrayList<>();
     private final Map<String, Tensor> own = new LinkedHashMap<>();
 
-    FlatShards(Map<String, Tensor> parameters, double bucketMb, ProcessGroup group) {
+    AllGatherShards(Map<String, Tensor> parameters, double bucketMb, ProcessGroup group) {
         this.group = group;
         Map<DType, Map<String, Long>> sizes = new EnumMap<>(DType.class); // types do not mix in a flat tensor
         parameters.forEach((name, parameter) -> sizes.computeIfAbsent(DType.of(parameter), t -> new LinkedHashMap<>())
                 .put(name, parameter.numel()));
         sizes.forEach((dtype, ofType) -> {
             long capacity = (long) (bucketMb * MB / dtype.bytes());
-            for (FlatLayout.Bucket bucket :
+            for (FlatLayout.ShardedBucket bucket :
                     FlatLayout.of(ofType, capacity, group.size()).buckets()) {
                 buckets.add(new FlatBucket(bucket, parameters, group));
             }
@@ -61,10 +61,10 @@ final class FlatShards implements Shards {
     }
 
     @Override
-    public List<GradientMessage> gradients(List<Tensor> learning) {
-        var messages = new ArrayList<GradientMessage>();
+    public List<GradientCollective> gradients(List<Tensor> learning) {
+        var messages = new ArrayList<GradientCollective>();
         for (FlatBucket bucket : buckets) {
-            ScatteredGradients message = bucket.gradients(learning);
+            ReduceScatterBucket message = bucket.gradients(learning);
             if (message != null) {
                 messages.add(0, message);
             }
