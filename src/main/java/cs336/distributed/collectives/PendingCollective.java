@@ -1,15 +1,16 @@
 package cs336.distributed.collectives;
 
 /**
- * A collective under way. Its tensors must neither be read nor written before {@link #await()}; until then it keeps
- * them alive, whatever memory scope they were made in.
+ * An asynchronous collective in progress; c10d calls it {@code Work}. Its tensors must not be read or written before
+ * {@link #await()}. Until then it keeps them alive, independently of memory scopes.
  */
 public interface PendingCollective {
     /**
-     * Returns once the result may be used: with Gloo when it is there; with NCCL at once, and what the calling thread
-     * queues on its current stream from now on runs after it. A second call does nothing, or throws the same again.
+     * Blocks until the result may be used: with Gloo until it has arrived; with NCCL not at all, since later kernels on
+     * the current stream of the calling thread run after the collective. A second call does nothing, or throws the same
+     * exception again.
      *
-     * @throws CollectiveFailure if it failed or took longer than the group's timeout
+     * @throws CollectiveFailure if the collective failed or took longer than the group's timeout
      */
     void await();
 }
