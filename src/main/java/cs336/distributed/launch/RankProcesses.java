@@ -16,13 +16,16 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 
-/** The processes of all ranks, followed until each has given its value or one has failed. Closing it ends them. */
+/**
+ * The processes of all ranks, monitored until every rank has returned its value or one has failed. Closing it ends
+ * them.
+ */
 final class RankProcesses implements AutoCloseable {
-    /** What a collective that is too late has for its own message, before its rank counts as silent. */
+    /** Additional time for a collective to report its own timeout, before its rank counts as unresponsive. */
     private static final Duration MARGIN = Duration.ofSeconds(2);
 
-    /** For other ranks to say what they saw of a failure. The first to say something is seldom the cause. */
-    private static final Duration GATHERING = Duration.ofMillis(1500);
+    /** How long to collect reports of other ranks after a failure; the first report rarely names the cause. */
+    private static final Duration REPORT_TIME = Duration.ofMillis(1500);
 
     private static final String NCCL_TIMEOUT = "Watchdog caught collective operation timeout";
 
@@ -36,7 +39,7 @@ final class RankProcesses implements AutoCloseable {
     private final PrintStream output;
     private final List<RankProcess> ranks = new ArrayList<>();
     private final BlockingQueue<RankEvent> events = new LinkedBlockingQueue<>();
-    private boolean jobIsGiven;
+    private boolean jobIsSent;
 
     RankProcesses(int size, Duration timeout, Duration loadingTimeout, PrintStream output) {
         this.size = size;
@@ -45,86 +48,87 @@ final class RankProcesses implements AutoCloseable {
         this.output = output;
     }
 
-    /** Something a rank said, or how its process ended. */
-    private record RankEvent(int rank, RankWorker.RankMessage answer, ChildJvm.Ending ending) {}
+    /** A message of a rank, or the end of its process. */
+    private record RankEvent(int rank, RankWorker.RankMessage message, ChildJvm.Ending ending) {}
 
-    /** What is known of one rank. */
+    /** The state of one rank as known to the launcher. */
     private static final class RankProcess {
         final int number;
         final long started = System.nanoTime();
         ChildJvm jvm;
-        volatile long lastSign;
+        volatile long lastSignOfLife;
         boolean loaded;
         RankWorker.Value value;
         RankWorker.Failed failed;
         ChildJvm.Ending ending;
-        String place;
+        String location;
 
         RankProcess(int number) {
             this.number = number;
         }
 
+        /** Returns whether nothing more is expected from the rank. */
         boolean isOver() {
             return value != null || failed != null || ending != null;
         }
 
-        /** The process has ended without having said why. */
+        /** Returns whether the process ended without a message. */
         boolean isLost() {
             return value == null && failed == null && ending != null;
         }
     }
 
-    /** Starts the next rank. */
+    /** Starts the process of the next rank. */
     void start(Map<String, String> variables) throws IOException {
         var rank = new RankProcess(ranks.size());
         ranks.add(rank);
         rank.jvm = ChildJvm.start(RankWorker.class, variables, line -> {
-            rank.lastSign = System.nanoTime();
-            if (isWorthShowing(line)) output.println("[" + rank.number + "] " + line);
+            rank.lastSignOfLife = System.nanoTime();
+            if (isRelevant(line)) output.println("[" + rank.number + "] " + line);
         });
         var listener = new Thread(() -> listen(rank));
         listener.setDaemon(true);
         listener.start();
     }
 
-    private static boolean isWorthShowing(String line) {
+    private static boolean isRelevant(String line) {
         return !line.isBlank() && !line.matches("\\[Gloo\\] Rank .*|Picked up JAVA_TOOL_OPTIONS.*");
     }
 
     private void listen(RankProcess rank) {
         try {
             for (String line; (line = rank.jvm.answer(null)) != null; ) {
-                rank.lastSign = System.nanoTime();
+                rank.lastSignOfLife = System.nanoTime();
                 events.add(new RankEvent(rank.number, Serialization.ofLine(line), null));
             }
             events.add(new RankEvent(rank.number, null, rank.jvm.end()));
         } catch (InterruptedException e) {
-            // Nobody interrupts it.
+            // This thread is never interrupted.
         }
     }
 
     /**
-     * Gives all ranks their job, once all have loaded what they need, so that none waits for another's unpacking.
+     * Sends the job to all ranks once all have loaded their libraries, and waits for their values.
      *
-     * @return what each gave, by rank
-     * @throws RankFailure if one failed
+     * @return the value of each rank, in the order of ranks
+     * @throws RankFailure if a rank failed
      */
     <R extends Serializable> List<R> run(String job) throws InterruptedException {
-        while (!ranks.stream().allMatch(rank -> rank.loaded)) follow(loadingTimeout);
-        jobIsGiven = true;
+        while (!ranks.stream().allMatch(rank -> rank.loaded)) handleNext(loadingTimeout);
+        jobIsSent = true;
         ranks.forEach(rank -> {
-            rank.lastSign = System.nanoTime();
+            rank.lastSignOfLife = System.nanoTime();
             rank.jvm.tell(job);
         });
-        while (!ranks.stream().allMatch(rank -> rank.value != null)) follow(timeout.plus(MARGIN));
-        gatherUntil(() -> ranks.stream().allMatch(rank -> rank.ending != null)); // and what they print last
+        while (!ranks.stream().allMatch(rank -> rank.value != null)) handleNext(timeout.plus(MARGIN));
+        collectReportsUntil(() -> ranks.stream().allMatch(rank -> rank.ending != null)); // and their last output
         var values = new ArrayList<R>();
         for (RankProcess rank : ranks) values.add(Serialization.value(rank.value.value()));
         return values;
     }
 
-    /** Takes the next event, or finds that one is overdue. */
-    private void follow(Duration limit) throws InterruptedException {
+    /** Handles the next event, or fails if a rank is overdue. */
+    private void handleNext(Duration limit) throws InterruptedException {
         long now = System.nanoTime();
         long left = limit.toNanos();
         for (RankProcess rank : ranks) {
@@ -134,41 +138,44 @@ final class RankProcesses implements AutoCloseable {
         if (event == null) {
             for (RankProcess rank : ranks) {
                 if (isAwaited(rank) && System.nanoTime() - awaitedSince(rank) >= limit.toNanos())
-                    throw jobIsGiven ? silent(rank, limit) : notLoaded(rank, limit);
+                    throw jobIsSent ? silent(rank, limit) : notLoaded(rank, limit);
             }
             return;
         }
-        note(event);
+        update(event);
         if (ranks.stream().anyMatch(rank -> rank.failed != null || rank.isLost())) throw failure();
     }
 
-    /** One that has loaded waits for the others itself. */
+    /** Returns whether the launcher waits for this rank. */
     private boolean isAwaited(RankProcess rank) {
-        return !rank.isOver() && (jobIsGiven || !rank.loaded);
+        return !rank.isOver() && (jobIsSent || !rank.loaded);
     }
 
     private long awaitedSince(RankProcess rank) {
-        return jobIsGiven ? rank.lastSign : rank.started;
+        return jobIsSent ? rank.lastSignOfLife : rank.started;
     }
 
-    private void note(RankEvent event) {
+    private void update(RankEvent event) {
         RankProcess rank = ranks.get(event.rank);
         if (event.ending != null) {
             rank.ending = event.ending;
-            if (rank.failed == null) rank.failed = timeout(event.ending);
-        } else if (event.answer instanceof RankWorker.Loaded) {
+            if (rank.failed == null) rank.failed = ncclTimeout(event.ending);
+        } else if (event.message instanceof RankWorker.Loaded) {
             rank.loaded = true;
-        } else if (event.answer instanceof RankWorker.Value value) {
+        } else if (event.message instanceof RankWorker.Value value) {
             rank.value = value;
-        } else if (event.answer instanceof RankWorker.Failed failed) {
+        } else if (event.message instanceof RankWorker.Failed failed) {
             if (rank.failed == null) rank.failed = failed;
-        } else if (event.answer instanceof RankWorker.At at) {
-            rank.place = at.place();
+        } else if (event.message instanceof RankWorker.CurrentLocation current) {
+            rank.location = current.location();
         }
     }
 
-    /** PyTorch ends a process whose card waits for a collective too long; what it waits for is not its own fault. */
-    private static RankWorker.Failed timeout(ChildJvm.Ending ending) {
+    /**
+     * Returns the failure behind an abort by c10d's NCCL watchdog, which is caused by another rank; null for another
+     * end.
+     */
+    private static RankWorker.Failed ncclTimeout(ChildJvm.Ending ending) {
         return ending.said().stream()
                 .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
                 .findFirst()
@@ -181,22 +188,21 @@ final class RankProcesses implements AutoCloseable {
         return new RankFailure(
                 rank.number,
                 size,
-                "its native libraries are not loaded after " + Rendezvous.text(limit)
-                        + ". A longer loading timeout lets it go on");
+                "native libraries not loaded within " + Rendezvous.text(limit) + "; raise the loading timeout");
     }
 
     private RankFailure silent(RankProcess rank, Duration silence) throws InterruptedException {
-        gather();
+        collectReports();
         return new RankFailure(
                 rank.number,
                 size,
-                "no sign of life for " + Rendezvous.text(silence) + ": neither a collective nor a line printed; it "
-                        + whereabouts(rank) + ". A longer timeout lets it work on");
+                "no collective and no output for " + Rendezvous.text(silence) + "; it " + status(rank)
+                        + "; raise the timeout");
     }
 
-    /** Hears what the others have seen, and names the rank that is the likeliest cause. */
+    /** Collects the reports of all ranks and names the most likely cause. */
     private RankFailure failure() throws InterruptedException {
-        gather();
+        collectReports();
         for (RankProcess rank : ranks) if (rank.isLost()) return lost(rank);
         for (RankProcess rank : ranks) {
             if (rank.failed != null && !rank.failed.amongRanks()) {
@@ -207,43 +213,42 @@ final class RankProcesses implements AutoCloseable {
                 ranks.stream().filter(rank -> rank.failed != null).findFirst().orElseThrow();
         for (RankProcess rank : ranks) {
             if (!rank.isOver()) {
-                String missed = witness.failed.reason() + ", as rank " + witness.number + " says";
-                return new RankFailure(rank.number, size, "it " + whereabouts(rank) + ". " + missed);
+                String report = "rank " + witness.number + " reports: " + witness.failed.reason();
+                return new RankFailure(rank.number, size, "it " + status(rank) + "; " + report);
             }
         }
         return new RankFailure(witness.number, size, witness.failed.reason());
     }
 
-    private void gather() throws InterruptedException {
-        if (jobIsGiven) { // before, a rank would take the question for its job
+    private void collectReports() throws InterruptedException {
+        if (jobIsSent) { // earlier, a rank would mistake the question for its job
             for (RankProcess rank : ranks) if (!rank.isOver()) rank.jvm.tell(RankWorker.WHERE);
         }
-        gatherUntil(() -> ranks.stream().allMatch(RankProcess::isOver));
+        collectReportsUntil(() -> ranks.stream().allMatch(RankProcess::isOver));
     }
 
-    private void gatherUntil(BooleanSupplier complete) throws InterruptedException {
-        long end = System.nanoTime() + GATHERING.toNanos();
+    private void collectReportsUntil(BooleanSupplier complete) throws InterruptedException {
+        long end = System.nanoTime() + REPORT_TIME.toNanos();
         while (!complete.getAsBoolean()) {
             RankEvent event = events.poll(end - System.nanoTime(), TimeUnit.NANOSECONDS);
             if (event == null) return;
-            note(event);
+            update(event);
         }
     }
 
-    private static String whereabouts(RankProcess rank) {
-        return rank.place == null ? "gives no answer" : rank.place;
+    private static String status(RankProcess rank) {
+        return rank.location == null ? "does not respond" : rank.location;
     }
 
     private RankFailure lost(RankProcess rank) {
         int code = rank.ending.exitCode();
         String how = code > SIGNAL
                 ? "its process was ended by signal " + (code - SIGNAL)
-                        + (code == SIGNAL + KILL ? " (by hand, or by Linux when memory runs out)" : "")
+                        + (code == SIGNAL + KILL ? " (SIGKILL: by a user, or by the kernel when out of memory)" : "")
                 : "its process ended with exit code " + code;
-        List<String> said = rank.ending.said().stream()
-                .filter(RankProcesses::isWorthShowing)
-                .toList();
-        // Gloo aborts on a message of another size than it expects, which only the other ranks can explain.
+        List<String> said =
+                rank.ending.said().stream().filter(RankProcesses::isRelevant).toList();
+        // Gloo aborts on a message of unexpected size, which the reports of the other ranks explain.
         String others = code == SIGNAL + ABORT ? others(rank) : "";
         return new RankFailure(
                 rank.number, size, how + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
@@ -251,12 +256,13 @@ final class RankProcesses implements AutoCloseable {
 
     private String others(RankProcess lost) {
         return ranks.stream()
-                .filter(rank -> rank != lost && (rank.failed != null || rank.place != null))
-                .map(rank -> ". Rank " + rank.number + ": " + (rank.failed != null ? rank.failed.reason() : rank.place))
+                .filter(rank -> rank != lost && (rank.failed != null || rank.location != null))
+                .map(rank ->
+                        ". Rank " + rank.number + ": " + (rank.failed != null ? rank.failed.reason() : rank.location))
                 .collect(Collectors.joining());
     }
 
-    /** Ends all processes that still run. */
+    /** Ends all processes that are still running. */
     @Override
     public void close() {
         for (RankProcess rank : ranks) if (rank.jvm != null) rank.jvm.close();
