@@ -1,5 +1,7 @@
 package cs336.distributed.training;
 
+import static cs336.units.UnitFactors.MB;
+
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.DType;
 import java.util.ArrayList;
@@ -10,17 +12,17 @@ import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/** {@link Sharding.AllGather}: parameters in flat buckets, of which each rank owns equal stretches. */
+/**
+ * Shards of {@link Sharding.AllGather}: parameters are views into flat buckets, of which each rank owns an equal shard.
+ */
 final class AllGatherShards implements Shards {
-    private static final double MB = 1e6;
-
     private final ProcessGroup group;
     private final List<FlatBucket> buckets = new ArrayList<>();
-    private final Map<String, Tensor> own = new LinkedHashMap<>();
+    private final Map<String, Tensor> local = new LinkedHashMap<>();
 
     AllGatherShards(Map<String, Tensor> parameters, double bucketMb, ProcessGroup group) {
         this.group = group;
-        Map<DType, Map<String, Long>> sizes = new EnumMap<>(DType.class); // types do not mix in a flat tensor
+        Map<DType, Map<String, Long>> sizes = new EnumMap<>(DType.class); // a flat tensor has one dtype
         parameters.forEach((name, parameter) -> sizes.computeIfAbsent(DType.of(parameter), t -> new LinkedHashMap<>())
                 .put(name, parameter.numel()));
         sizes.forEach((dtype, ofType) -> {
@@ -30,27 +32,27 @@ final class AllGatherShards implements Shards {
                 buckets.add(new FlatBucket(bucket, parameters, group));
             }
         });
-        buckets.forEach(bucket -> own.putAll(bucket.own()));
+        buckets.forEach(bucket -> local.putAll(bucket.local()));
     }
 
     @Override
-    public Map<String, Tensor> own() {
-        return Collections.unmodifiableMap(own);
+    public Map<String, Tensor> local() {
+        return Collections.unmodifiableMap(local);
     }
 
     @Override
-    public long first(String name) {
+    public long offset(String name) {
         for (FlatBucket bucket : buckets) {
-            Long first = bucket.first(name);
-            if (first != null) {
-                return first;
+            Long offset = bucket.offset(name);
+            if (offset != null) {
+                return offset;
             }
         }
-        throw new IllegalArgumentException("rank " + group.rank() + " owns nothing of " + name);
+        throw new IllegalArgumentException("rank " + group.rank() + " has no shard of parameter " + name);
     }
 
     @Override
-    public long[] bytes() {
+    public long[] bytesPerRank() {
         var bytes = new long[group.size()];
         for (int rank = 0; rank < bytes.length; rank++) {
             for (FlatBucket bucket : buckets) {
@@ -61,43 +63,43 @@ final class AllGatherShards implements Shards {
     }
 
     @Override
-    public List<GradientCollective> gradients(List<Tensor> learning) {
-        var messages = new ArrayList<GradientCollective>();
+    public List<GradientCollective> gradientCollectives(List<Tensor> trainable) {
+        var collectives = new ArrayList<GradientCollective>();
         for (FlatBucket bucket : buckets) {
-            ReduceScatterBucket message = bucket.gradients(learning);
-            if (message != null) {
-                messages.add(0, message);
+            ReduceScatterBucket collective = bucket.gradientCollective(trainable);
+            if (collective != null) {
+                collectives.add(0, collective);
             }
         }
-        return messages;
+        return collectives;
     }
 
     @Override
-    public void bringGradients() {
-        buckets.forEach(FlatBucket::bringGradients);
+    public void assignGradients() {
+        buckets.forEach(FlatBucket::assignGradients);
     }
 
     @Override
-    public void dropGradients() {
-        buckets.forEach(FlatBucket::dropGradients);
+    public void clearGradients() {
+        buckets.forEach(FlatBucket::clearGradients);
     }
 
     @Override
-    public void send() {
-        buckets.forEach(FlatBucket::send);
+    public void startSynchronisation() {
+        buckets.forEach(FlatBucket::startAllGather);
     }
 
     @Override
-    public void arrive() {
-        buckets.forEach(FlatBucket::arrive);
+    public void await() {
+        buckets.forEach(FlatBucket::await);
     }
 
     @Override
-    public Runnable arrivalOf(Tensor parameter) {
+    public Runnable awaiting(Tensor parameter) {
         for (FlatBucket bucket : buckets) {
             for (Tensor member : bucket.parameters().values()) {
                 if (member.is_same(parameter)) {
-                    return bucket::arrive;
+                    return bucket::await;
                 }
             }
         }
@@ -105,8 +107,8 @@ final class AllGatherShards implements Shards {
     }
 
     @Override
-    public void giveUp() {
-        buckets.forEach(FlatBucket::giveUp);
+    public void undo() {
+        buckets.forEach(FlatBucket::undo);
     }
 
     @Override

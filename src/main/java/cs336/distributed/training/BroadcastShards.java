@@ -9,22 +9,26 @@ import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/** {@link Sharding.Broadcast}: each parameter is owned as a whole, and broadcast by itself. */
+/** Shards of {@link Sharding.Broadcast}: each rank owns whole parameters and broadcasts each one separately. */
 final class BroadcastShards implements Shards {
     private final ProcessGroup group;
     private final Map<String, Tensor> parameters;
     private final ShardAssignment assignment;
-    private final Map<String, Tensor> own = new LinkedHashMap<>();
-    private final List<PendingCollective> sent = new ArrayList<>();
+    private final Map<String, Tensor> local = new LinkedHashMap<>();
+    private final List<PendingCollective> pending = new ArrayList<>();
 
-    /** @param assignment of all groups of the optimizer; knows these parameters already */
+    /**
+     * Creates the shards of a parameter group.
+     *
+     * @param assignment of all parameters of the optimizer, these included
+     */
     BroadcastShards(Map<String, Tensor> parameters, ShardAssignment assignment, ProcessGroup group) {
         this.group = group;
         this.parameters = parameters;
         this.assignment = assignment;
         parameters.forEach((name, parameter) -> {
             if (owner(name) == group.rank()) {
-                own.put(name, parameter);
+                local.put(name, parameter);
             }
         });
     }
@@ -34,58 +38,58 @@ final class BroadcastShards implements Shards {
     }
 
     @Override
-    public Map<String, Tensor> own() {
-        return Collections.unmodifiableMap(own);
+    public Map<String, Tensor> local() {
+        return Collections.unmodifiableMap(local);
     }
 
     @Override
-    public long first(String name) {
+    public long offset(String name) {
         return 0;
     }
 
     @Override
-    public long[] bytes() {
+    public long[] bytesPerRank() {
         var bytes = new long[group.size()];
         parameters.forEach((name, parameter) -> bytes[owner(name)] += parameter.nbytes());
         return bytes;
     }
 
     @Override
-    public List<GradientCollective> gradients(List<Tensor> learning) {
+    public List<GradientCollective> gradientCollectives(List<Tensor> trainable) {
         throw new IllegalArgumentException(
-                "gradients can only be scattered into flat shards: the optimizer's sharding must be all-gather, not broadcast");
+                "sharding of an optimizer for reduce-scattered gradients must be all-gather, not broadcast");
     }
 
-    /** They are where they belong. */
+    /** Does nothing: this rank's optimizer holds the parameters themselves. */
     @Override
-    public void bringGradients() {}
+    public void assignGradients() {}
 
     @Override
-    public void dropGradients() {}
+    public void clearGradients() {}
 
     @Override
-    public void send() {
+    public void startSynchronisation() {
         parameters.forEach((name, parameter) -> {
             if (parameter.requires_grad()) {
-                sent.add(group.broadcastAsync(parameter, owner(name)));
+                pending.add(group.broadcastAsync(parameter, owner(name)));
             }
         });
     }
 
     @Override
-    public void arrive() {
-        sent.forEach(PendingCollective::await);
-        sent.clear();
+    public void await() {
+        pending.forEach(PendingCollective::await);
+        pending.clear();
     }
 
-    /** All of them at once: nobody waits for a part of several hundred. */
+    /** Waits for all parameters, since their broadcasts run one after another. */
     @Override
-    public Runnable arrivalOf(Tensor parameter) {
-        return this::arrive;
+    public Runnable awaiting(Tensor parameter) {
+        return this::await;
     }
 
     @Override
-    public void giveUp() {}
+    public void undo() {}
 
     @Override
     public void close() {}

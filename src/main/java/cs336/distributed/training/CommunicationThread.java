@@ -15,82 +15,82 @@ import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * A thread that sends while another one runs the backward pass. To hand a collective to NCCL takes the host as long as
- * several kernels; where the host is what the backward pass waits for, it would be longer by all of that.
+ * A thread that starts collectives while the caller runs the backward pass. Starting an NCCL collective takes the host
+ * as long as launching several kernels, which would delay a launch-bound backward pass.
  *
- * <p>What is sent waits for what the stream of the backward pass has been given until then. That includes all that
- * makes the gradients in question, and perhaps a few kernels more.
+ * <p>A collective waits for the kernels that the backward pass has queued on its stream so far. These include the
+ * kernels that compute its gradients, and perhaps a few more.
  */
 final class CommunicationThread implements AutoCloseable {
     private final Device device;
-    private final ExecutorService thread = Executors.newSingleThreadExecutor(run -> {
+    private final ExecutorService executor = Executors.newSingleThreadExecutor(run -> {
         var daemon = new Thread(run, "gradients");
         daemon.setDaemon(true);
         return daemon;
     });
-    private final Deque<Future<?>> unsent = new ArrayDeque<>(); // as far as anybody has looked
-    private volatile Throwable failure; // the first
+    private final Deque<Future<?>> submitted = new ArrayDeque<>(); // not yet awaited
+    private volatile Throwable failure; // the first one
 
     CommunicationThread(Device device) {
         this.device = device;
     }
 
-    /**
-     * Lets the thread queue its work on the stream that is current here, and a record of memory see it, from now on.
-     */
-    void follow() {
+    /** Makes the thread use the caller's current stream, and the caller's memory profiler if one is recording. */
+    void useCurrentStream() {
         if (AllocatorReports.isListening()) {
             ThreadLocalState state = MemoryScope.keep(new ThreadLocalState());
-            send(() -> {
+            submit(() -> {
                 ThreadLocalState.setThreadLocalState(state);
                 state.close();
             });
         }
         if (!device.isCuda()) return;
         CUDAStream here = MemoryScope.keep(torch_cuda.getCurrentCUDAStream((byte) device.index()));
-        send(() -> {
+        submit(() -> {
             device.makeCurrent();
             torch_cuda.setCurrentCUDAStream(here);
             here.close();
         });
     }
 
-    /** Runs this after all that came before, unless something of that has failed. */
-    void send(Runnable message) {
-        unsent.add(thread.submit(() -> {
+    /** Runs an action after all earlier ones, unless one of them has failed. */
+    void submit(Runnable action) {
+        submitted.add(executor.submit(() -> {
             try {
-                if (failure == null) message.run();
-            } catch (Throwable thrown) { // an error too: what came after it would meet another message's collective
+                if (failure == null) action.run();
+            } catch (
+                    Throwable
+                            thrown) { // errors too: a later collective would be matched with another one on other ranks
                 failure = thrown;
             }
         }));
     }
 
-    /** Waits until all is sent, and throws what went wrong first. */
+    /** Waits until all actions have run, and throws the first failure. */
     void drain() {
         awaitAllBut(0);
         if (failure instanceof Error error) throw error;
-        if (failure != null) throw (RuntimeException) failure; // a Runnable throws nothing else
+        if (failure != null) throw (RuntimeException) failure; // a Runnable throws no checked exception
     }
 
-    /** Waits until no more than so many messages are left to be sent. */
+    /** Waits until at most {@code left} actions have not run yet. */
     void awaitAllBut(int left) {
         try {
-            while (unsent.size() > left) unsent.remove().get();
+            while (submitted.size() > left) submitted.remove().get();
         } catch (ExecutionException e) {
-            throw new AssertionError("a message keeps what it throws", e);
+            throw new AssertionError("actions catch their own exceptions", e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while gradients were being sent", e);
+            throw new IllegalStateException("interrupted while waiting for gradient collectives", e);
         }
     }
 
-    /** Ends the thread when it has done what it was given, and waits for that. */
+    /** Ends the thread after the actions submitted so far, and waits for its end. */
     @Override
     public void close() {
-        thread.shutdown();
+        executor.shutdown();
         try {
-            thread.awaitTermination(1, TimeUnit.MINUTES);
+            executor.awaitTermination(1, TimeUnit.MINUTES);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

@@ -5,17 +5,15 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Where parameters lie in flat buckets, and which shardElements of each bucket is a rank's own. Counted in elements, of
- * one type.
+ * The layout of parameters in flat buckets that are cut into shards. All sizes and offsets count elements of one dtype.
  *
- * <p>A bucket is {@code ranks} stretches of equal length. Parameters lie in it one after the other, in the order in
- * which they were given, each from a multiple of {@link #ALIGNMENT}; a shardElements begins at one too. What is left
- * over is zero and never read.
+ * <p>A bucket consists of one shard per rank, all of equal size. Its parameters follow each other in the given order.
+ * Each parameter and each shard starts at a multiple of {@link #ALIGNMENT}; the padding is zero and never read.
  *
  * @param buckets in the order of their parameters
  */
 public record FlatLayout(List<ShardedBucket> buckets) {
-    /** 32 bytes of fp32, 16 of bf16: what kernels need to read several elements at once. */
+    /** Alignment in elements, 32 bytes in fp32 and 16 in bf16, as vectorised loads of kernels require. */
     public static final int ALIGNMENT = 8;
 
     public FlatLayout {
@@ -23,58 +21,58 @@ public record FlatLayout(List<ShardedBucket> buckets) {
     }
 
     /**
-     * A parameter in its bucket.
+     * The position of a parameter in its bucket.
      *
-     * @param offset of its first number in the bucket
-     * @param elements it has
+     * @param offset of its first element in the bucket
+     * @param elements of the parameter
      */
     public record ParameterSlot(String name, long offset, long elements) {}
 
     /**
-     * A part of a parameter that one rank owns.
+     * The part of a parameter that is in one rank's shard.
      *
-     * @param offsetInParameter its first number, counted in the parameter
-     * @param offsetInBucket its first number, counted in the bucket
-     * @param elements it has, at least one
+     * @param offsetInParameter of its first element in the parameter
+     * @param offsetInBucket of its first element in the bucket
+     * @param elements of the part, at least one
      */
     public record ParameterShard(String name, long offsetInParameter, long offsetInBucket, long elements) {}
 
     /**
-     * Parameters that travel together.
+     * A bucket of parameters that is cut into one equal shard per rank.
      *
-     * @param shardElements elements that each rank owns
+     * @param shardElements elements of each rank's shard, with padding
      */
     public record ShardedBucket(List<ParameterSlot> slots, int ranks, long shardElements) {
         public ShardedBucket {
             slots = List.copyOf(slots);
         }
 
-        /** All of it, with what is left over. */
+        /** Returns the elements of the bucket, with padding. */
         public long elements() {
             return shardElements * ranks;
         }
 
-        /** What a rank owns of its parameters. */
+        /** Returns the parts of parameters in one rank's shard. */
         public List<ParameterShard> shard(int rank) {
             long begin = rank * shardElements;
             long end = begin + shardElements;
-            var pieces = new ArrayList<ParameterShard>();
+            var parts = new ArrayList<ParameterShard>();
             for (ParameterSlot slot : slots) {
                 long from = Math.max(begin, slot.offset);
                 long until = Math.min(end, slot.offset + slot.elements);
                 if (from < until) {
-                    pieces.add(new ParameterShard(slot.name, from - slot.offset, from, until - from));
+                    parts.add(new ParameterShard(slot.name, from - slot.offset, from, until - from));
                 }
             }
-            return pieces;
+            return parts;
         }
     }
 
     /**
-     * Lays parameters out.
+     * Lays out parameters in buckets.
      *
-     * @param sizes elements by name
-     * @param capacity most elements of a bucket's parameters; a larger parameter has a bucket by itself
+     * @param sizes number of elements by parameter name
+     * @param capacity maximum elements of a bucket's parameters; a larger parameter gets its own bucket
      */
     public static FlatLayout of(Map<String, Long> sizes, long capacity, int ranks) {
         var buckets = new ArrayList<ShardedBucket>();

@@ -5,26 +5,26 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import org.bytedeco.pytorch.Tensor;
 
-/** What travels in one all-reduce: one gradient as it lies in memory, or a bucket of them. */
+/** One collective of the gradient synchronisation: the gradient of one parameter, or a bucket of gradients. */
 interface GradientCollective extends AutoCloseable {
-    /** Places of the parameters whose gradients it carries. */
+    /** Returns the indices of the parameters whose gradients it averages. */
     int[] members();
 
     /**
-     * Collects the gradients. Afterwards each member's {@code grad()} is in the tensor that is returned; of one that
-     * has no gradient it is 0.
+     * Collects the gradients in one tensor. Afterwards each member's {@code grad()} is in this tensor; a missing
+     * gradient is replaced by zeros.
      *
-     * @param present takes for each member, at its place, whether it had a gradient
-     * @return contiguous memory, in the caller's memory scope or the message's own
+     * @param present receives for each member, at its index, whether it had a gradient
+     * @return a contiguous tensor, in the caller's memory scope or owned by this object
      */
     Tensor collect(boolean[] present);
 
-    /** Begins to average what {@link #collect} gave: on all ranks all of it, unless the message says otherwise. */
-    default PendingCollective send(ProcessGroup group, Tensor gradients) {
+    /** Starts to average the collected gradients over all ranks; by default with an all-reduce. */
+    default PendingCollective start(ProcessGroup group, Tensor gradients) {
         return group.allReduceAsync(gradients, Reduction.AVERAGE);
     }
 
-    /** Frees the message's own memory. Gradients that lie in it live on. */
+    /** Frees the memory of this object. Gradients that are in it remain valid. */
     @Override
     void close();
 }

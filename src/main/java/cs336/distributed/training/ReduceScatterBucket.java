@@ -5,15 +5,19 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import org.bytedeco.pytorch.Tensor;
 
-/** A bucket of gradients of which each rank needs the average of its own stretch only. */
+/** A bucket of gradients that is reduce-scattered: each rank gets the average of its shard shard only. */
 final class ReduceScatterBucket implements GradientCollective {
     private final GradientBucket bucket;
-    private final Tensor own;
+    private final Tensor shard;
 
-    /** @param own this rank's stretch of the bucket's buffer; closed with it */
-    ReduceScatterBucket(GradientBucket bucket, Tensor own) {
+    /**
+     * Creates a collective for a bucket.
+     *
+     * @param shard this rank's shard of the bucket's buffer; closed with it
+     */
+    ReduceScatterBucket(GradientBucket bucket, Tensor shard) {
         this.bucket = bucket;
-        this.own = own;
+        this.shard = shard;
     }
 
     @Override
@@ -26,15 +30,15 @@ final class ReduceScatterBucket implements GradientCollective {
         return bucket.collect(present);
     }
 
-    /** In place: the average is where this rank's part was. What lies elsewhere stays. */
+    /** Starts an in-place reduce-scatter. The buffer outside of this rank's shard keeps its values. */
     @Override
-    public PendingCollective send(ProcessGroup group, Tensor gradients) {
-        return group.reduceScatterAsync(own, gradients, Reduction.AVERAGE);
+    public PendingCollective start(ProcessGroup group, Tensor gradients) {
+        return group.reduceScatterAsync(shard, gradients, Reduction.AVERAGE);
     }
 
     @Override
     public void close() {
-        own.close();
+        shard.close();
         bucket.close();
     }
 }

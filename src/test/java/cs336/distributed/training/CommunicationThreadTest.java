@@ -16,79 +16,79 @@ import org.junit.jupiter.api.Test;
 
 class CommunicationThreadTest {
     @Test
-    void messagesGoInTheirOrderOnAnotherThread() {
-        List<Integer> sent = new ArrayList<>();
+    void actionsRunInOrderOnAnotherThread() {
+        List<Integer> ran = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
-        try (var sending = new CommunicationThread(Device.cpu())) {
-            sending.drain(); // of nothing
-            sending.follow();
+        try (var thread = new CommunicationThread(Device.cpu())) {
+            thread.drain(); // without actions
+            thread.useCurrentStream();
             for (int i = 0; i < 100; i++) {
-                int message = i;
-                sending.send(() -> {
-                    sent.add(message);
+                int action = i;
+                thread.submit(() -> {
+                    ran.add(action);
                     threads.add(Thread.currentThread());
                 });
             }
-            sending.drain();
-            assertEquals(IntStream.range(0, 100).boxed().toList(), sent);
+            thread.drain();
+            assertEquals(IntStream.range(0, 100).boxed().toList(), ran);
             assertEquals(1, threads.stream().distinct().count());
             assertNotEquals(Thread.currentThread(), threads.get(0));
         }
     }
 
     @Test
-    void whoHandsOverCanWaitUntilFewAreLeft() throws InterruptedException {
+    void theCallerCanWaitUntilFewActionsAreLeft() throws InterruptedException {
         var mayGo = new CountDownLatch(1);
-        List<Integer> sent = Collections.synchronizedList(new ArrayList<>());
-        try (var sending = new CommunicationThread(Device.cpu())) {
-            sending.send(() -> {
+        List<Integer> ran = Collections.synchronizedList(new ArrayList<>());
+        try (var thread = new CommunicationThread(Device.cpu())) {
+            thread.submit(() -> {
                 try {
                     mayGo.await();
                 } catch (InterruptedException e) {
                     throw new IllegalStateException(e);
                 }
-                sent.add(0);
+                ran.add(0);
             });
-            sending.awaitAllBut(1); // returns at once
-            sending.send(() -> sent.add(1));
-            var waiting = new Thread(() -> sending.awaitAllBut(1));
+            thread.awaitAllBut(1); // returns at once
+            thread.submit(() -> ran.add(1));
+            var waiting = new Thread(() -> thread.awaitAllBut(1));
             waiting.start();
             waiting.join(50);
             assertTrue(waiting.isAlive());
             mayGo.countDown();
             waiting.join();
-            assertEquals(0, sent.get(0));
-            sending.drain();
-            assertEquals(List.of(0, 1), sent);
+            assertEquals(0, ran.get(0));
+            thread.drain();
+            assertEquals(List.of(0, 1), ran);
         }
     }
 
     @Test
-    void theFirstFailureIsThrownWhereTheEndIsAwaitedAndNothingIsSentAfterIt() {
-        List<Integer> sent = new ArrayList<>();
+    void theFirstFailureIsThrownByDrainAndLaterActionsDoNotRun() {
+        List<Integer> ran = new ArrayList<>();
         var failure = new IllegalStateException("the first");
-        try (var sending = new CommunicationThread(Device.cpu())) {
-            sending.send(() -> sent.add(0));
-            sending.send(() -> {
+        try (var thread = new CommunicationThread(Device.cpu())) {
+            thread.submit(() -> ran.add(0));
+            thread.submit(() -> {
                 throw failure;
             });
-            sending.send(() -> sent.add(1));
-            assertSame(failure, assertThrows(IllegalStateException.class, sending::drain));
-            assertEquals(List.of(0), sent);
+            thread.submit(() -> ran.add(1));
+            assertSame(failure, assertThrows(IllegalStateException.class, thread::drain));
+            assertEquals(List.of(0), ran);
         }
     }
 
     @Test
-    void anErrorIsNotLostBehindTheMessagesAfterIt() {
-        List<Integer> sent = new ArrayList<>();
+    void anErrorIsThrownAndLaterActionsDoNotRun() {
+        List<Integer> ran = new ArrayList<>();
         var error = new StackOverflowError();
-        try (var sending = new CommunicationThread(Device.cpu())) {
-            sending.send(() -> {
+        try (var thread = new CommunicationThread(Device.cpu())) {
+            thread.submit(() -> {
                 throw error;
             });
-            sending.send(() -> sent.add(1));
-            assertSame(error, assertThrows(StackOverflowError.class, sending::drain));
-            assertEquals(List.of(), sent);
+            thread.submit(() -> ran.add(1));
+            assertSame(error, assertThrows(StackOverflowError.class, thread::drain));
+            assertEquals(List.of(), ran);
         }
     }
 }

@@ -29,8 +29,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * All that {@link DistributedDataParallelTest} wants to know of several processes, in one launch of them: by the name
- * of what should hold, empty or what is wrong. In fp64, so that a mistake cannot be taken for rounding.
+ * The checks of {@link DistributedDataParallelTest} on several ranks, in one run. The result maps the name of each
+ * check to its failure, or to an empty text. Most checks compute in fp64, so that an error cannot be mistaken for
+ * rounding.
  */
 public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, String>> {
     private static final double EXACT = 1e-12;
@@ -57,22 +58,22 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         group = all;
         device = all.device();
         seed = anySeed;
-        each("both toy models become those of single-process training, five times in a row", this::toy);
-        each("a Transformer becomes that of single-process training", this::transformer);
-        each("parameters and buffers begin as rank 0's", this::begin);
+        each("both toy models train as in a single process, five times in a row", this::toy);
+        each("a Transformer trains as in a single process", this::transformer);
+        each("all ranks start with the parameters and buffers of rank 0", this::begin);
         each(
-                "a parameter that some ranks use gets their sum over all ranks; one that none uses no gradient",
+                "a parameter that some ranks use gets their sum over all ranks; an unused one gets no gradient",
                 this::unused);
-        each("ranks whose gradients are ready in another order agree", this::otherOrder);
-        each("in the first step a rank that is ahead waits with its backward pass", this::ahead);
-        each("backward passes in noSync add up", this::accumulation);
+        each("ranks whose gradients are ready in different orders agree", this::otherOrder);
+        each("in the first step the backward pass of a fast rank waits", this::fastRank);
+        each("backward passes in noSync accumulate", this::accumulation);
         each("several forward passes may precede a backward pass", this::severalForwards);
-        each("weighted losses give the mean over all examples of an uneven batch", this::uneven);
-        each("gradients lie in their buckets", this::views);
-        each("steps leave no native objects behind", this::leaks);
-        each("a step whose backward pass fails can be given up", this::givenUp);
-        each("misuse is refused", this::misuse);
-        each("ranks whose models differ in number, shapes or types of parameters are refused", this::differentModels);
+        each("weighted losses average over all examples of an uneven batch", this::uneven);
+        each("gradients are views of their buckets", this::views);
+        each("steps leak no native objects", this::leaks);
+        each("training continues after a failed backward pass", this::failedBackward);
+        each("invalid calls are rejected", this::invalidCalls);
+        each("models that differ in number, shapes or dtypes of parameters are rejected", this::differentModels);
         return wrong;
     }
 
@@ -87,8 +88,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    private static void require(boolean holds, String otherwise) {
-        if (!holds) throw new AssertionError(otherwise);
+    private static void require(boolean holds, String failure) {
+        if (!holds) throw new AssertionError(failure);
     }
 
     private static void requireNear(double difference, String of) {
@@ -137,7 +138,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                             .backward();
                     optimizerAlone.step();
                     optimizerAlone.zeroGrad();
-                    // AdamW divides by √v, which magnifies rounding where gradients are small.
+                    // AdamW divides by √v, which amplifies rounding errors of small gradients.
                     double difference = ToyTraining.difference(model, alone);
                     require(difference < 1e-9, "a weight differs by " + difference + " after step " + step);
                 }
@@ -145,13 +146,13 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    /** x·a + x·b + x·c, or some of it. */
+    /** A model whose loss uses any subset of its parameters a, b and c. */
     private static final class Branches extends NnModule {
         final Tensor a;
         final Tensor b;
         final Tensor c;
         final Tensor frozen;
-        final Tensor turns;
+        final Tensor phases;
 
         Branches(Device device) {
             a = parameter("a", random(device, 3));
@@ -160,7 +161,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             frozen = parameter("frozen", random(device, 3));
             frozen.set_requires_grad(false);
             buffer("mean", random(device, 3));
-            turns = buffer("turns", torch.view_as_complex(random(device, 3, 2)));
+            phases = buffer("phases", torch.view_as_complex(random(device, 3, 2)));
         }
 
         private static Tensor random(Device device, long... shape) {
@@ -172,7 +173,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             return x.mul(a.sum().add(b.sum()));
         }
 
-        /** d/dp of weight · Σ p is weight. */
+        /** Runs the backward pass of {@code weight · Σ p}, whose gradient is {@code weight}. */
         void backward(double weight, Tensor... used) {
             try (var scope = MemoryScope.open()) {
                 Tensor sum = used[0].sum();
@@ -185,11 +186,11 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             parameters().forEach(p -> p.mutable_grad().reset());
         }
 
-        /** What every number of the gradient is; NaN where there is none. */
+        /** Rephases the common value of a gradient's elements; NaN if there is no gradient. */
         static double gradient(Tensor parameter) {
             if (!parameter.grad().defined()) return Double.NaN;
             double[] all = Tensors.toDoubles(parameter.grad());
-            // Not each of them is summed over ranks in the same order.
+            // Elements may be summed over ranks in different orders.
             boolean equal = Arrays.stream(all).allMatch(value -> Math.abs(value - all[0]) <= EXACT);
             return equal ? all[0] : Double.POSITIVE_INFINITY;
         }
@@ -209,7 +210,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     private void begin(Strategy strategy) {
         try (var mine = branches(seed + group.rank());
                 var rank0 = branches(seed)) {
-            require((difference(mine.turns, rank0.turns) > 0) == (group.rank() > 0), "buffers are alike before");
+            require(
+                    (difference(mine.phases, rank0.phases) > 0) == (group.rank() > 0),
+                    "buffers of other ranks do not differ at first");
             new DistributedDataParallel(mine, group, strategy).close();
             Map<String, Tensor> expected = new LinkedHashMap<>(rank0.namedParameters());
             expected.putAll(rank0.namedBuffers());
@@ -226,7 +229,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         try (var model = branches(seed);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             for (int step = 0; step < 3; step++) {
-                // b is used by the last rank alone; c by none, then by rank 0.
+                // Only the last rank uses b; no rank uses c, except rank 0 in step 1.
                 List<Tensor> used = new ArrayList<>(List.of(model.a));
                 if (group.rank() == last) used.add(model.b);
                 if (group.rank() == 0 && step == 1) used.add(model.c);
@@ -253,17 +256,17 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 Backward.of(loss).run();
                 double expected = model.b.sum().item_double();
                 ddp.finishGradientSynchronization();
-                int firsts = 0; // ranks where a came first
-                for (int rank = 0; rank < group.size(); rank++) firsts += (rank + step) % 2 == 0 ? 1 : 0;
-                double share = (double) firsts / group.size();
-                Branches.requireGradient(model.a, share * expected + (1 - share), "a");
-                Branches.requireGradient(model.c, (1 - share) * expected + share, "c");
+                int aFirst = 0; // ranks where a is ready first
+                for (int rank = 0; rank < group.size(); rank++) aFirst += (rank + step) % 2 == 0 ? 1 : 0;
+                double fraction = (double) aFirst / group.size();
+                Branches.requireGradient(model.a, fraction * expected + (1 - fraction), "a");
+                Branches.requireGradient(model.c, (1 - fraction) * expected + fraction, "c");
                 model.zeroGrad();
             }
         }
     }
 
-    /** Parameters of sizes that nothing else has: ranks have to agree on each message. */
+    /** Eight parameters of unique sizes, so that ranks compare each of their collectives. */
     private static final class EightParameters extends NnModule {
         EightParameters(Device device, int smallest) {
             for (int i = 0; i < 8; i++) parameter("p" + i, Branches.random(device, smallest + i));
@@ -275,7 +278,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    private void ahead(Strategy strategy) {
+    private void fastRank(Strategy strategy) {
         double late = 0.3;
         try (var model = new EightParameters(device, 1000 + 10 * STRATEGIES.indexOf(strategy));
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
@@ -294,7 +297,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             boolean waits = strategy.overlaps() && ddp.collectivesPerStep() > 2;
             require(
                     (seconds[0] > late / 2) == waits,
-                    ddp.collectivesPerStep() + " messages, " + Arrays.toString(seconds) + " s");
+                    ddp.collectivesPerStep() + " collectives, " + Arrays.toString(seconds) + " s");
         }
     }
 
@@ -320,8 +323,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 ddp.finishGradientSynchronization();
                 Branches.requireGradient(model.a, 111 * mean, "a");
                 Branches.requireGradient(model.b, 100 * mean, "b");
-                Branches.requireGradient(model.c, mean, "c"); // not reached by the last backward pass
-                if (step == 1) { // an averaged gradient that is kept stays what it is, and the next is added
+                Branches.requireGradient(model.c, mean, "c"); // not part of the last backward pass
+                if (step == 1) { // an averaged gradient that is not zeroed stays, and the next one is added
                     model.backward(1 + group.rank(), model.a);
                     ddp.finishGradientSynchronization();
                     Branches.requireGradient(model.a, 112 * mean, "a kept");
@@ -346,7 +349,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void uneven(Strategy strategy) {
-        // Rank r has r examples, rank 0 none; example i of all has the gradient i.
+        // Rank r has r examples, rank 0 none; the gradient of example i of all is i.
         int n = group.rank();
         int before = n * (n - 1) / 2;
         int all = group.size() * (group.size() - 1) / 2;
@@ -363,9 +366,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     private void views(Strategy strategy) {
         try (var model = new ToyModel(true, device, FP64);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
-            List<Tensor> learning =
+            List<Tensor> trainable =
                     model.parameters().stream().filter(Tensor::requires_grad).toList();
-            require(learning.size() == 4, "parameters that learn: " + learning.size());
+            require(trainable.size() == 4, "trainable parameters: " + trainable.size());
             ddp.forward(torch.randn(new long[] {2, ToyModel.IN}, device.options(FP64)))
                     .sum()
                     .backward();
@@ -373,13 +376,13 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             int expected = 4;
             if (strategy instanceof Strategy.Flat || strategy.equals(Strategy.bucketed(0.01))) {
                 expected = strategy instanceof Strategy.Flat ? 1 : 2; // fc5, fc3 and fc2 have 10,000 bytes; fc1 has 800
-                long base = learning.get(3).grad().data_ptr().address();
-                long next = learning.get(2).grad().data_ptr().address();
+                long base = trainable.get(3).grad().data_ptr().address();
+                long next = trainable.get(2).grad().data_ptr().address();
                 require(
                         next - base == 250 * Double.BYTES,
-                        "fc3's gradient is " + (next - base) + " bytes behind fc5's");
+                        "fc3's gradient is " + (next - base) + " bytes after that of fc5");
             }
-            require(ddp.collectivesPerStep() == expected, "messages: " + ddp.collectivesPerStep());
+            require(ddp.collectivesPerStep() == expected, "collectives: " + ddp.collectivesPerStep());
         }
     }
 
@@ -396,11 +399,11 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 }
             }
             long more = Pointer.totalCount() - before;
-            require(more <= 5, more + " more after 30 steps"); // other threads have some of their own
+            require(more <= 5, more + " more after 30 steps"); // other threads create objects too
         }
     }
 
-    private void givenUp(Strategy strategy) {
+    private void failedBackward(Strategy strategy) {
         try (var model = branches(seed);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             for (int step = 0; step < 4; step++) {
@@ -422,37 +425,37 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    /** Reaches some parameters. */
+    /** Runs a backward pass that fails after it has reached some parameters. */
     private static void failBackward(Branches model) {
         try (var scope = MemoryScope.open()) {
             Tensor failing = new FailingWellTest.Faulty().apply(model.b.sum())[0];
             Backward.of(model.c.sum().add(failing).add(model.a.sum())).run();
         } catch (RuntimeException e) {
-            require(e.toString().contains("no gradient today"), "says: " + e);
+            require(e.toString().contains("no gradient today"), "exception: " + e);
             return;
         }
-        throw new AssertionError("the backward pass went well");
+        throw new AssertionError("the backward pass did not fail");
     }
 
-    private void misuse(Strategy strategy) {
+    private void invalidCalls(Strategy strategy) {
         try (var model = branches(seed);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             try (var accumulation = ddp.noSync()) {
-                requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
-                requireRefused(ddp::noSync, "open already");
+                requireRejected(ddp::finishGradientSynchronization, "inside noSync()");
+                requireRejected(ddp::noSync, "noSync() was called inside noSync()");
                 accumulation.close();
                 try (var second = ddp.noSync()) {
                     accumulation.close();
-                    requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
+                    requireRejected(ddp::finishGradientSynchronization, "inside noSync()");
                 }
             }
-            requireClosedIsRefused(model, strategy);
+            requireClosedIsRejected(model, strategy);
             if (!strategy.overlaps()) return;
             model.backward(1, model.a, model.b, model.c);
-            requireRefused(
+            requireRejected(
                     () -> model.backward(1, model.a, model.b, model.c),
                     "before finishGradientSynchronization(); run all but the last one of a step in noSync()");
-            requireRefused(ddp::noSync, "on their way");
+            requireRejected(ddp::noSync, "was called after collectives of this step started");
             ddp.finishGradientSynchronization();
             model.zeroGrad();
             model.backward(1, model.a);
@@ -461,25 +464,25 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    private void requireClosedIsRefused(Branches model, Strategy strategy) {
+    private void requireClosedIsRejected(Branches model, Strategy strategy) {
         var closed = new DistributedDataParallel(model, group, strategy);
         closed.close();
         closed.close();
-        requireRefused(closed::finishGradientSynchronization, "came after this container was closed");
-        requireRefused(closed::noSync, "came after this container was closed");
+        requireRejected(closed::finishGradientSynchronization, "was called on a closed container");
+        requireRejected(closed::noSync, "was called on a closed container");
     }
 
-    private static void requireRefused(Runnable misuse, String because) {
+    private static void requireRejected(Runnable call, String expected) {
         try {
-            misuse.run();
+            call.run();
         } catch (IllegalStateException | IllegalArgumentException e) {
-            require(e.getMessage().contains(because), "says: " + e.getMessage());
+            require(e.getMessage().contains(expected), "message: " + e.getMessage());
             return;
         }
-        throw new AssertionError("nothing is refused; expected: " + because);
+        throw new AssertionError("no exception; expected: " + expected);
     }
 
-    /** Parameters p0, p1 … of a number each. */
+    /** Parameters p0, p1, … of one element each. */
     private final class ScalarParameters extends NnModule {
         ScalarParameters(int count, DType dtype) {
             for (int i = 0; i < count; i++) parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
@@ -510,7 +513,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
 
     private void requireDifferent(NnModule mine, Strategy strategy, String message) {
         try (mine) {
-            requireRefused(() -> new DistributedDataParallel(mine, group, strategy).close(), message);
+            requireRejected(() -> new DistributedDataParallel(mine, group, strategy).close(), message);
         }
     }
 }

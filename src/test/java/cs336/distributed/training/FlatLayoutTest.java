@@ -11,9 +11,9 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 class FlatLayoutTest {
-    private static Map<String, Long> sizes(long... numbers) {
+    private static Map<String, Long> sizes(long... elements) {
         var sizes = new LinkedHashMap<String, Long>();
-        for (int i = 0; i < numbers.length; i++) sizes.put("p" + i, numbers[i]);
+        for (int i = 0; i < elements.length; i++) sizes.put("p" + i, elements[i]);
         return sizes;
     }
 
@@ -24,16 +24,16 @@ class FlatLayoutTest {
     }
 
     @Test
-    void bucketsTakeParametersInOrderUpToTheirCapacityAndALargeOneIsAlone() {
+    void bucketsTakeParametersInOrderUpToTheirCapacityAndALargeOneGetsItsOwn() {
         FlatLayout layout = FlatLayout.of(sizes(8, 8, 8, 100, 8, 16), 24, 2);
         assertEquals(List.of(List.of("p0", "p1", "p2"), List.of("p3"), List.of("p4", "p5")), names(layout));
     }
 
     @Test
-    void aStretchMayBeginInsideOfAParameter() {
+    void aShardMayStartInsideAParameter() {
         FlatLayout.ShardedBucket bucket =
                 FlatLayout.of(sizes(40, 5, 19), 1000, 2).buckets().get(0);
-        // 40 numbers, 5 with 3 left over, 19 with 5: 72, of which each rank has 40 (36, rounded up).
+        // 40 elements, 5 + 3 padding, 19 + 5 padding: 72 in total, so 36 per rank, rounded up to 40.
         assertEquals(40, bucket.shardElements());
         assertEquals(80, bucket.elements());
         assertEquals(List.of(new FlatLayout.ParameterShard("p0", 0, 0, 40)), bucket.shard(0));
@@ -47,7 +47,7 @@ class FlatLayoutTest {
     }
 
     @Test
-    void everyNumberIsOwnedExactlyOnce() {
+    void everyElementIsInExactlyOneShard() {
         long seed = System.nanoTime();
         var random = new Random(seed);
         for (int trial = 0; trial < 100; trial++) {
@@ -58,12 +58,12 @@ class FlatLayoutTest {
             for (FlatLayout.ShardedBucket bucket :
                     FlatLayout.of(sizes, 1 + random.nextInt(200), ranks).buckets()) {
                 for (int rank = 0; rank < ranks; rank++) {
-                    for (FlatLayout.ParameterShard piece : bucket.shard(rank)) {
-                        // Pieces come in the order of a parameter's numbers, without gap or overlap.
-                        assertEquals(owned.getOrDefault(piece.name(), 0L), piece.offsetInParameter(), "seed " + seed);
-                        owned.merge(piece.name(), piece.elements(), Long::sum);
-                        assertEquals(rank, piece.offsetInBucket() / bucket.shardElements(), "seed " + seed);
-                        assertTrue(piece.offsetInBucket() + piece.elements() <= (rank + 1) * bucket.shardElements());
+                    for (FlatLayout.ParameterShard part : bucket.shard(rank)) {
+                        // The parts of a parameter come in order, without gap or overlap.
+                        assertEquals(owned.getOrDefault(part.name(), 0L), part.offsetInParameter(), "seed " + seed);
+                        owned.merge(part.name(), part.elements(), Long::sum);
+                        assertEquals(rank, part.offsetInBucket() / bucket.shardElements(), "seed " + seed);
+                        assertTrue(part.offsetInBucket() + part.elements() <= (rank + 1) * bucket.shardElements());
                     }
                 }
             }
@@ -73,13 +73,13 @@ class FlatLayoutTest {
     }
 
     @Test
-    void hardlyAnythingIsLeftOverInALargeModel() {
+    void paddingOfALargeModelIsSmall() {
         Map<String, Long> sizes = ShardAssignmentTest.sizesOf(ModelSize.XL.config());
         sizes.replaceAll((name, bytes) -> bytes / 4);
-        long laid = FlatLayout.of(sizes, 25_000_000, 4).buckets().stream()
+        long padded = FlatLayout.of(sizes, 25_000_000, 4).buckets().stream()
                 .mapToLong(FlatLayout.ShardedBucket::elements)
                 .sum();
-        long numbers = ModelSize.XL.config().parameterCount();
-        assertTrue(laid >= numbers && laid < 1.0001 * numbers, laid + " for " + numbers);
+        long elements = ModelSize.XL.config().parameterCount();
+        assertTrue(padded >= elements && padded < 1.0001 * elements, padded + " for " + elements);
     }
 }

@@ -42,31 +42,31 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Checks of the sharded optimizer that need several ranks. All of them run in one launch, since processes are what
- * takes time; what fails is told by its name.
+ * Checks of the sharded optimizer on several ranks. All checks share one run, because starting processes dominates the
+ * time; a failure is reported under the name of its check.
  */
 public final class ShardingChecks implements RankProgram<ShardingChecks.ShardingTask, TreeMap<String, String>> {
-    /** The course's settings of its tests. */
+    /** The AdamW settings of the course's tests. */
     static final AdamW.Options COURSE =
             AdamW.Options.of(0.1).withWeightDecay(0.1).withOrder(AdamW.Order.TORCH);
 
-    private static final double RTOL = 1e-7; // and no absolute tolerance
+    private static final double RTOL = 1e-7; // without absolute tolerance
     private static final int STEPS = 10;
     private static final Sharding SMALL_BUCKETS = Sharding.allGather(0.0005);
     private static final List<Sharding> SHARDINGS =
             List.of(Sharding.broadcast(), SMALL_BUCKETS, Sharding.allGather(25));
 
     /**
-     * What to check.
+     * The input of the checks.
      *
      * @param seed of weights and data
-     * @param folder for checkpoints, which all ranks see
+     * @param folder for checkpoints, on a file system that all ranks share
      */
     public record ShardingTask(long seed, String folder) implements Serializable {
         private static final long serialVersionUID = 1;
     }
 
-    private static Device device = Device.cpu(); // where this process computes
+    private static Device device = Device.cpu(); // of this rank
 
     private interface ShardingCheck {
         void run(ProcessGroup group, ShardingTask task) throws Exception;
@@ -78,28 +78,28 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("the course's protocol, plain model", (group, task) -> course(group, task, false));
         CHECKS.put("the course's protocol, tied weights", (group, task) -> course(group, task, true));
         CHECKS.put("every optimizer", ShardingChecks::everyOptimizer);
-        CHECKS.put("moments of own parameters alone", ShardingChecks::ownMomentsAlone);
-        CHECKS.put("layers are unfrozen during training", ShardingChecks::unfreezing);
-        CHECKS.put("what one rank cannot add changes nothing", ShardingChecks::failingAdd);
-        CHECKS.put("a schedule, and clipping over the whole model", ShardingChecks::scheduleAndClipping);
+        CHECKS.put("each rank holds the moments of its own shard only", ShardingChecks::ownMomentsAlone);
+        CHECKS.put("layers can be unfrozen during training", ShardingChecks::unfreezing);
+        CHECKS.put("a parameter group that one rank cannot add changes nothing", ShardingChecks::failingAdd);
+        CHECKS.put("trainable-rate schedule and global-norm clipping", ShardingChecks::scheduleAndClipping);
         CHECKS.put("the next forward pass waits for its parameters", ShardingChecks::overlap);
-        CHECKS.put("parameters without gradients stay", ShardingChecks::withoutGradient);
-        CHECKS.put("one file for all shards", ShardingChecks::checkpoints);
-        CHECKS.put("a state that does not fit is refused on all ranks", ShardingChecks::unfitState);
-        CHECKS.put("parameters that differ are refused on all ranks", ShardingChecks::differentParameters);
-        CHECKS.put("what is closed or empty says so, on all ranks", ShardingChecks::closedOrEmpty);
-        CHECKS.put("bytes are counted", ShardingChecks::bytes);
-        CHECKS.put("steps leave no native objects behind", ShardingChecks::leaks);
-        CHECKS.put("every strategy of data parallelism", ShardingChecks::everyStrategy);
-        CHECKS.put("ZeRO's stage 1 is training on one process", ShardingChecks::zero);
-        CHECKS.put("ZeRO needs flat shards and all parameters", ShardingChecks::unfitForZero);
+        CHECKS.put("parameters without gradients do not change", ShardingChecks::withoutGradient);
+        CHECKS.put("one checkpoint file for all shards", ShardingChecks::checkpoints);
+        CHECKS.put("an invalid state is rejected on all ranks", ShardingChecks::invalidState);
+        CHECKS.put("different parameters are rejected on all ranks", ShardingChecks::differentParameters);
+        CHECKS.put("a closed or empty optimizer throws on all ranks", ShardingChecks::closedOrEmpty);
+        CHECKS.put("traffic is counted", ShardingChecks::bytes);
+        CHECKS.put("steps leak no native objects", ShardingChecks::leaks);
+        CHECKS.put("every data-parallel strategy", ShardingChecks::everyStrategy);
+        CHECKS.put("ZeRO stage 1 equals training on one process", ShardingChecks::zero);
+        CHECKS.put("ZeRO requires flat shards and all parameters", ShardingChecks::invalidForZero);
     }
 
     static List<String> names() {
         return List.copyOf(CHECKS.keySet());
     }
 
-    /** By name: empty, or why it failed. */
+    /** Returns the failure of each check by name; empty if it passed. */
     @Override
     public TreeMap<String, String> run(ProcessGroup group, ShardingTask task) {
         device = group.device();
@@ -127,7 +127,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         return new ToyModel(tied, device, DType.FLOAT32);
     }
 
-    /** Gradients of a random batch, the same in both models and on all ranks. */
+    /** Runs a backward pass on a random batch, the same in all models and on all ranks. */
     private static void backward(long seed, NnModule... models) {
         for (NnModule model : models) {
             Torch.seed(seed);
@@ -148,7 +148,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         });
     }
 
-    /** The largest difference of two numbers. */
+    /** Returns the maximum absolute difference between the parameters of two models. */
     private static double distance(NnModule a, NnModule b) {
         Map<String, Tensor> others = b.namedParameters();
         double largest = 0;
@@ -176,7 +176,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                     shards.step();
                 }
                 assertSame(plain, sharded, RTOL, sharding.toString());
-                assertTrue(distance(start, sharded) > 0.1, "nothing was learned");
+                assertTrue(distance(start, sharded) > 0.1, "the parameters did not change");
             }
         }
     }
@@ -216,7 +216,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, true);
                     var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
-                assertFalse(shards.parameters().containsKey("fc4.weight"), "tied weights count once");
+                assertFalse(shards.parameters().containsKey("fc4.weight"), "tied weights are one parameter");
                 backward(task.seed, model);
                 shards.step();
                 long mine = shards.state().entrySet().stream()
@@ -240,14 +240,14 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         }
     }
 
-    /** This rank's part of a batch that all ranks together have. */
-    private static void backwardOfShare(ProcessGroup group, long seed, DistributedDataParallel ddp, DType dtype) {
+    /** Runs a backward pass on this rank's fraction of a batch, and averages the gradients. */
+    private static void backwardOnLocalBatch(ProcessGroup group, long seed, DistributedDataParallel ddp, DType dtype) {
         Torch.seed(seed);
         Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(dtype));
         Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(dtype));
-        int share = 20 / group.size();
-        long from = (long) share * group.rank();
-        torch.mse_loss(ddp.forward(x.narrow(0, from, share)), y.narrow(0, from, share))
+        int localBatch = 20 / group.size();
+        long from = (long) localBatch * group.rank();
+        torch.mse_loss(ddp.forward(x.narrow(0, from, localBatch)), y.narrow(0, from, localBatch))
                 .backward();
         ddp.finishGradientSynchronization();
     }
@@ -265,8 +265,8 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                                 sharded.namedParameters(), AdamW::new, COURSE, group, sharding)) {
                     shards.overlapWith(sharded);
                     for (int step = 0; step < 3; step++) {
-                        backwardOfShare(group, task.seed + step, plainDdp, DType.FLOAT32);
-                        backwardOfShare(group, task.seed + step, shardedDdp, DType.FLOAT32);
+                        backwardOnLocalBatch(group, task.seed + step, plainDdp, DType.FLOAT32);
+                        backwardOnLocalBatch(group, task.seed + step, shardedDdp, DType.FLOAT32);
                         optimizer.step();
                         shards.step();
                         optimizer.zeroGrad();
@@ -284,7 +284,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         return new ToyModel(true, device, DType.FLOAT64);
     }
 
-    /** In float64, since sums over ranks have another order than those over a batch. */
+    /** Compares in fp64, because sums over ranks have another order than sums over a batch. */
     private static void zero(ProcessGroup group, ShardingTask task) {
         double maxNorm = 1e-2;
         try (var alone = toy64(task);
@@ -300,7 +300,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(DType.FLOAT64));
                 torch.mse_loss(alone.forward(x), y).backward();
                 Traffic before = group.traffic();
-                backwardOfShare(group, task.seed + step, ddp, DType.FLOAT64);
+                backwardOnLocalBatch(group, task.seed + step, ddp, DType.FLOAT64);
                 Traffic sent = group.traffic().since(before);
                 assertEquals(ddp.collectivesPerStep(), sent.of("reduce-scatter").calls(), sent.toString());
                 if (step % 2 == 1) {
@@ -318,7 +318,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         }
     }
 
-    private static void unfitForZero(ProcessGroup group, ShardingTask task) {
+    private static void invalidForZero(ProcessGroup group, ShardingTask task) {
         try (var model = toy(task, false);
                 var whole = new ShardedOptimizer<>(
                         model.namedParameters(), AdamW::new, COURSE, group, Sharding.broadcast());
@@ -329,7 +329,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
             assertTrue(broadcast.getMessage().endsWith("must be all-gather, not broadcast"), broadcast.getMessage());
             var missing =
                     assertThrows(IllegalArgumentException.class, () -> new DistributedDataParallel(model, group, some));
-            assertTrue(missing.getMessage().contains("learns, but is not in the optimizer"), missing.getMessage());
+            assertTrue(
+                    missing.getMessage().contains("every trainable parameter must be in the optimizer"),
+                    missing.getMessage());
         }
     }
 
@@ -351,7 +353,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 long more = Pointer.totalCount() - before;
                 assertTrue(
                         more <= 5,
-                        () -> sharding + ": " + more + " more after 16 steps"); // other threads have their own
+                        () -> sharding + ": " + more + " more after 16 steps"); // other threads create objects too
             }
         }
     }
@@ -392,22 +394,22 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 assertSame(plain, sharded, RTOL, sharding.toString());
                 var again = assertThrows(
                         IllegalArgumentException.class, () -> shards.add(only(sharded, "fc1.weight"), COURSE));
-                assertEquals("parameter fc1.weight is in this optimizer already", again.getMessage());
+                assertEquals("parameter fc1.weight is already in this optimizer", again.getMessage());
                 var renamed = assertThrows(
                         IllegalArgumentException.class,
                         () -> shards.add(
                                 Map.of("other", sharded.namedParameters().get("fc1.weight")), COURSE));
-                assertEquals("parameter other is in this optimizer already, as fc1.weight", renamed.getMessage());
+                assertEquals("parameter other is already in this optimizer, as fc1.weight", renamed.getMessage());
             }
         }
     }
 
-    /** The last rank has no optimizer for a group; the same group is then added with other settings. */
+    /** Creating the last rank's optimizer fails for a group, which is then added again with other settings. */
     private static void failingAdd(ProcessGroup group, ShardingTask task) {
         int last = group.size() - 1;
-        AdamW.Options unfit = COURSE.withLearningRate(0.5);
+        AdamW.Options invalid = COURSE.withLearningRate(0.5);
         BiFunction<Map<String, Tensor>, AdamW.Options, Optimizer> factory = (parameters, options) -> {
-            if (options.equals(unfit) && group.rank() == last) throw new IllegalStateException("no memory");
+            if (options.equals(invalid) && group.rank() == last) throw new IllegalStateException("no memory");
             return new AdamW(parameters, options);
         };
         for (Sharding sharding : SHARDINGS) {
@@ -419,21 +421,21 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                             new ShardedOptimizer<>(only(sharded, "fc3.weight"), factory, COURSE, group, sharding)) {
                 Map<String, Tensor> more = only(sharded, "fc1.weight", "fc2.weight", "fc2.bias");
                 long[] bytes = shards.shardBytes();
-                var failure = assertThrows(RuntimeException.class, () -> shards.add(more, unfit));
+                var failure = assertThrows(RuntimeException.class, () -> shards.add(more, invalid));
                 assertEquals(
                         group.rank() == last
                                 ? "no memory"
                                 : "the optimizer of rank " + last
-                                        + " could not be made: java.lang.IllegalStateException: no memory",
+                                        + " could not be created: java.lang.IllegalStateException: no memory",
                         failure.getMessage());
                 assertEquals(
                         List.of("fc3.weight"), List.copyOf(shards.parameters().keySet()));
                 assertEquals(Arrays.toString(bytes), Arrays.toString(shards.shardBytes()));
-                more.forEach((name, parameter) -> assertEquals(
-                        parameter.nbytes(), parameter.storage().nbytes(), name + " has memory of its own"));
-                assertSame(start, sharded, 0, "values stay");
+                more.forEach((name, parameter) ->
+                        assertEquals(parameter.nbytes(), parameter.storage().nbytes(), name + " has its own memory"));
+                assertSame(start, sharded, 0, "values do not change");
                 assertThrows(
-                        RuntimeException.class, () -> new ShardedOptimizer<>(more, factory, unfit, group, sharding));
+                        RuntimeException.class, () -> new ShardedOptimizer<>(more, factory, invalid, group, sharding));
                 shards.add(more, COURSE);
                 for (int step = 0; step < 3; step++) {
                     backward(task.seed + step, plain, sharded);
@@ -475,15 +477,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                     shards.zeroGrad();
                     assertEquals(schedule.at(step), shards.learningRate());
                 }
-                // The norm's sum has another order: its last bit may differ.
+                // The norm is summed in another order, so its last bit may differ.
                 assertTrue(distance(plain, sharded) < 1e-5, () -> sharding + ": " + distance(plain, sharded));
             }
         }
     }
 
     private static void overlap(ProcessGroup group, ShardingTask task) {
-        for (ModelEdition form : ModelEdition.values()) {
-            var config = new TransformerConfig(form, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
+        for (ModelEdition edition : ModelEdition.values()) {
+            var config = new TransformerConfig(edition, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
             Torch.seed(task.seed);
             try (var plain = new TransformerLM(config, device)) {
                 Torch.seed(task.seed);
@@ -509,7 +511,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                         shards.zeroGrad();
                     }
                     shards.awaitParameters();
-                    assertSame(plain, sharded, RTOL, form.toString());
+                    assertSame(plain, sharded, RTOL, edition.toString());
                 }
             }
         }
@@ -532,7 +534,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         }
     }
 
-    /** What is saved trains on as if nothing had been, in another sharding, and on two ranks what four have saved. */
+    /** Training continues from a checkpoint as if never interrupted, also with another sharding and on fewer ranks. */
     private static void checkpoints(ProcessGroup group, ShardingTask task) throws IOException {
         for (int s = 0; s < SHARDINGS.size(); s++) {
             Path file = checkpoint(task, group.size(), s);
@@ -560,22 +562,22 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
     }
 
     /**
-     * Loads a checkpoint of three steps into a fresh model, makes two more, and compares with one that was never
-     * interrupted.
+     * Loads a checkpoint of three steps into a new model, trains two more steps, and compares with uninterrupted
+     * training.
      */
     private static void resume(ShardingTask task, Path file, NnModule expected, ProcessGroup group, Sharding sharding)
             throws IOException {
         try (var resumed = toy(new ShardingTask(task.seed + 77, ""), true);
                 var optimizer =
                         new ShardedOptimizer<>(resumed.namedParameters(), AdamW::new, COURSE, group, sharding)) {
-            train(resumed, optimizer, task, 8, 9); // so that there is something to replace
+            train(resumed, optimizer, task, 8, 9); // so that there is state to replace
             assertEquals(Map.of("step", "3"), Checkpoint.load(file, resumed.namedParameters(), optimizer));
             train(resumed, optimizer, task, 3, 5);
             assertSame(expected, resumed, RTOL, file.getFileName() + " into " + sharding);
         }
     }
 
-    /** Trains without shards from a checkpoint of three steps on, and beside it from the beginning. */
+    /** Continues from a checkpoint of three steps without shards, and compares with uninterrupted training. */
     static void resumeAlone(ShardingTask task, Path file) throws IOException {
         try (var scope = MemoryScope.open();
                 var expected = toy(task, true);
@@ -597,7 +599,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         }
     }
 
-    private static void unfitState(ProcessGroup group, ShardingTask task) {
+    private static void invalidState(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, false);
                     var plain = toy(task, false);
@@ -606,15 +608,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 train(plain, optimizer, task, 0, 1);
                 train(model, shards, task, 0, 2);
                 Map<String, Tensor> good = optimizer.state();
-                refused(
+                assertRejected(
                         shards,
                         with(good, "x.m", good.get("fc1.weight.m")),
-                        "state has x.m, which no parameter here has");
-                refused(
+                        "state has x.m, but there is no parameter x");
+                assertRejected(
                         shards,
                         with(good, "fc1.weight.m", good.get("fc3.weight.m")),
-                        "state fc1.weight.m is [5, 50], but the parameter is [10, 10]");
-                refused(shards, without(good, "fc3.weight.v"), "state of fc3.weight is incomplete");
+                        "state fc1.weight.m must have the parameter's shape [10, 10], not [5, 50]");
+                assertRejected(shards, without(good, "fc3.weight.v"), "state of fc3.weight is incomplete");
                 train(model, shards, task, 2, 3);
                 var counts = shards.wholeState();
                 if (group.rank() == 0)
@@ -640,7 +642,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         return changed;
     }
 
-    private static void refused(ShardedOptimizer<?> shards, Map<String, Tensor> state, String message) {
+    private static void assertRejected(ShardedOptimizer<?> shards, Map<String, Tensor> state, String message) {
         var error = assertThrows(IllegalArgumentException.class, () -> shards.loadState(state));
         assertTrue(error.getMessage().startsWith(message), error.getMessage());
     }
@@ -655,9 +657,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 () -> new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, Sharding.broadcast()));
         assertEquals(
                 "parameter 1 is b fp32[4] frozen on rank 0, but b fp32[5] frozen on rank " + (group.size() - 1)
-                        + ": all ranks need the same model",
+                        + "; all ranks must have the same model",
                 error.getMessage());
-        for (Map<String, Tensor> unfit : List.of(
+        for (Map<String, Tensor> invalid : List.of(
                 Map.of("w", torch.ones(new long[] {3}, device.options(DType.INT64))),
                 Map.of(
                         "w",
@@ -665,12 +667,12 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                                 .t()))) {
             var untrainable = assertThrows(
                     IllegalArgumentException.class,
-                    () -> new ShardedOptimizer<>(unfit, AdamW::new, COURSE, group, Sharding.broadcast()));
+                    () -> new ShardedOptimizer<>(invalid, AdamW::new, COURSE, group, Sharding.broadcast()));
             assertEquals("parameter w must be a contiguous floating-point tensor", untrainable.getMessage());
         }
     }
 
-    /** RankProcesses that own nothing must not go on to a collective that the others never come to. */
+    /** Ranks without a shard must throw too, and not enter a collective that other ranks never call. */
     private static void closedOrEmpty(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             var alone = Map.of("w", torch.ones(new long[] {3}, device.options(DType.FLOAT32)));
@@ -691,12 +693,12 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                     "add()",
                     () -> shards.add(Map.of(), COURSE));
             calls.forEach((name, call) -> assertEquals(
-                    name + " came after this optimizer was closed; make a new one",
+                    name + " was called on a closed optimizer; create a new one",
                     assertThrows(IllegalStateException.class, call::run).getMessage()));
             try (var none = new ShardedOptimizer<>(Map.of(), AdamW::new, COURSE, group, sharding)) {
                 none.step();
                 var error = assertThrows(IllegalArgumentException.class, () -> none.clipGradients(1));
-                assertEquals("parameters must not be none: there is nothing to clip", error.getMessage());
+                assertEquals("there are no parameters to clip", error.getMessage());
             }
         }
     }
@@ -710,15 +712,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 Traffic before = group.traffic();
                 shards.step();
                 Traffic sent = group.traffic().since(before);
-                long learning = model.parameters().stream()
+                long trainable = model.parameters().stream()
                         .filter(Tensor::requires_grad)
                         .mapToLong(Tensor::nbytes)
                         .sum();
                 if (sharding instanceof Sharding.Broadcast) {
                     assertEquals(
-                            "{broadcast=Volume[calls=3, bytes=" + learning + "]}",
+                            "{broadcast=Volume[calls=3, bytes=" + trainable + "]}",
                             sent.byOperation().toString());
-                    assertEquals((n - 1.0) / n * learning, sent.leastSent(n), 1e-9);
+                    assertEquals((n - 1.0) / n * trainable, sent.leastSent(n), 1e-9);
                 } else {
                     long all = Arrays.stream(shards.shardBytes()).sum();
                     assertEquals(
