@@ -82,7 +82,7 @@ final class BroadcastShards implements Shards {
         pending.clear();
     }
 
-    /** Waits for all parameters, since their broadcasts run one after another. */
+    /** Returns an action that waits for all parameters of the group, since each broadcast is small. */
     @Override
     public Runnable awaiting(Tensor parameter) {
         return this::await;

@@ -63,10 +63,10 @@ public record BucketLayout(List<Bucket> buckets) {
         Map<DType, Long> filled = new LinkedHashMap<>();
         List<Bucket> buckets = new ArrayList<>();
         for (int i = parameters.size() - 1; i >= 0; i--) {
-            ParameterSize entry = parameters.get(i);
-            DType dtype = entry.dtype;
+            ParameterSize size = parameters.get(i);
+            DType dtype = size.dtype;
             List<Integer> members = open.get(dtype);
-            if (members != null && filled.get(dtype) + entry.bytes() > mostBytes) {
+            if (members != null && filled.get(dtype) + size.bytes() > mostBytes) {
                 buckets.add(bucket(members, dtype, parameters));
                 members = null;
             }
@@ -76,7 +76,7 @@ public record BucketLayout(List<Bucket> buckets) {
                 filled.put(dtype, 0L);
             }
             members.add(i);
-            filled.merge(dtype, entry.bytes(), Long::sum);
+            filled.merge(dtype, size.bytes(), Long::sum);
         }
         open.forEach((dtype, members) -> buckets.add(bucket(members, dtype, parameters)));
         // A bucket is complete when its last member is ready.

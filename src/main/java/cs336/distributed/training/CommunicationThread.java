@@ -45,11 +45,11 @@ final class CommunicationThread implements AutoCloseable {
             });
         }
         if (!device.isCuda()) return;
-        CUDAStream here = MemoryScope.keep(torch_cuda.getCurrentCUDAStream((byte) device.index()));
+        CUDAStream stream = MemoryScope.keep(torch_cuda.getCurrentCUDAStream((byte) device.index()));
         submit(() -> {
             device.makeCurrent();
-            torch_cuda.setCurrentCUDAStream(here);
-            here.close();
+            torch_cuda.setCurrentCUDAStream(stream);
+            stream.close();
         });
     }
 
@@ -58,9 +58,8 @@ final class CommunicationThread implements AutoCloseable {
         submitted.add(executor.submit(() -> {
             try {
                 if (failure == null) action.run();
-            } catch (
-                    Throwable
-                            thrown) { // errors too: a later collective would be matched with another one on other ranks
+            } catch (Throwable thrown) {
+                // After an error too, a later collective would be matched with another one on other ranks.
                 failure = thrown;
             }
         }));

@@ -3,7 +3,7 @@ package cs336.distributed.training;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** The gradient of one parameter, all-reduced in index without a copy. */
+/** The gradient of one parameter, all-reduced in place without a copy. */
 final class SingleGradient implements GradientCollective {
     private final int index;
     private final Tensor parameter;
