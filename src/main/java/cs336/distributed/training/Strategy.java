@@ -54,15 +54,12 @@ public sealed interface Strategy extends Serializable {
     }
 
     /** Returns whether collectives overlap with the backward pass. */
-    boolean overlaps();
+    default boolean overlaps() {
+        return this instanceof Overlapped || this instanceof Bucketed;
+    }
 
     /** See {@link #naive}. */
     record Naive() implements Strategy {
-        @Override
-        public boolean overlaps() {
-            return false;
-        }
-
         @Override
         public String toString() {
             return "naive";
@@ -72,11 +69,6 @@ public sealed interface Strategy extends Serializable {
     /** See {@link #flat}. */
     record Flat() implements Strategy {
         @Override
-        public boolean overlaps() {
-            return false;
-        }
-
-        @Override
         public String toString() {
             return "flat";
         }
@@ -84,11 +76,6 @@ public sealed interface Strategy extends Serializable {
 
     /** See {@link #overlapped}. */
     record Overlapped() implements Strategy {
-        @Override
-        public boolean overlaps() {
-            return true;
-        }
-
         @Override
         public String toString() {
             return "overlapped";
@@ -110,11 +97,6 @@ public sealed interface Strategy extends Serializable {
         /** Returns the maximum size of a bucket in bytes. */
         long bytes() {
             return Math.max(1, (long) Math.min(Long.MAX_VALUE, megabytes * MB));
-        }
-
-        @Override
-        public boolean overlaps() {
-            return true;
         }
 
         @Override

@@ -186,7 +186,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             parameters().forEach(p -> p.mutable_grad().reset());
         }
 
-        /** Rephases the common value of a gradient's elements; NaN if there is no gradient. */
+        /** Returns the common value of a gradient's elements; NaN if there is no gradient. */
         static double gradient(Tensor parameter) {
             if (!parameter.grad().defined()) return Double.NaN;
             double[] all = Tensors.toDoubles(parameter.grad());
