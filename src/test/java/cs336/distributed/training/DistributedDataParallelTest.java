@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,7 +30,7 @@ class DistributedDataParallelTest {
     @Tag("gpu")
     @TestFactory
     Stream<DynamicTest> onTwoProcessesThatShareAGpu() throws InterruptedException {
-        return on(Launcher.of(2).device(Device.Kind.CUDA));
+        return on(Launcher.of(2).device(DeviceKind.CUDA));
     }
 
     /** Uses one rank if there is only one GPU, which at least covers order and streams. */
