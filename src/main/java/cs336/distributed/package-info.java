@@ -1,13 +1,19 @@
 /**
- * Training on many processes: how ranks are started, meet, and talk, on PyTorch's own c10d with Gloo or NCCL
- * underneath.
+ * Distributed training in Java, on PyTorch's c10d with Gloo or NCCL.
  *
- * <p>A {@link cs336.distributed.launch.RankProgram} is what every rank runs. {@link cs336.distributed.launch.Launcher}
- * starts ranks on this machine, or takes part as one of the ranks that {@code srun} or {@code torchrun} started; where
- * a rank stands is its {@link cs336.distributed.collectives.World}, and what it talks through its
- * {@link cs336.distributed.collectives.ProcessGroup}.
+ * <p>Read the packages in this order:
  *
- * <p>Whatever goes wrong on one rank ends all of them within the launcher's timeout, with a message that names the rank
- * ({@link cs336.distributed.launch.RankFailure}).
+ * <ol>
+ *   <li>{@link cs336.distributed.launch}: a {@link cs336.distributed.launch.RankProgram} is the code of every rank, and
+ *       a {@link cs336.distributed.launch.Launcher} runs it, on this machine or under {@code srun} and
+ *       {@code torchrun}.
+ *   <li>{@link cs336.distributed.collectives}: a {@link cs336.distributed.collectives.World} is the position of a rank,
+ *       and a {@link cs336.distributed.collectives.ProcessGroup} runs its collectives.
+ *   <li>{@link cs336.distributed.training}: data parallelism and the sharded optimizer.
+ *   <li>{@link cs336.distributed.bench}: the benchmarks of all of these.
+ * </ol>
+ *
+ * <p>A failure on one rank ends all ranks within the launcher's timeout, with a
+ * {@link cs336.distributed.launch.RankFailure} that names the rank and the cause.
  */
 package cs336.distributed;

@@ -73,7 +73,7 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
 
     /** Blocks until the parameters of the last step have arrived from the other ranks. */
     void awaitParameters() {
-        if (shards != null) shards.arrive();
+        if (shards != null) shards.awaitParameters();
     }
 
     /** Returns the largest number of parameter bytes that a rank updates, divided by the mean. */

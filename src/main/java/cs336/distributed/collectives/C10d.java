@@ -15,27 +15,29 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.Work;
 
 /**
- * PyTorch's process group: starts collectives, without a look at what it is given. A collective that is not
- * asynchronous NCCL puts into the current stream itself, and the {@link Work} is null; the others get a stream of their
- * own beside it.
+ * PyTorch's process group ({@code c10d}). Starts collectives without checking their arguments.
+ *
+ * <p>NCCL puts a synchronous collective into the current stream; its {@link Work} is null. An asynchronous one runs on
+ * a stream of its own.
  */
 final class C10d {
     private final CollectiveBackend backend;
     private final org.bytedeco.pytorch.Backend group;
-    private final Options now;
-    private final Options later;
+    private final CollectiveOptions synchronous;
+    private final CollectiveOptions asynchronous;
 
     private C10d(CollectiveBackend backend, org.bytedeco.pytorch.Backend group) {
         this.backend = backend;
         this.group = group;
-        now = Options.of(backend, false);
-        later = Options.of(backend, true);
+        synchronous = CollectiveOptions.of(backend, false);
+        asynchronous = CollectiveOptions.of(backend, true);
     }
 
-    /** Connects all ranks. */
-    static C10d connect(Rendezvous meeting, CollectiveBackend backend, Device device) {
+    /** Connects to all other ranks; blocks until they are connected. */
+    static C10d connect(Rendezvous rendezvous, CollectiveBackend backend, Device device) {
         return new C10d(
-                backend, backend == CollectiveBackend.GLOO ? Gloo.connect(meeting) : Nccl.connect(meeting, device));
+                backend,
+                backend == CollectiveBackend.GLOO ? Gloo.connect(rendezvous) : Nccl.connect(rendezvous, device));
     }
 
     Work allReduce(Tensor tensor, Reduction reduction, boolean async) {
@@ -52,12 +54,11 @@ final class C10d {
         return group._allgather_base(out, in, options(async).allGather);
     }
 
-    /** @param out without elements where this rank is not the root */
+    /** @param out empty on every rank but the root */
     Work gather(Tensor out, Tensor in, int root) {
-        boolean here = group.getRank() == root;
-        // The bindings make c10d's list of lists of the one list, and an empty one where that is said to be of length
-        // 0.
-        TensorVector outs = here ? out.chunk(group.getSize()) : new TensorVector().limit(0);
+        boolean isRoot = group.getRank() == root;
+        // The bindings wrap this vector into c10d's list of lists; limit(0) makes that list empty.
+        TensorVector outs = isRoot ? out.chunk(group.getSize()) : new TensorVector().limit(0);
         return group.gather(
                 outs, new TensorVector(in), new GatherOptions().rootRank(root).asyncOp(false));
     }
@@ -66,23 +67,23 @@ final class C10d {
         return group._reduce_scatter_base(out, in, options(async).reduceScatter.get(reduction));
     }
 
-    /** Ends its threads; waits for collectives under way. */
+    /** Waits for collectives in progress and stops the backend's threads. */
     void close() {
         if (backend == CollectiveBackend.NCCL) group.shutdown();
         group.close();
     }
 
-    private Options options(boolean async) {
-        return async ? later : now;
+    private CollectiveOptions options(boolean async) {
+        return async ? asynchronous : synchronous;
     }
 
-    /** Made once: there may be hundreds of collectives in a step. */
-    private record Options(
+    /** The options of each collective, created once because a step starts hundreds of them. */
+    private record CollectiveOptions(
             Map<Reduction, AllreduceOptions> allReduce,
             Map<Reduction, ReduceScatterOptions> reduceScatter,
             AllgatherOptions allGather) {
-        static Options of(CollectiveBackend backend, boolean async) {
-            var options = new Options(
+        static CollectiveOptions of(CollectiveBackend backend, boolean async) {
+            var options = new CollectiveOptions(
                     new EnumMap<>(Reduction.class),
                     new EnumMap<>(Reduction.class),
                     MemoryScope.keep(new AllgatherOptions().asyncOp(async)));

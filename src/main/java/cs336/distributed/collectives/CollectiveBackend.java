@@ -4,23 +4,26 @@ import cs336.bench.ArgumentCheck;
 import java.util.List;
 import java.util.Locale;
 
-/** The libraries that carry collectives. */
+/** The library that implements the collectives. */
 public enum CollectiveBackend {
-    /** Facebook's, over TCP; tensors on the CPU, or on a card by way of the CPU. Any number of ranks. */
+    /**
+     * Gloo: communicates over TCP. Takes tensors on the CPU, or on a GPU through a copy on the CPU; any number of
+     * ranks.
+     */
     GLOO,
-    /** NVIDIA's, from card to card; one card for each rank. */
+    /** NCCL: communicates between GPUs. Needs one GPU per rank. */
     NCCL;
 
     /**
-     * Reads {@code gloo} or {@code nccl}.
+     * Parses {@code gloo} or {@code nccl}.
      *
-     * @throws IllegalArgumentException if it is neither
+     * @throws IllegalArgumentException if the name is neither
      */
     public static CollectiveBackend parse(String name) {
         return ArgumentCheck.oneOf("backend", name, List.of(values()));
     }
 
-    /** As on the command line: {@code gloo}, {@code nccl}. */
+    /** Returns the name on the command line: {@code gloo} or {@code nccl}. */
     @Override
     public String toString() {
         return name().toLowerCase(Locale.ROOT);

@@ -8,10 +8,10 @@ import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * What one rank asks for in one collective; all ranks must ask for the same.
+ * The signature of one collective; it must be the same on all ranks.
  *
- * @param operation with its reduction or root, as in {@code all-reduce (sum)}
- * @param shape of what each rank gives; of what each gets in a reduce-scatter
+ * @param operation name with its reduction or root, for example {@code all-reduce (sum)}
+ * @param shape of the input of one rank; of the output of one rank in a reduce-scatter
  */
 public record CollectiveCall(String operation, DType dtype, List<Long> shape) {
     static CollectiveCall of(String operation, Tensor tensor) {
@@ -19,7 +19,7 @@ public record CollectiveCall(String operation, DType dtype, List<Long> shape) {
         return new CollectiveCall(operation, DType.of(tensor), shape);
     }
 
-    /** The same number in every JVM, which {@link #hashCode()} is not. */
+    /** Returns a hash that, unlike {@link #hashCode()}, is the same in every JVM. */
     long fingerprint() {
         return 31L * (31L * operation.hashCode() + dtype.ordinal()) + shape.hashCode();
     }

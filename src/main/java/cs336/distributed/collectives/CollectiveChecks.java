@@ -8,47 +8,47 @@ import java.util.EnumSet;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
-/** What must hold of a collective's tensors before any native code sees them. */
+/** Checks of a collective's arguments, before any native code gets them. */
 final class CollectiveChecks {
     private static final Set<DType> FLOATING = EnumSet.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 
     private CollectiveChecks() {}
 
-    /** A dense tensor where the backend takes it. */
+    /** Checks that a tensor is defined, contiguous and on a device that the backend supports. */
     static void tensor(String name, Tensor tensor, CollectiveBackend backend, Device device) {
         if (tensor == null || tensor.isNull() || !tensor.defined()) {
             throw new IllegalArgumentException(
-                    name + " must be a tensor, not " + (tensor == null ? "null" : "a closed or undefined one"));
+                    name + " must be a tensor, not " + (tensor == null ? "null" : "a closed or undefined tensor"));
         }
         if (!tensor.is_contiguous()) {
-            throw new IllegalArgumentException(name + " must be dense, in the order of its dimensions; its shape is "
-                    + Arrays.toString(Tensors.shape(tensor)));
+            throw new IllegalArgumentException(name + " must be contiguous; a view of shape "
+                    + Arrays.toString(Tensors.shape(tensor)) + " is not");
         }
-        boolean onItsCard = device.isCuda() && tensor.is_cuda() && card(tensor) == device.index();
-        if (!onItsCard && !(backend == CollectiveBackend.GLOO && tensor.is_cpu())) {
-            String taken = backend == CollectiveBackend.NCCL
+        boolean onItsGpu = device.isCuda() && tensor.is_cuda() && gpuIndex(tensor) == device.index();
+        if (!onItsGpu && !(backend == CollectiveBackend.GLOO && tensor.is_cpu())) {
+            String supported = backend == CollectiveBackend.NCCL
                     ? device.toString()
-                    : device.isCuda() ? "cpu and " + device : "cpu";
-            throw new IllegalArgumentException(name + " is on " + (tensor.is_cuda() ? "cuda:" + card(tensor) : "cpu")
-                    + ", but " + backend + " takes tensors on " + taken + " here");
+                    : device.isCuda() ? "cpu or " + device : "cpu";
+            throw new IllegalArgumentException(name + " must be on " + supported + " for " + backend + ", not on "
+                    + (tensor.is_cuda() ? "cuda:" + gpuIndex(tensor) : "cpu"));
         }
     }
 
-    private static int card(Tensor tensor) {
+    private static int gpuIndex(Tensor tensor) {
         try (var device = tensor.device()) {
             return device.index();
         }
     }
 
-    /** A tensor that holds the parts of so many ranks. */
-    static void partsOf(String name, Tensor whole, String partName, Tensor part, int ranks) {
-        if (whole.numel() != part.numel() * ranks || DType.of(whole) != DType.of(part)) {
-            throw new IllegalArgumentException("%s must have %d × the %d elements of %s, of %s; it has %d of %s"
-                    .formatted(name, ranks, part.numel(), partName, DType.of(part), whole.numel(), DType.of(whole)));
+    /** Checks that the whole tensor has {@code ranks} times the elements of a rank's shard, and its dtype. */
+    static void shardsOf(String name, Tensor whole, String shardName, Tensor shard, int ranks) {
+        if (whole.numel() != shard.numel() * ranks || DType.of(whole) != DType.of(shard)) {
+            throw new IllegalArgumentException("%s must have %d × the %d elements of %s, in %s; it has %d in %s"
+                    .formatted(name, ranks, shard.numel(), shardName, DType.of(shard), whole.numel(), DType.of(whole)));
         }
     }
 
-    /** Elements that an average can be put into. */
+    /** Checks that the dtype can hold the result of the reduction. */
     static void reducible(String name, Tensor tensor, Reduction reduction) {
         if (reduction == Reduction.AVERAGE && !FLOATING.contains(DType.of(tensor))) {
             throw new IllegalArgumentException(
@@ -56,7 +56,7 @@ final class CollectiveChecks {
         }
     }
 
-    /** One of the ranks. */
+    /** Checks that a rank is in the group. */
     static void rank(String name, int rank, int size) {
         if (rank < 0 || rank >= size) {
             throw new IllegalArgumentException(name + " must be a rank from 0 to " + (size - 1) + ", not " + rank);

@@ -1,8 +1,8 @@
 package cs336.distributed.collectives;
 
 /**
- * Ranks could not talk to each other: one has gone, is late beyond the timeout, or calls something else than the
- * others. The message says which collective it was, and on which rank.
+ * A failed collective or rendezvous: another rank has exited, did not respond within the timeout, or called another
+ * collective. The message names the collective and the rank.
  */
 public final class CollectiveFailure extends RuntimeException {
     private static final long serialVersionUID = 1;
@@ -15,10 +15,10 @@ public final class CollectiveFailure extends RuntimeException {
         super(message, cause);
     }
 
-    /** The first line of a message from C++, without the places in the source that follow. */
+    /** Returns the first line of a C++ exception's message, without its source location. */
     public static String reason(Throwable fromNative) {
         String first =
-                String.valueOf(fromNative.getMessage()).lines().findFirst().orElse("no reason is given");
+                String.valueOf(fromNative.getMessage()).lines().findFirst().orElse("no reason given");
         return first.replaceFirst("^\\[[^\\]]*\\.(cc|cpp|h|hpp):\\d+\\] ", "");
     }
 }

@@ -11,82 +11,87 @@ import java.util.Set;
 import java.util.StringJoiner;
 
 /**
- * What this rank has called so far, and whether the others have called the same. No backend checks that: other sizes or
- * one call too many end in a hang, or in sums of what does not belong together.
+ * The collectives that this rank has called, compared with those of the other ranks.
  *
- * <p>Agreement costs a training step nothing: ranks compare a call through the store where it follows another one for
- * the first time. A loop has done so with all of its calls in its second round, and one call more or less, or another
- * order, makes one follow another that it did not follow before. Each rank also keeps a fingerprint of all its calls,
- * which goes along where ranks wait for each other anyway: in a barrier, with gathered objects, at the end. And once
- * something has failed, they compare what they remember.
+ * <p>No backend checks that ranks call the same collectives. Different sizes or one call too many end in a hang or in
+ * wrong results. Three comparisons turn that into an error:
+ *
+ * <ul>
+ *   <li>When a call follows another for the first time, all ranks compare it through the rendezvous store. A training
+ *       loop does so in its first two iterations only, so later steps cost nothing. A missing call, an additional call
+ *       or a different order creates a new pair of successive calls, which is compared again.
+ *   <li>Each rank keeps a fingerprint of all its calls. Ranks compare the fingerprints in a barrier, when they gather
+ *       objects, and when they leave the group.
+ *   <li>After a failure ranks compare their last {@value #KEPT_CALLS} calls.
+ * </ul>
  */
 final class CollectiveLog {
-    private static final int REMEMBERED = 256;
+    private static final int KEPT_CALLS = 256;
 
-    /** Enough for ranks that failed at the same moment to find each other's calls. */
-    private static final Duration PATIENCE = Duration.ofSeconds(1);
+    /** How long ranks that failed at about the same time wait for each other's calls. */
+    private static final Duration COMPARISON_TIMEOUT = Duration.ofSeconds(1);
 
-    private final Rendezvous meeting;
+    private final Rendezvous rendezvous;
     private final int rank;
     private final int size;
-    private final Map<CollectiveCall, Set<CollectiveCall>> followers = new HashMap<>();
-    private Set<CollectiveCall> mayFollow = new HashSet<>(); // the call before
-    private final Deque<CollectiveCall> last = new ArrayDeque<>();
+    private final Map<CollectiveCall, Set<CollectiveCall>> successors = new HashMap<>();
+    private Set<CollectiveCall> seenSuccessors = new HashSet<>(); // of the previous call
+    private final Deque<CollectiveCall> lastCalls = new ArrayDeque<>();
     private volatile long count;
     private long fingerprint;
-    private volatile String agreeing;
+    private volatile String comparing;
     private String difference;
 
-    CollectiveLog(Rendezvous meeting) {
-        this.meeting = meeting;
-        rank = meeting.world().rank();
-        size = meeting.world().size();
+    CollectiveLog(Rendezvous rendezvous) {
+        this.rendezvous = rendezvous;
+        rank = rendezvous.world().rank();
+        size = rendezvous.world().size();
     }
 
     /**
-     * Notes a call. One that follows another for the first time waits until all ranks have come to theirs.
+     * Records a call. If it follows the previous call for the first time, waits until all ranks have called the same.
      *
-     * @return its number, from 1
-     * @throws CollectiveFailure if another rank calls something else, or nothing within the timeout
+     * @return the number of the call, from 1
+     * @throws CollectiveFailure if another rank calls another collective, or none within the timeout
      */
-    synchronized long next(CollectiveCall call) {
+    synchronized long record(CollectiveCall call) {
         count++;
         fingerprint = fingerprint * 1_000_003 + call.fingerprint();
-        last.add(call);
-        if (last.size() > REMEMBERED) last.remove();
-        boolean isNew = mayFollow.add(call);
-        mayFollow = followers.computeIfAbsent(call, c -> new HashSet<>());
+        lastCalls.add(call);
+        if (lastCalls.size() > KEPT_CALLS) lastCalls.remove();
+        boolean isNew = seenSuccessors.add(call);
+        seenSuccessors = successors.computeIfAbsent(call, c -> new HashSet<>());
         if (isNew && size > 1) {
-            agreeing = "collective " + count + ", " + call;
-            agree(call);
-            agreeing = null;
+            comparing = "collective " + count + ", " + call;
+            compare(call);
+            comparing = null;
         }
         return count;
     }
 
-    /** Equal on ranks that have made the same calls in the same order. */
+    /** Returns a hash of all calls; equal on ranks that made the same calls in the same order. */
     synchronized long fingerprint() {
         return fingerprint;
     }
 
-    /** How many calls there were. */
+    /** Returns the number of calls. */
     long count() {
         return count;
     }
 
-    /** The call that waits for the others to come to theirs, or null. */
-    String agreeing() {
-        return agreeing;
+    /** Returns the call that is being compared with the other ranks, or null. */
+    String comparing() {
+        return comparing;
     }
 
-    private void agree(CollectiveCall call) {
-        meeting.post("first/" + count, call.toString());
+    private void compare(CollectiveCall call) {
+        rendezvous.post("first/" + count, call.toString());
         for (int other = 0; other < size; other++) {
             if (other == rank) continue;
-            String theirs = meeting.read("first/" + count, other, meeting.timeout());
+            String theirs = rendezvous.read("first/" + count, other, rendezvous.timeout());
             if (theirs == null) {
-                throw new CollectiveFailure("rank " + other + " did not come to collective " + count + ", " + call
-                        + " on rank " + rank + ", within " + Rendezvous.text(meeting.timeout()) + difference());
+                throw new CollectiveFailure("rank " + other + " did not call collective " + count + ", " + call
+                        + " on rank " + rank + ", within " + Rendezvous.text(rendezvous.timeout()) + difference());
             }
             if (!theirs.equals(call.toString())) {
                 throw new CollectiveFailure("collective " + count + " is " + call + " on rank " + rank + ", but "
@@ -96,47 +101,47 @@ final class CollectiveLog {
     }
 
     /**
-     * Where ranks parted, to be added to a message: empty where they did not, or where none of the others can be asked.
-     * Ranks must ask at about the same time.
+     * Returns the first call in which ranks differ, as the end of an error message. Empty if the calls are the same or
+     * no other rank responds. Ranks must call this at about the same time.
      */
     synchronized String difference() {
-        if (difference == null) difference = size > 1 ? compare() : "";
+        if (difference == null) difference = size > 1 ? compareLastCalls() : "";
         return difference;
     }
 
-    private String compare() {
+    private String compareLastCalls() {
         try {
-            meeting.post("calls", remembered());
-            long end = System.nanoTime() + PATIENCE.toNanos();
+            rendezvous.post("calls", describeLastCalls());
+            long end = System.nanoTime() + COMPARISON_TIMEOUT.toNanos();
             for (int other = 0; other < size; other++) {
                 if (other == rank) continue;
-                String theirs = meeting.read("calls", other, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+                String theirs = rendezvous.read("calls", other, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
                 String difference = theirs == null ? "" : difference(other, theirs);
                 if (!difference.isEmpty()) return "; " + difference;
             }
         } catch (RuntimeException e) {
-            // The store is at rank 0, which has gone: the first failure has to do as a message.
+            // Rank 0, which hosts the store, has exited; the first failure is all that can be reported.
         }
         return "";
     }
 
-    private String remembered() {
+    private String describeLastCalls() {
         var lines = new StringJoiner("\n");
         lines.add(String.valueOf(count));
-        last.forEach(call -> lines.add(call.toString()));
+        lastCalls.forEach(call -> lines.add(call.toString()));
         return lines.toString();
     }
 
-    private String difference(int other, String remembered) {
-        String[] lines = remembered.split("\n");
+    private String difference(int other, String theirCalls) {
+        String[] lines = theirCalls.split("\n");
         long theirCount = Long.parseLong(lines[0]);
         Map<Long, String> theirs = new LinkedHashMap<>();
         for (int i = 1; i < lines.length; i++) theirs.put(theirCount - (lines.length - 1) + i, lines[i]);
-        long number = count - last.size();
-        for (CollectiveCall call : last) {
-            String their = theirs.get(++number);
-            if (their != null && !their.equals(call.toString())) {
-                return "collective " + number + " is " + call + " on rank " + rank + ", but " + their + " on rank "
+        long number = count - lastCalls.size();
+        for (CollectiveCall call : lastCalls) {
+            String theirCall = theirs.get(++number);
+            if (theirCall != null && !theirCall.equals(call.toString())) {
+                return "collective " + number + " is " + call + " on rank " + rank + ", but " + theirCall + " on rank "
                         + other;
             }
         }

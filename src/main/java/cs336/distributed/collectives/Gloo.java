@@ -15,25 +15,25 @@ import org.bytedeco.pytorch.ProcessGroupGloo;
 import org.bytedeco.pytorch.global.torch_gloo;
 import org.bytedeco.pytorch.gloo.Device;
 
-/** Gloo's side of a process group. */
+/** Creates c10d process groups with Gloo. */
 final class Gloo {
-    /** Collectives that run at the same time, as PyTorch has it. */
+    /** Number of threads, and so of concurrent collectives; PyTorch's default. */
     private static final int THREADS = 2;
 
-    /** The user's choice of a network, as in all programs that use Gloo. */
+    /** Environment variable that selects the network interface, as in every program that uses Gloo. */
     private static final String INTERFACE = "GLOO_SOCKET_IFNAME";
 
     private Gloo() {}
 
-    /** Connects all ranks with each other; lives until it is closed. */
-    static ProcessGroupGloo connect(Rendezvous meeting) {
+    /** Connects to all other ranks. The caller closes the group. */
+    static ProcessGroupGloo connect(Rendezvous rendezvous) {
         NativeCache.load(torch_gloo.class);
-        World world = meeting.world();
+        World world = rendezvous.world();
         try (var scope = MemoryScope.open()) {
-            var options = ProcessGroupGloo.Options.create(Rendezvous.milliseconds(meeting.timeout()));
+            var options = ProcessGroupGloo.Options.create(Rendezvous.milliseconds(rendezvous.timeout()));
             options.devices(new GlooDeviceVector(network(world)));
             options.threads(THREADS);
-            return MemoryScope.keep(new ProcessGroupGloo(meeting.store(), world.rank(), world.size(), options));
+            return MemoryScope.keep(new ProcessGroupGloo(rendezvous.store(), world.rank(), world.size(), options));
         }
     }
 
@@ -45,29 +45,30 @@ final class Gloo {
     }
 
     /**
-     * The address that this process has on the way to the master, which is where the others reach it. Connecting a
-     * datagram socket sends nothing.
+     * Returns the local address of the route to the master, at which other ranks reach this process. Connecting a
+     * datagram socket sends no packet.
      */
     static String ownAddress(World world) {
         try (var socket = new DatagramSocket()) {
             socket.connect(new InetSocketAddress(InetAddress.getByName(world.masterAddress()), world.masterPort()));
             InetAddress own = socket.getLocalAddress();
-            // Some machines know their own name by a loopback address, where others cannot reach them.
-            boolean others = world.localSize() < world.size();
-            return (own.isLoopbackAddress() && others ? outward(own) : own).getHostAddress();
+            // Some machines resolve their own name to a loopback address, which other machines cannot reach.
+            boolean severalMachines = world.localSize() < world.size();
+            return (own.isLoopbackAddress() && severalMachines ? outward(own) : own).getHostAddress();
         } catch (UnknownHostException e) {
-            throw new CollectiveFailure("MASTER_ADDR '" + world.masterAddress() + "' is the name of no machine", e);
+            throw new CollectiveFailure(
+                    "MASTER_ADDR must be the name or address of a machine, not '" + world.masterAddress() + "'", e);
         } catch (SocketException e) {
-            throw new UncheckedIOException("no way leads to " + world.masterAddress(), e);
+            throw new UncheckedIOException("no route to MASTER_ADDR " + world.masterAddress(), e);
         }
     }
 
-    private static InetAddress outward(InetAddress otherwise) throws SocketException {
+    private static InetAddress outward(InetAddress fallback) throws SocketException {
         return NetworkInterface.networkInterfaces()
                 .flatMap(NetworkInterface::inetAddresses)
                 .filter(address -> address instanceof Inet4Address)
                 .filter(address -> !address.isLoopbackAddress() && !address.isLinkLocalAddress())
                 .findFirst()
-                .orElse(otherwise);
+                .orElse(fallback);
     }
 }

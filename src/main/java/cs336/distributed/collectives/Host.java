@@ -5,7 +5,7 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import org.bytedeco.pytorch.global.torch_cuda;
 
-/** What tells this machine and its cards from others. */
+/** Names that identify this machine and its GPUs among all ranks. */
 public final class Host {
     private Host() {}
 
@@ -18,17 +18,17 @@ public final class Host {
         }
     }
 
-    /** A card's name by its place: two processes may see the same card under different numbers. */
-    static String card(Device device) {
-        return "card " + place(device);
+    /** Returns a name of a GPU from its PCI address: two processes may see one GPU under different indices. */
+    static String gpu(Device device) {
+        return "GPU " + pciAddress(device);
     }
 
-    /** The place of a card on its machine's PCI bus, as NVIDIA's tools take it. */
+    /** Returns the PCI bus id of a GPU in the format of NVIDIA's tools, for example {@code 0000:3b:00.0}. */
     public static String busId(Device device) {
-        return place(device) + ".0";
+        return pciAddress(device) + ".0";
     }
 
-    private static String place(Device device) {
+    private static String pciAddress(Device device) {
         var properties = torch_cuda.getDeviceProperties((byte) device.index());
         return "%04x:%02x:%02x".formatted(properties.pciDomainID(), properties.pciBusID(), properties.pciDeviceID());
     }

@@ -8,23 +8,22 @@ import org.bytedeco.pytorch.DeviceOptional;
 import org.bytedeco.pytorch.global.torch_nccl;
 import org.bytedeco.pytorch.nccl.ProcessGroupNCCL;
 
-/** NCCL's side of a process group. */
+/** Creates c10d process groups with NCCL. */
 final class Nccl {
     private Nccl() {}
 
-    /** Connects this rank's card with the others'; lives until it is closed. */
-    static ProcessGroupNCCL connect(Rendezvous meeting, Device device) {
+    /** Connects this rank's GPU to those of all other ranks. The caller closes the group. */
+    static ProcessGroupNCCL connect(Rendezvous rendezvous, Device device) {
         NativeCache.load(torch_nccl.class);
-        // After a timeout the process ends at once, rather than after a minute in which other ranks' traces are
-        // gathered.
+        // After a timeout, end the process at once; c10d would first wait a minute for other ranks' traces.
         NativeEnvironment.setDefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0");
         NativeEnvironment.setDefault("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1");
-        World world = meeting.world();
+        World world = rendezvous.world();
         device.makeCurrent();
         try (var scope = MemoryScope.open()) {
             var options = ProcessGroupNCCL.Options.create();
-            options.timeout(Rendezvous.milliseconds(meeting.timeout()));
-            var group = MemoryScope.keep(new ProcessGroupNCCL(meeting.store(), world.rank(), world.size(), options));
+            options.timeout(Rendezvous.milliseconds(rendezvous.timeout()));
+            var group = MemoryScope.keep(new ProcessGroupNCCL(rendezvous.store(), world.rank(), world.size(), options));
             group.setBoundDeviceId(new DeviceOptional(device.toTorch()));
             group.eagerConnectSingleDevice(device.toTorch());
             return group;

@@ -24,85 +24,86 @@ import org.bytedeco.pytorch.Work;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * All ranks, and the collectives among them, on PyTorch's own c10d. Every rank makes the same calls in the same order.
+ * The group of all ranks and its collectives, on PyTorch's c10d. All ranks call the same collectives in the same order.
  *
- * <p>Tensors are dense, of one type and size on all ranks: for NCCL on this rank's card, for Gloo on the CPU or on this
- * rank's device. Results are written in place, without autograd's notice. With Gloo a call returns when the result is
- * there; with NCCL once it is queued on the current stream, as all work on a card is. The {@code …Async} forms return
- * at once, and their collective runs beside what is computed until {@link Pending#await()}.
+ * <p>Tensors are contiguous, and have the same dtype and shape on all ranks. With NCCL they are on this rank's GPU,
+ * with Gloo on the CPU or on this rank's device. Results are written in place, and autograd does not record them. With
+ * Gloo a call blocks until the result has arrived. With NCCL it returns when the collective is queued on the current
+ * stream. The {@code …Async} methods return at once; their collective overlaps with computation until
+ * {@link PendingCollective#await()}.
  *
- * <p>What differs between ranks is an error that names ranks and calls, not a hang: see {@link CollectiveLog}.
+ * <p>Ranks that call different collectives get an exception that names the ranks and the calls, not a hang: see
+ * {@link CollectiveLog}.
  *
- * @see #join(World, Backend, Duration)
+ * @see #join(World, CollectiveBackend, Duration)
  */
 public final class ProcessGroup implements AutoCloseable {
-    /** Kept from the garbage collector. */
+    /** Groups that must not be garbage collected: freeing them would wait for native threads. */
     private static final Queue<ProcessGroup> ABANDONED = new ConcurrentLinkedQueue<>();
 
     private final World world;
     private final CollectiveBackend backend;
     private final Device device;
-    private final Rendezvous meeting;
+    private final Rendezvous rendezvous;
     private final CollectiveLog calls;
     private final C10d c10d;
     private volatile CollectiveFailure failure;
     private final Traffic.Meter meter = new Traffic.Meter();
     private volatile boolean closed;
-    private volatile Collective waiting;
+    private volatile StartedCollective waiting;
 
-    private ProcessGroup(Rendezvous meeting, CollectiveBackend backend, Device device) {
-        world = meeting.world();
-        this.meeting = meeting;
+    private ProcessGroup(Rendezvous rendezvous, CollectiveBackend backend, Device device) {
+        world = rendezvous.world();
+        this.rendezvous = rendezvous;
         this.backend = backend;
         this.device = device;
-        calls = new CollectiveLog(meeting);
-        requireOneCardEach(meeting.arrive(whereIAm()));
+        calls = new CollectiveLog(rendezvous);
+        requireOneGpuEach(rendezvous.register(location()));
         try {
-            c10d = C10d.connect(meeting, backend, device);
+            c10d = C10d.connect(rendezvous, backend, device);
         } catch (RuntimeException e) {
             if (e instanceof CollectiveFailure) throw e;
             throw new CollectiveFailure(
-                    "rank " + world.rank() + " of " + world.size() + " did not get connected by " + backend + ": "
+                    "rank " + world.rank() + " of " + world.size() + " could not connect through " + backend + ": "
                             + CollectiveFailure.reason(e),
                     e);
         }
     }
 
     /**
-     * Joins the group of all ranks, which meet at rank 0's port. With NCCL this rank works on the card of its local
-     * rank, or on the only one it sees; with Gloo on the CPU.
+     * Joins the group of all ranks through a store at rank 0's port. With NCCL this rank uses the GPU with the index of
+     * its local rank, or the only one that it sees; with Gloo the CPU.
      *
-     * @param timeout for the ranks to arrive, and for each collective
-     * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks do not agree on who
-     *     they are
-     * @throws IllegalArgumentException if there is no card for this rank
+     * @param timeout of the rendezvous, and of each collective
+     * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks disagree on the world
+     * @throws IllegalArgumentException if there is no GPU for this rank
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout) {
         return join(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout);
     }
 
-    /** The same; with Gloo and CUDA, ranks of one machine share its cards where there are fewer. */
+    /** Joins the group with a chosen kind of device. With Gloo and CUDA, the ranks of a machine may share its GPUs. */
     public static ProcessGroup join(World world, CollectiveBackend backend, DeviceKind kind, Duration timeout) {
         Device device = device(world, backend, kind);
         return join(Rendezvous.atMaster(world, timeout), backend, device);
     }
 
     /**
-     * Joins the group of ranks that meet in a file, on a file system that all of them see; nothing listens at the
-     * master port.
+     * Joins the group of all ranks through a store in a file, on a file system that all ranks share. The master port is
+     * not used.
      *
-     * @param file does not exist yet, and is deleted at the end
+     * @param file must not exist; deleted when the last rank leaves
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout, Path file) {
         Device device = device(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU);
         return join(Rendezvous.inFile(world, timeout, file), backend, device);
     }
 
-    private static ProcessGroup join(Rendezvous meeting, CollectiveBackend backend, Device device) {
+    private static ProcessGroup join(Rendezvous rendezvous, CollectiveBackend backend, Device device) {
         try {
-            return new ProcessGroup(meeting, backend, device);
+            return new ProcessGroup(rendezvous, backend, device);
         } catch (RuntimeException e) {
-            meeting.close();
+            rendezvous.close();
             throw e;
         }
     }
@@ -110,78 +111,78 @@ public final class ProcessGroup implements AutoCloseable {
     private static Device device(World world, CollectiveBackend backend, DeviceKind kind) {
         if (kind == DeviceKind.CPU) {
             if (backend == CollectiveBackend.NCCL)
-                throw new IllegalArgumentException("device of nccl must be cuda, not cpu");
+                throw new IllegalArgumentException("device must be cuda for nccl, not cpu");
             return Device.cpu();
         }
-        int cards = Device.cudaCount();
-        if (cards <= 1) return Device.cuda(0); // the only one, which Slurm may have set apart for this rank
-        if (backend == CollectiveBackend.GLOO) return Device.cuda(world.localRank() % cards);
-        if (world.localRank() >= cards) {
-            throw new IllegalArgumentException("nccl needs a card for each rank: local rank " + world.localRank()
-                    + " of " + world.localSize() + " has none, as this machine has " + cards);
+        int gpus = Device.cudaCount();
+        if (gpus <= 1) return Device.cuda(0); // Slurm may show each rank only its own GPU
+        if (backend == CollectiveBackend.GLOO) return Device.cuda(world.localRank() % gpus);
+        if (world.localRank() >= gpus) {
+            throw new IllegalArgumentException("nccl needs a GPU for each rank: local rank " + world.localRank()
+                    + " of " + world.localSize() + " has none, since this machine has " + gpus);
         }
         return Device.cuda(world.localRank());
     }
 
-    /** This process's number, from 0. */
+    /** Returns the rank of this process, from 0. */
     public int rank() {
         return world.rank();
     }
 
-    /** How many ranks there are. */
+    /** Returns the number of ranks (the world size). */
     public int size() {
         return world.size();
     }
 
-    /** Where this process stands. */
+    /** Returns the position of this process among all ranks. */
     public World world() {
         return world;
     }
 
-    /** What carries the collectives. */
+    /** Returns the library that implements the collectives. */
     public CollectiveBackend backend() {
         return backend;
     }
 
-    /** Where this rank computes. */
+    /** Returns the device of this rank. */
     public Device device() {
         return device;
     }
 
-    /** Gives every rank the reduction of all ranks' tensors, in place. */
+    /** Replaces the tensor on every rank by the reduction of all ranks' tensors. */
     public void allReduce(Tensor tensor, Reduction reduction) {
         allReduce(tensor, reduction, false).await();
     }
 
-    /** See {@link #allReduce}. */
-    public Pending allReduceAsync(Tensor tensor, Reduction reduction) {
+    /** Starts an {@link #allReduce}. */
+    public PendingCollective allReduceAsync(Tensor tensor, Reduction reduction) {
         return allReduce(tensor, reduction, true);
     }
 
-    private Pending allReduce(Tensor tensor, Reduction reduction, boolean async) {
+    private PendingCollective allReduce(Tensor tensor, Reduction reduction, boolean async) {
         CollectiveChecks.tensor("tensor", tensor, backend, device);
         CollectiveChecks.reducible("tensor", tensor, reduction);
-        boolean before = dividesBefore(reduction, tensor);
+        boolean divideFirst = dividesFirst(reduction, tensor);
         return start(
                 CollectiveCall.of(name("all-reduce", reduction), tensor),
                 () -> {
-                    if (before) divide(tensor);
+                    if (divideFirst) divide(tensor);
                     return c10d.allReduce(tensor, reduction, async);
                 },
-                reduction.divides(backend) && !before ? tensor : null);
+                reduction.divides(backend) && !divideFirst ? tensor : null);
     }
 
-    /** Gives every rank the root's tensor, in place. */
+    /** Replaces the tensor on every rank by the root's tensor. */
     public void broadcast(Tensor tensor, int root) {
         broadcast(tensor, root, false).await();
     }
 
-    /** See {@link #broadcast}. */
-    public Pending broadcastAsync(Tensor tensor, int root) {
+    /** Starts a {@link #broadcast}. */
+    public PendingCollective broadcastAsync(Tensor tensor, int root) {
         return broadcast(tensor, root, true);
     }
 
-    private Pending broadcast(Tensor tensor, int root, boolean async) {
+    private PendingCollective broadcast(Tensor tensor, int root, boolean async) {
         CollectiveChecks.tensor("tensor", tensor, backend, device);
         CollectiveChecks.rank("root", root, size());
         return start(
@@ -191,54 +192,54 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Gives every rank all ranks' inputs, one after the other by rank.
+     * Concatenates the inputs of all ranks, in the order of ranks, on every rank.
      *
-     * @param out as many elements as {@link #size()} inputs have
+     * @param out {@link #size()} times the elements of {@code in}
      */
     public void allGather(Tensor out, Tensor in) {
         allGather(out, in, false).await();
     }
 
-    /** See {@link #allGather(Tensor, Tensor)}. */
-    public Pending allGatherAsync(Tensor out, Tensor in) {
+    /** Starts an {@link #allGather(Tensor, Tensor)}. */
+    public PendingCollective allGatherAsync(Tensor out, Tensor in) {
         return allGather(out, in, true);
     }
 
-    private Pending allGather(Tensor out, Tensor in, boolean async) {
+    private PendingCollective allGather(Tensor out, Tensor in, boolean async) {
         CollectiveChecks.tensor("out", out, backend, device);
         CollectiveChecks.tensor("in", in, backend, device);
-        CollectiveChecks.partsOf("out", out, "in", in, size());
+        CollectiveChecks.shardsOf("out", out, "in", in, size());
         return start(CollectiveCall.of("all-gather", in), () -> c10d.allGather(out, in, async), null);
     }
 
     /**
-     * Reduces all ranks' inputs, and gives each rank its part of the result: rank 0 the first, and so on.
+     * Reduces the inputs of all ranks, and writes shard r of the result to the output of rank r.
      *
-     * @param in as many elements as {@link #size()} outputs have
+     * @param in {@link #size()} times the elements of {@code out}
      */
     public void reduceScatter(Tensor out, Tensor in, Reduction reduction) {
         reduceScatter(out, in, reduction, false).await();
     }
 
-    /** See {@link #reduceScatter}. */
-    public Pending reduceScatterAsync(Tensor out, Tensor in, Reduction reduction) {
+    /** Starts a {@link #reduceScatter}. */
+    public PendingCollective reduceScatterAsync(Tensor out, Tensor in, Reduction reduction) {
         return reduceScatter(out, in, reduction, true);
     }
 
-    private Pending reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {
+    private PendingCollective reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {
         CollectiveChecks.tensor("out", out, backend, device);
         CollectiveChecks.tensor("in", in, backend, device);
-        CollectiveChecks.partsOf("in", in, "out", out, size());
+        CollectiveChecks.shardsOf("in", in, "out", out, size());
         CollectiveChecks.reducible("in", in, reduction);
-        boolean before = dividesBefore(reduction, in);
+        boolean divideFirst = dividesFirst(reduction, in);
         return start(
                 CollectiveCall.of(name("reduce-scatter", reduction), out),
-                () -> c10d.reduceScatter(out, before ? divided(in) : in, reduction, async),
-                reduction.divides(backend) && !before ? out : null);
+                () -> c10d.reduceScatter(out, divideFirst ? divided(in) : in, reduction, async),
+                reduction.divides(backend) && !divideFirst ? out : null);
     }
 
-    /** In fp16 a sum may be beyond the largest number, 65,504, where the average is not. */
-    private boolean dividesBefore(Reduction reduction, Tensor tensor) {
+    /** Returns whether inputs are divided before the sum: in fp16 the sum may overflow (above 65,504). */
+    private boolean dividesFirst(Reduction reduction, Tensor tensor) {
         return reduction.divides(backend) && DType.of(tensor) == DType.FLOAT16;
     }
 
@@ -256,9 +257,9 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Waits until all ranks are here, and with NCCL until all work queued on their cards is done.
+     * Blocks until all ranks have called it, and with NCCL until all work queued on their GPUs has finished.
      *
-     * @throws CollectiveFailure also if the ranks have not made the same calls until now
+     * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public void barrier() {
         try (var scope = MemoryScope.open()) {
@@ -267,16 +268,16 @@ public final class ProcessGroup implements AutoCloseable {
             start(CollectiveCall.of("barrier", extremes), () -> c10d.allReduce(extremes, Reduction.MAX, false), null)
                     .await();
             device.synchronize();
-            long[] found = Tensors.toLongs(extremes); // the largest, and the complement of the smallest
-            if (found[0] != ~found[1]) throw parted("at a barrier");
+            long[] found = Tensors.toLongs(extremes); // the maximum, and the complement of the minimum
+            if (found[0] != ~found[1]) throw divergence("in a barrier");
         }
     }
 
     /**
-     * Gives every rank all ranks' values, by rank.
+     * Returns the values of all ranks on every rank, in the order of ranks.
      *
-     * @param value null is allowed
-     * @throws CollectiveFailure also if the ranks have not made the same calls until now
+     * @param value may be null
+     * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> allGather(T value) {
         return exchange("all-gather of values", value, true, (out, in) -> c10d.allGather(out, in, false));
@@ -285,7 +286,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Returns the elementwise maximum of all ranks' values. All ranks call it with arrays of one length.
      *
-     * @throws CollectiveFailure also if the ranks have not made the same calls until now
+     * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public double[] max(double[] values) {
         double[] largest = values.clone();
@@ -296,26 +297,27 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Gives the root all ranks' values, by rank, and the others an empty list.
+     * Returns the values of all ranks on the root, in the order of ranks, and an empty list on the other ranks.
      *
-     * @param value null is allowed
-     * @throws CollectiveFailure also if the ranks have not made the same calls until now
+     * @param value may be null
+     * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> gather(T value, int root) {
         CollectiveChecks.rank("root", root, size());
-        boolean here = rank() == root;
+        boolean receives = rank() == root;
         String name = "gather of values (root " + root + ")";
-        return exchange(name, value, here, (out, in) -> c10d.gather(out, in, root));
+        return exchange(name, value, receives, (out, in) -> c10d.gather(out, in, root));
     }
 
     /**
-     * Sends values as bytes, eight to an element, all as long as the longest, once all ranks know how long they are.
+     * Exchanges serialized values as int64 tensors, eight bytes per element. Ranks exchange the lengths first, then pad
+     * all values to the longest.
      *
-     * @param here whether this rank gets them
-     * @param send puts together what all ranks give, of which the second tensor is this rank's part
+     * @param receives whether this rank gets the values
+     * @param send starts the collective, from the output and this rank's input
      */
     private <T extends Serializable> List<T> exchange(
-            String name, T value, boolean here, BiFunction<Tensor, Tensor, Work> send) {
+            String name, T value, boolean receives, BiFunction<Tensor, Tensor, Work> send) {
         byte[] mine = Serialization.bytes(value);
         try (var scope = MemoryScope.open()) {
             int[] lengths = lengths(mine.length);
@@ -325,23 +327,25 @@ public final class ProcessGroup implements AutoCloseable {
                     .asLongBuffer()
                     .get(padded);
             Tensor in = onDevice(padded);
-            Tensor out = torch.zeros(new long[] {here ? (long) elements * size() : 0}, home().options(DType.INT64));
+            Tensor out = torch.zeros(
+                    new long[] {receives ? (long) elements * size() : 0},
+                    ownDevice().options(DType.INT64));
             start(CollectiveCall.of(name, in), () -> send.apply(out, in), null).await();
-            return here ? values(Tensors.toLongs(out), lengths, elements) : List.of();
+            return receives ? values(Tensors.toLongs(out), lengths, elements) : List.of();
         }
     }
 
-    /** Bytes of each rank's value, of which this is this one's. */
+    /** Returns the length of each rank's value in bytes; {@code mine} is this rank's. */
     private int[] lengths(int mine) {
         long fingerprint = calls.fingerprint();
         Tensor head = onDevice(new long[] {mine, fingerprint});
-        Tensor heads = torch.zeros(new long[] {2L * size()}, home().options(DType.INT64));
+        Tensor heads = torch.zeros(new long[] {2L * size()}, ownDevice().options(DType.INT64));
         start(CollectiveCall.of("all-gather of values", head), () -> c10d.allGather(heads, head, false), null)
                 .await();
         long[] found = Tensors.toLongs(heads);
         int[] lengths = new int[size()];
         for (int other = 0; other < size(); other++) {
-            if (found[2 * other + 1] != fingerprint) throw parted("where values are gathered");
+            if (found[2 * other + 1] != fingerprint) throw divergence("when values are gathered");
             lengths[other] = (int) found[2 * other];
         }
         return lengths;
@@ -359,25 +363,26 @@ public final class ProcessGroup implements AutoCloseable {
         return values;
     }
 
-    /** Where numbers of the group's own are: NCCL knows no others than those on cards. */
-    private Device home() {
+    /** Returns the device of tensors that the group itself exchanges: NCCL supports GPUs only. */
+    private Device ownDevice() {
         return backend == CollectiveBackend.NCCL ? device : Device.cpu();
     }
 
     private Tensor onDevice(long[] values) {
-        return Tensors.of(values, values.length).to(home().toTorch(), DType.INT64.scalarType());
+        return Tensors.of(values, values.length).to(ownDevice().toTorch(), DType.INT64.scalarType());
     }
 
-    private Pending start(CollectiveCall call, Supplier<Work> work, Tensor toDivide) {
-        synchronized (calls) { // what is noted first starts first
+    private PendingCollective start(CollectiveCall call, Supplier<Work> work, Tensor toDivide) {
+        synchronized (calls) { // collectives start in the order in which they are recorded
             if (closed) throw new IllegalStateException("the process group is closed");
             long number = 0;
             try (var scope = MemoryScope.open()) {
-                number = calls.next(call);
+                number = calls.record(call);
                 meter.count(call, size());
                 Work started = work.get();
-                // NCCL gives none for what it has put into the current stream: there is nothing to wait for.
-                return new Collective(started == null ? null : MemoryScope.keep(started), number, call, toDivide);
+                // NCCL returns null for a synchronous collective, which is in the current stream: nothing to wait for.
+                return new StartedCollective(
+                        started == null ? null : MemoryScope.keep(started), number, call, toDivide);
             } catch (RuntimeException e) {
                 throw failure(e, number, call);
             }
@@ -385,57 +390,58 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private CollectiveFailure failure(RuntimeException e, long number, CollectiveCall call) {
-        if (e instanceof CollectiveFailure known) return broken(known);
-        return broken(new CollectiveFailure(
+        if (e instanceof CollectiveFailure known) return keepFirst(known);
+        return keepFirst(new CollectiveFailure(
                 "collective %d, %s, failed on rank %d of %d: %s%s"
                         .formatted(number, call, rank(), size(), CollectiveFailure.reason(e), calls.difference()),
                 e));
     }
 
-    /** Notes the first failure; what comes after it is its consequence. */
-    private CollectiveFailure broken(CollectiveFailure by) {
-        if (failure == null) failure = by;
-        return by;
+    /** Keeps the first failure; later ones are its consequences. */
+    private CollectiveFailure keepFirst(CollectiveFailure next) {
+        if (failure == null) failure = next;
+        return next;
     }
 
-    /** The first collective that failed, or null. */
+    /** Returns the first failure of a collective, or null. */
     public CollectiveFailure failure() {
         return failure;
     }
 
-    private CollectiveFailure parted(String where) {
+    private CollectiveFailure divergence(String where) {
         String difference = calls.difference();
-        return broken(new CollectiveFailure(
-                "ranks have called different collectives, as seen on rank " + rank() + " " + where + difference));
+        return keepFirst(new CollectiveFailure(
+                "ranks have called different collectives; noticed on rank " + rank() + " " + where + difference));
     }
 
-    /** What this rank has handed to collectives until now. */
+    /** Returns the volume of data that this rank has passed to collectives so far. */
     public Traffic traffic() {
         synchronized (calls) {
             return meter.traffic();
         }
     }
 
-    /** The collective that a thread of this rank waits in, or null. */
+    /** Returns the collective that this rank is blocked in, or null. */
     public String waitingIn() {
-        Collective current = waiting;
-        return current == null ? calls.agreeing() : "collective " + current.number + ", " + current.call;
+        StartedCollective current = waiting;
+        return current == null ? calls.comparing() : "collective " + current.number + ", " + current.call;
     }
 
-    /** How many collectives this rank has called. */
+    /** Returns the number of collectives that this rank has called. */
     public long calls() {
         return calls.count();
     }
 
-    private final class Collective implements Pending {
+    /** A collective that has started, with the division that Gloo leaves to the caller. */
+    private final class StartedCollective implements PendingCollective {
         private final Work work;
         private final long number;
         private final CollectiveCall call;
-        private final Tensor toDivide; // null where nothing is left to do
+        private final Tensor toDivide; // null if there is nothing to divide
         private boolean ended;
         private CollectiveFailure failed;
 
-        Collective(Work work, long number, CollectiveCall call, Tensor toDivide) {
+        StartedCollective(Work work, long number, CollectiveCall call, Tensor toDivide) {
             this.work = work;
             this.number = number;
             this.call = call;
@@ -460,18 +466,12 @@ public final class ProcessGroup implements AutoCloseable {
                 if (toDivide != null) toDivide.close();
             }
         }
-
-        @Override
-        public synchronized boolean isDone() {
-            return ended || work == null || work.isCompleted();
-        }
     }
 
     /**
-     * Leaves the group once all ranks are about to, or at once where a collective has failed.
+     * Blocks until all ranks leave the group, then frees it. After a failed collective it leaves at once.
      *
-     * @throws CollectiveFailure if the ranks have not made the same calls, or one does not come to its end within the
-     *     timeout
+     * @throws CollectiveFailure if ranks have called different collectives, or a rank does not leave within the timeout
      */
     @Override
     public void close() {
@@ -485,15 +485,15 @@ public final class ProcessGroup implements AutoCloseable {
             leaveTogether();
         } catch (CollectiveFailure e) {
             abandon();
-            throw broken(e);
+            throw keepFirst(e);
         }
         c10d.close();
-        meeting.close();
+        rendezvous.close();
     }
 
     /**
-     * Gives up without a word to the others, who notice: this rank has failed. Something may still be stuck in native
-     * code, which freeing the group would wait for.
+     * Leaves the group after a failure on this rank, without telling the other ranks, whose collectives then fail.
+     * Native memory is not freed, since that would wait for collectives that may never end.
      */
     public void abandon() {
         closed = true;
@@ -502,32 +502,32 @@ public final class ProcessGroup implements AutoCloseable {
 
     private void leaveTogether() {
         String mine = calls.count() + " " + calls.fingerprint();
-        meeting.post("leaving", mine);
+        rendezvous.post("leaving", mine);
         for (int other = 0; other < size(); other++) {
-            String theirs = meeting.read("leaving", other, meeting.timeout());
+            String theirs = rendezvous.read("leaving", other, rendezvous.timeout());
             if (theirs == null) {
-                throw broken(new CollectiveFailure("rank " + other + " did not come to its end within "
-                        + Rendezvous.text(meeting.timeout()) + " after rank " + rank() + calls.difference()));
+                throw keepFirst(new CollectiveFailure("rank " + other + " did not leave the group within "
+                        + Rendezvous.text(rendezvous.timeout()) + " after rank " + rank() + calls.difference()));
             }
-            if (!theirs.equals(mine)) throw parted("at the end");
+            if (!theirs.equals(mine)) throw divergence("when leaving the group");
         }
-        meeting.post("left", "");
-        if (rank() == 0) { // the store goes with rank 0
-            for (int other = 1; other < size(); other++) meeting.read("left", other, meeting.timeout());
+        rendezvous.post("left", "");
+        if (rank() == 0) { // rank 0 hosts the store
+            for (int other = 1; other < size(); other++) rendezvous.read("left", other, rendezvous.timeout());
         }
     }
 
-    private String whereIAm() {
+    private String location() {
         String host = Host.name();
-        return host + " " + (device.isCuda() ? Host.card(device) : "cpu");
+        return host + " " + (device.isCuda() ? Host.gpu(device) : "cpu");
     }
 
-    private void requireOneCardEach(List<String> places) {
+    private void requireOneGpuEach(List<String> locations) {
         if (backend == CollectiveBackend.GLOO) return;
         for (int other = 0; other < size(); other++) {
-            if (other != rank() && places.get(other).equals(places.get(rank()))) {
-                throw new IllegalArgumentException("nccl needs a card for each rank: ranks " + Math.min(rank(), other)
-                        + " and " + Math.max(rank(), other) + " are on the same, " + places.get(rank()));
+            if (other != rank() && locations.get(other).equals(locations.get(rank()))) {
+                throw new IllegalArgumentException("nccl needs a GPU for each rank: ranks " + Math.min(rank(), other)
+                        + " and " + Math.max(rank(), other) + " share " + locations.get(rank()));
             }
         }
     }

@@ -2,12 +2,12 @@ package cs336.distributed.collectives;
 
 import org.bytedeco.pytorch.ReduceOp.RedOpType;
 
-/** How the values of all ranks become one. */
+/** The operation that combines the values of all ranks. */
 public enum Reduction {
     SUM(RedOpType.SUM),
     /**
-     * The sum divided by the number of ranks. NCCL does it in one; with Gloo the sum is divided once it is there, in
-     * fp16 what each rank gives to it.
+     * The sum divided by the number of ranks. NCCL averages natively; with Gloo the sum is divided afterwards, in fp16
+     * each input beforehand.
      */
     AVERAGE(RedOpType.AVG),
     MAX(RedOpType.MAX);
@@ -18,12 +18,12 @@ public enum Reduction {
         this.type = type;
     }
 
-    /** What the backend is asked to do. */
+    /** Returns the operation that the backend performs. */
     RedOpType on(CollectiveBackend backend) {
         return divides(backend) ? RedOpType.SUM : type;
     }
 
-    /** Whether the backend only adds, so that dividing by the number of ranks is left to do. */
+    /** Returns whether the backend only sums, so that the division by the number of ranks remains. */
     boolean divides(CollectiveBackend backend) {
         return this == AVERAGE && backend == CollectiveBackend.GLOO;
     }

@@ -28,42 +28,42 @@ import org.bytedeco.pytorch.StringVector;
 import org.bytedeco.pytorch.TCPStore;
 import org.bytedeco.pytorch.TCPStoreOptions;
 
-/** Where ranks find each other: a store of keys and values that rank 0 keeps, or a file that all of them see. */
+/** The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. */
 public final class Rendezvous implements AutoCloseable {
-    /** By which the store may answer later than it was asked to: a file's waits in whole seconds, and one more. */
+    /** How much longer than its limit a query may take: a file store waits in whole seconds, and one second more. */
     private static final Duration MARGIN = Duration.ofMillis(2500);
 
-    /** For what no other rank has to do something for. */
-    private static final Duration PROMPT = Duration.ofSeconds(2);
+    /** Timeout for requests that do not depend on another rank. */
+    private static final Duration REQUEST_TIMEOUT = Duration.ofSeconds(2);
 
     private static final long RETRY_MS = 20;
 
-    private static final String NO_ANSWER = "rank 0, which keeps the store, does not answer";
+    private static final String NO_RESPONSE = "rank 0, which hosts the store, does not respond";
 
     private final World world;
     private final Duration timeout;
-    private final Store first; // rank 0's keeps what all have left; this object frees it, and no C++ may
-    private final Store store; // counted as C++ counts, so that process groups may share it
-    private volatile boolean silent;
+    private final Store owned; // on rank 0 the server; freed by this object, not by C++ reference counting
+    private final Store store; // a clone with C++ reference counting, which process groups can share
+    private volatile boolean unresponsive;
 
-    private Rendezvous(World world, Duration timeout, Store first) {
+    private Rendezvous(World world, Duration timeout, Store owned) {
         this.world = world;
         this.timeout = timeout;
-        this.first = MemoryScope.keep(first);
-        store = MemoryScope.keep(first.clone());
+        this.owned = MemoryScope.keep(owned);
+        store = MemoryScope.keep(owned.clone());
         store.setTimeout(milliseconds(timeout));
     }
 
     /**
-     * At rank 0, over TCP.
+     * Connects to a store that rank 0 hosts over TCP.
      *
-     * @throws CollectiveFailure if rank 0 cannot listen at the port, or the others do not reach it in time
+     * @throws CollectiveFailure if rank 0 cannot listen at the port, or another rank cannot reach it in time
      */
     static Rendezvous atMaster(World world, Duration timeout) {
         NativeLog.errorsOnly();
         if (world.rank() > 0) awaitListener(world, timeout);
         try {
-            return bounded(timeout, () -> {
+            return withTimeout(timeout, () -> {
                 var options = new TCPStoreOptions();
                 options.port((short) world.masterPort());
                 options.isServer(world.rank() == 0);
@@ -73,29 +73,24 @@ public final class Rendezvous implements AutoCloseable {
             });
         } catch (TimeoutException e) {
             throw new CollectiveFailure(
-                    unreachable(
-                            world,
-                            timeout,
-                            "what listens there does not answer; does the port belong to another program?"),
-                    e);
+                    unreachable(world, timeout, "the listener does not respond; another program may use the port"), e);
         } catch (ExecutionException e) {
             throw new CollectiveFailure(unreachable(world, timeout, CollectiveFailure.reason(e.getCause())), e);
         }
     }
 
-    /** In a file, which must not exist yet. */
+    /** Opens a store in a file, which must not exist yet. */
     static Rendezvous inFile(World world, Duration timeout, Path file) {
         NativeLog.errorsOnly();
         try (var scope = MemoryScope.open()) {
             return new Rendezvous(
                     world, timeout, new FileStore(file.toAbsolutePath().toString(), world.size()));
         } catch (RuntimeException e) {
-            throw new CollectiveFailure(
-                    "ranks cannot meet in the file " + file + ": " + CollectiveFailure.reason(e), e);
+            throw new CollectiveFailure("store " + file + " could not be opened: " + CollectiveFailure.reason(e), e);
         }
     }
 
-    /** Rank 0 may be slower than this one; c10d would fill the screen with each attempt to reach it. */
+    /** Waits until rank 0 listens, because c10d would log every failed attempt to connect. */
     private static void awaitListener(World world, Duration timeout) {
         long end = System.nanoTime() + timeout.toNanos();
         while (true) {
@@ -106,8 +101,8 @@ public final class Rendezvous implements AutoCloseable {
             } catch (IOException e) {
                 if (System.nanoTime() >= end) {
                     String reason = e instanceof UnknownHostException
-                            ? "no machine has that name"
-                            : e instanceof SocketTimeoutException ? "no answer" : e.getMessage();
+                            ? "unknown host"
+                            : e instanceof SocketTimeoutException ? "connection timed out" : e.getMessage();
                     throw new CollectiveFailure(unreachable(world, timeout, reason), e);
                 }
                 LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(RETRY_MS));
@@ -116,14 +111,14 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private static String unreachable(World world, Duration timeout, String reason) {
-        String place = world.masterAddress() + ":" + world.masterPort();
+        String address = world.masterAddress() + ":" + world.masterPort();
         if (world.rank() > 0) {
-            return "rank " + world.rank() + " did not reach rank 0 at " + place + " within " + text(timeout) + ": "
+            return "rank " + world.rank() + " could not reach rank 0 at " + address + " within " + text(timeout) + ": "
                     + reason;
         }
         return reason.contains("EADDRINUSE")
-                ? "rank 0 cannot listen at port " + world.masterPort() + ": it is in use; choose another MASTER_PORT"
-                : "rank 0 cannot listen at " + place + ": " + reason;
+                ? "rank 0 cannot listen at port " + world.masterPort() + ": the port is in use; set another MASTER_PORT"
+                : "rank 0 cannot listen at " + address + ": " + reason;
     }
 
     World world() {
@@ -139,27 +134,27 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     /**
-     * Says that this rank is here, and waits for the others.
+     * Registers this rank and waits for all others.
      *
-     * @param about what the others are told of it
-     * @return what each rank told, by rank
-     * @throws CollectiveFailure if another process is the same rank, or some rank does not come in time
+     * @param description information about this rank for the others
+     * @return the description of each rank, in the order of ranks
+     * @throws CollectiveFailure if another process has the same rank, or a rank does not arrive in time
      */
-    List<String> arrive(String about) {
-        if (ask(PROMPT, () -> store.add("arrived/" + world.rank(), 1)) > 1) {
+    List<String> register(String description) {
+        if (request(REQUEST_TIMEOUT, () -> store.add("arrived/" + world.rank(), 1)) > 1) {
             throw new CollectiveFailure("rank " + world.rank() + " of " + world.size()
-                    + " is there already: two processes have the same rank, or the place is of an earlier run");
+                    + " is already registered: two processes have this rank, or the store is of an earlier run");
         }
-        post("here", world.size() + " " + about);
+        post("here", world.size() + " " + description);
         long end = System.nanoTime() + timeout.toNanos();
         var all = new ArrayList<String>();
         for (int rank = 0; rank < world.size(); rank++) {
-            String told = read("here", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
-            if (told == null) throw new CollectiveFailure(absent());
-            String[] parts = told.split(" ", 2);
+            String posted = read("here", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+            if (posted == null) throw new CollectiveFailure(absent());
+            String[] parts = posted.split(" ", 2);
             if (!parts[0].equals(String.valueOf(world.size()))) {
-                throw new CollectiveFailure("the world has " + world.size() + " ranks for rank " + world.rank()
-                        + ", but " + parts[0] + " for rank " + rank);
+                throw new CollectiveFailure("world size must be equal on all ranks; it is " + world.size() + " on rank "
+                        + world.rank() + " and " + parts[0] + " on rank " + rank);
             }
             all.add(parts[1]);
         }
@@ -174,19 +169,19 @@ public final class Rendezvous implements AutoCloseable {
                 + text(timeout);
     }
 
-    /** Leaves a text for the other ranks, once under each name. */
+    /** Publishes a text for the other ranks; at most once per name. */
     void post(String name, String text) {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        ask(PROMPT, () -> {
+        request(REQUEST_TIMEOUT, () -> {
             store.set(key(name, world.rank()), new ByteVector(bytes));
             return null;
         });
     }
 
-    /** What a rank has left; waits for it, and returns null where it does not come within the limit. */
+    /** Returns the text that a rank published under a name, or null if it does not within the limit. */
     String read(String name, int rank, Duration limit) {
         String key = key(name, rank);
-        return ask(limit, () -> {
+        return request(limit, () -> {
             try {
                 store._wait(new StringVector(key), milliseconds(limit));
             } catch (RuntimeException e) {
@@ -198,40 +193,40 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private boolean has(String key) {
-        return ask(PROMPT, () -> store.check(new StringVector(key)));
+        return request(REQUEST_TIMEOUT, () -> store.check(new StringVector(key)));
     }
 
-    private <T> T ask(Duration limit, Supplier<T> question) {
-        if (silent) throw new CollectiveFailure(NO_ANSWER);
+    private <T> T request(Duration limit, Supplier<T> request) {
+        if (unresponsive) throw new CollectiveFailure(NO_RESPONSE);
         try {
-            return bounded(limit, question);
+            return withTimeout(limit, request);
         } catch (TimeoutException e) {
-            silent = true;
-            throw new CollectiveFailure(NO_ANSWER, e);
+            unresponsive = true;
+            throw new CollectiveFailure(NO_RESPONSE, e);
         } catch (ExecutionException e) {
             throw new CollectiveFailure(
-                    "rank 0, which keeps the store, cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
+                    "rank 0, which hosts the store, cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
         }
     }
 
     /**
-     * Asks a store on a thread of its own: where the network to rank 0 is cut, or another program listens at the port,
-     * an answer is waited for without end, whatever timeout the store was given.
+     * Runs a request to the store on its own thread. If the network to rank 0 is cut, or another program listens at the
+     * port, c10d waits forever, whatever the store's timeout.
      */
-    private static <T> T bounded(Duration limit, Supplier<T> question) throws TimeoutException, ExecutionException {
-        var answer = new FutureTask<T>(() -> {
+    private static <T> T withTimeout(Duration limit, Supplier<T> request) throws TimeoutException, ExecutionException {
+        var response = new FutureTask<T>(() -> {
             try (var scope = MemoryScope.open()) {
-                return question.get();
+                return request.get();
             }
         });
-        var thread = new Thread(answer, "store");
+        var thread = new Thread(response, "store");
         thread.setDaemon(true);
         thread.start();
         try {
-            return answer.get(limit.plus(MARGIN).toMillis(), TimeUnit.MILLISECONDS);
+            return response.get(limit.plus(MARGIN).toMillis(), TimeUnit.MILLISECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new CollectiveFailure("interrupted while rank 0 was asked", e);
+            throw new CollectiveFailure("interrupted during a request to the store", e);
         }
     }
 
@@ -243,7 +238,7 @@ public final class Rendezvous implements AutoCloseable {
         return new Milliseconds(Math.max(1, duration.toMillis()));
     }
 
-    /** As in {@code 60 s}, {@code 2.5 s}. */
+    /** Returns a duration as text, for example {@code 60 s} or {@code 2.5 s}. */
     public static String text(Duration duration) {
         return new BigDecimal(duration.toMillis())
                         .movePointLeft(3)
@@ -251,11 +246,11 @@ public final class Rendezvous implements AutoCloseable {
                         .toPlainString() + " s";
     }
 
-    /** Leaves the store, unless a question to it is still open. */
+    /** Disconnects from the store, unless a request is still unanswered. */
     @Override
     public void close() {
-        if (silent) return;
+        if (unresponsive) return;
         store.close();
-        first.close();
+        owned.close();
     }
 }

@@ -6,9 +6,9 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 
 /**
- * A port at which a process that is still to start can listen, and which Linux gives to no one who asks for any free
- * one until this is closed. It is bound, but nobody listens at it; then another socket may still do so that allows the
- * address to be shared, as those of c10d's stores do (SO_REUSEADDR in socket(7)).
+ * A free TCP port, reserved for a process that starts later. Linux assigns the port to no other process that asks for
+ * any free port. The socket is bound but does not listen, so another socket may listen at the port if it sets
+ * SO_REUSEADDR (socket(7)), as c10d's stores do.
  */
 public final class ReservedPort implements AutoCloseable {
     private final Socket bound;
@@ -17,7 +17,7 @@ public final class ReservedPort implements AutoCloseable {
         this.bound = bound;
     }
 
-    /** A free one. */
+    /** Reserves any free port. */
     public static ReservedPort any() {
         var socket = new Socket();
         try {
@@ -25,10 +25,11 @@ public final class ReservedPort implements AutoCloseable {
             socket.bind(new InetSocketAddress(0));
             return new ReservedPort(socket);
         } catch (IOException e) {
-            throw new UncheckedIOException("this machine has no free port", e);
+            throw new UncheckedIOException("no free TCP port on this machine", e);
         }
     }
 
+    /** Returns the port number. */
     public int number() {
         return bound.getLocalPort();
     }

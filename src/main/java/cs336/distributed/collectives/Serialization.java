@@ -10,14 +10,14 @@ import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.util.Base64;
 
-/** Java objects on their way from one process to another. */
+/** Conversion of Java objects to bytes or text, to send them to another process. */
 public final class Serialization {
     private Serialization() {}
 
     /**
-     * Turns a value into bytes.
+     * Serializes a value.
      *
-     * @throws IllegalArgumentException if something in it is not serializable
+     * @throws IllegalArgumentException if an object in the value is not serializable
      */
     public static byte[] bytes(Serializable value) {
         var bytes = new ByteArrayOutputStream();
@@ -25,8 +25,8 @@ public final class Serialization {
             out.writeObject(value);
         } catch (NotSerializableException e) {
             throw new IllegalArgumentException(
-                    "a value of " + value.getClass().getName() + " cannot be sent to another process: " + e.getMessage()
-                            + " in it is not Serializable",
+                    "a value of " + value.getClass().getName() + " cannot be sent to another process: it contains a "
+                            + e.getMessage() + ", which is not Serializable",
                     e);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -35,11 +35,11 @@ public final class Serialization {
     }
 
     /**
-     * Turns bytes back into the value they were made from.
+     * Deserializes a value.
      *
-     * @throws IllegalStateException if a class of it is not on this process's class path
+     * @throws IllegalStateException if a class of the value is not on the class path of this process
      */
-    @SuppressWarnings("unchecked") // the sender's own type
+    @SuppressWarnings("unchecked") // the type is the one that was sent
     public static <T> T value(byte[] bytes) {
         try (var in = new ObjectInputStream(new ByteArrayInputStream(bytes))) {
             return (T) in.readObject();
@@ -50,12 +50,12 @@ public final class Serialization {
         }
     }
 
-    /** The same as one line of text. */
+    /** Serializes a value to one line of Base64. */
     public static String line(Serializable value) {
         return Base64.getEncoder().encodeToString(bytes(value));
     }
 
-    /** See {@link #value}. */
+    /** Deserializes a value from {@link #line}; see {@link #value}. */
     public static <T> T ofLine(String line) {
         return value(Base64.getDecoder().decode(line));
     }

@@ -6,9 +6,9 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What a rank has handed to collectives.
+ * The volume of data that a rank has passed to collectives.
  *
- * @param byOperation {@code all-reduce}, {@code broadcast}, {@code all-gather}, {@code reduce-scatter}, …
+ * @param byOperation volume by {@code all-reduce}, {@code broadcast}, {@code all-gather}, {@code reduce-scatter}, …
  */
 public record Traffic(Map<String, Volume> byOperation) {
     public Traffic {
@@ -16,11 +16,10 @@ public record Traffic(Map<String, Volume> byOperation) {
     }
 
     /**
-     * Collectives of one kind.
+     * The volume of one kind of collective.
      *
-     * @param calls how many
-     * @param bytes of the whole tensors, as they are when put together: of a gather what comes out, of a reduce-scatter
-     *     what goes in
+     * @param calls number of calls
+     * @param bytes total bytes of the whole tensors: the output of an all-gather, the input of a reduce-scatter
      */
     public record Volume(long calls, long bytes) {
         private Volume plus(long moreCalls, long moreBytes) {
@@ -28,34 +27,36 @@ public record Traffic(Map<String, Volume> byOperation) {
         }
     }
 
-    /** Counts calls as they come; in a step there are hundreds. */
+    /** A counter of calls and bytes, cheap enough for hundreds of calls per step. */
     public static final class Meter {
         private final Map<String, long[]> counts = new HashMap<>();
 
+        /** Adds one call in a group of {@code ranks} ranks. */
         public void count(CollectiveCall call, int ranks) {
             long bytes = call.dtype().bytes();
             for (long size : call.shape()) bytes *= size;
             long[] volume = counts.computeIfAbsent(call.operation(), operation -> new long[2]);
             volume[0]++;
-            volume[1] += isPart(call.operation()) ? bytes * ranks : bytes;
+            volume[1] += isShard(call.operation()) ? bytes * ranks : bytes;
         }
 
-        /** Whether a call names the part of one rank, and not the whole tensor. */
-        private static boolean isPart(String operation) {
+        /** Returns whether the shape of a call is that of one rank's shard, not of the whole tensor. */
+        private static boolean isShard(String operation) {
             return operation.contains("gather") || operation.startsWith("reduce-scatter");
         }
 
+        /** Returns the volume counted so far. */
         public Traffic traffic() {
             var sums = new TreeMap<String, Volume>();
             counts.forEach((operation, volume) -> sums.merge(
-                    operation.replaceFirst(" \\(.*", ""), // the reduction, or the root
+                    operation.replaceFirst(" \\(.*", ""), // without the reduction or the root
                     new Volume(volume[0], volume[1]),
                     (a, b) -> a.plus(b.calls, b.bytes)));
             return new Traffic(sums);
         }
     }
 
-    /** What came since then. */
+    /** Returns the volume added since an earlier count. */
     public Traffic since(Traffic earlier) {
         var differences = new TreeMap<String, Volume>();
         byOperation.forEach((operation, volume) -> {
@@ -67,16 +68,16 @@ public record Traffic(Map<String, Volume> byOperation) {
         return new Traffic(differences);
     }
 
-    /** Collectives of one kind; none is zero. */
+    /** Returns the volume of one kind of collective; zero if there was none. */
     public Volume of(String operation) {
         return byOperation.getOrDefault(operation, new Volume(0, 0));
     }
 
     /**
-     * The least that a rank has to send for all of them, on average over the ranks: of S bytes (n − 1)/n · S for a
-     * broadcast, an all-gather or a reduce-scatter, twice that for an all-reduce, which is both of the latter, and the
-     * nth part of it for a gather, of which each but the root sends its own. Rings send exactly this (Patarasuk and
-     * Yuan, 2009); what a library does send is another matter.
+     * Returns the minimum bytes that a rank sends for these collectives, averaged over ranks. For a tensor of S bytes
+     * on n ranks: (n − 1)/n · S for a broadcast, an all-gather or a reduce-scatter; twice that for an all-reduce, which
+     * consists of the latter two; 1/n of it for a gather. Ring algorithms reach this bound (Patarasuk and Yuan, 2009);
+     * a library may send more.
      *
      * @param ranks n
      */

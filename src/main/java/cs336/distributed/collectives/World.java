@@ -5,19 +5,19 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Where this process stands among all.
+ * The position of this process among all ranks.
  *
- * @param rank its number among all, from 0
- * @param size how many there are
- * @param localRank its number among those of its machine, from 0
- * @param localSize how many its machine has
+ * @param rank index of this process, from 0
+ * @param size number of processes (the world size)
+ * @param localRank index of this process on its machine, from 0
+ * @param localSize number of processes on its machine
  * @param masterAddress name or address of the machine of rank 0
- * @param masterPort where rank 0 listens for the others
+ * @param masterPort TCP port at which rank 0 hosts the store for the rendezvous
  */
 public record World(int rank, int size, int localRank, int localSize, String masterAddress, int masterPort) {
     private static final int LARGEST_PORT = 65_535;
 
-    /** Slurm's jobs each take a port of their own from here on, where none is set. */
+    /** First of the ports from which a Slurm job takes its master port, if none is set. */
     private static final int FIRST_SLURM_PORT = 20_000;
 
     private static final int SLURM_PORTS = 10_000;
@@ -31,26 +31,26 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         if (masterAddress.isBlank()) throw new IllegalArgumentException("master address must not be empty");
     }
 
-    /** How many machines there are, if none has more ranks than this one: as on rank 0's, which is filled first. */
+    /** Returns the number of machines, if none has more ranks than this one, which holds on the machine of rank 0. */
     public int nodes() {
         return (size + localSize - 1) / localSize;
     }
 
-    /** One of several processes of one machine, this one. */
+    /** Returns the position of a process whose group runs on this machine only. */
     public static World local(int rank, int size, int masterPort) {
         return new World(rank, size, rank, size, "127.0.0.1", masterPort);
     }
 
     /**
-     * Reads the variables of {@code torchrun} (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
+     * Reads the environment variables of {@code torchrun} (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
      * MASTER_PORT), or else those of Slurm's {@code srun} (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID,
      * SLURM_STEP_TASKS_PER_NODE).
      *
-     * <p>Under Slurm the master is the step's first node, and the port follows from the job's number, unless
-     * MASTER_ADDR and MASTER_PORT say otherwise. SLURM_NTASKS_PER_NODE is read only where SLURM_STEP_TASKS_PER_NODE is
-     * missing: it is what was asked for, also on a node that has fewer.
+     * <p>Under Slurm the master is the first node of the job step, and the port is derived from the job id, unless
+     * MASTER_ADDR and MASTER_PORT are set. SLURM_NTASKS_PER_NODE is read only if SLURM_STEP_TASKS_PER_NODE is missing:
+     * it holds the requested number, even on a node with fewer tasks.
      *
-     * @throws IllegalArgumentException if a variable is missing, no number, or out of range; the message names it
+     * @throws IllegalArgumentException if a variable is missing, not a number, or out of range; the message names it
      */
     public static World fromEnvironment() {
         return of(System.getenv());
@@ -61,8 +61,8 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         if (variables.has("RANK")) return ofTorchrun(variables);
         if (variables.has("SLURM_PROCID")) return ofSlurm(variables);
         throw new IllegalArgumentException(
-                "neither RANK (torchrun) nor SLURM_PROCID (srun) is set: this process is not one"
-                        + " of several ranks; start them with 'srun', 'torchrun', or with --processes on this machine");
+                "neither RANK (torchrun) nor SLURM_PROCID (srun) is set: start ranks with srun, with torchrun,"
+                        + " or with --processes on this machine");
     }
 
     private static World ofTorchrun(Variables variables) {
@@ -87,26 +87,29 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         return new World(rank, size, localRank, localSize, slurmMaster(variables), slurmPort(variables));
     }
 
-    /** SLURM_STEP_TASKS_PER_NODE is {@code 3,2}, or {@code 4(x2),1} for 4, 4 and 1. */
+    /**
+     * Returns the number of tasks on this node. SLURM_STEP_TASKS_PER_NODE is {@code 3,2}, or {@code 4(x2),1} for 4, 4
+     * and 1.
+     */
     private static int tasksOfNode(Variables variables, int size) {
         String name = "SLURM_STEP_TASKS_PER_NODE";
         if (!variables.has(name)) {
-            String asked = "SLURM_NTASKS_PER_NODE";
-            return variables.has(asked) ? Math.min(size, variables.number(asked, 1, Integer.MAX_VALUE)) : size;
+            String requested = "SLURM_NTASKS_PER_NODE";
+            return variables.has(requested) ? Math.min(size, variables.number(requested, 1, Integer.MAX_VALUE)) : size;
         }
         int node = variables.number("SLURM_NODEID", 0, Integer.MAX_VALUE);
-        int passed = 0;
+        int nodes = 0;
         for (String part : variables.text(name).split(",")) {
             Matcher m = Pattern.compile("(\\d{1,9})(?:\\(x(\\d{1,9})\\))?").matcher(part);
             if (!m.matches()) {
                 throw new IllegalArgumentException(
-                        name + " is '" + variables.text(name) + "': a list like 3,2 or 4(x2),1 is needed");
+                        name + " must be a list like 3,2 or 4(x2),1, not '" + variables.text(name) + "'");
             }
-            passed += m.group(2) == null ? 1 : Integer.parseInt(m.group(2));
-            if (node < passed) return Integer.parseInt(m.group(1));
+            nodes += m.group(2) == null ? 1 : Integer.parseInt(m.group(2));
+            if (node < nodes) return Integer.parseInt(m.group(1));
         }
-        throw new IllegalArgumentException("SLURM_NODEID is " + node + ", but SLURM_STEP_TASKS_PER_NODE, "
-                + variables.text(name) + ", has " + passed + " nodes");
+        throw new IllegalArgumentException("SLURM_NODEID must be below " + nodes + ", the number of nodes in " + name
+                + " " + variables.text(name) + ", not " + node);
     }
 
     private static String slurmMaster(Variables variables) {
@@ -116,10 +119,11 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         return firstHost(nodes);
     }
 
-    /** The first of {@code nodea,nodeb}, of {@code node[03-07,12]} or of {@code rack[2-3]node[03-07]}. */
+    /** Returns the first host of {@code nodea,nodeb}, of {@code node[03-07,12]} or of {@code rack[2-3]node[03-07]}. */
     static String firstHost(String nodes) {
         Matcher first = Pattern.compile("[^,\\[\\]](?:[^,\\[]|\\[[^\\]]*\\])*").matcher(nodes);
-        if (!first.lookingAt()) throw new IllegalArgumentException("list of nodes is '" + nodes + "': none is named");
+        if (!first.lookingAt())
+            throw new IllegalArgumentException("Slurm's list of nodes must name a node, not '" + nodes + "'");
         return first.group().replaceAll("\\[(\\w*)[^\\]]*\\]", "$1");
     }
 
@@ -138,7 +142,7 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         return most == Integer.MAX_VALUE ? "at least " + least : "from " + least + " to " + most;
     }
 
-    /** An environment that says what is wrong by the variable's name. */
+    /** Environment variables; errors name the variable. */
     private record Variables(Map<String, String> all) {
         boolean has(String name) {
             return !all.getOrDefault(name, "").isBlank();
@@ -152,7 +156,7 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         int number(String name, int least, int most) {
             String text = text(name);
             if (!text.matches("-?\\d{1,9}")) {
-                throw new IllegalArgumentException(name + " is '" + text + "': a whole number is needed");
+                throw new IllegalArgumentException(name + " must be a whole number, not '" + text + "'");
             }
             int value = Integer.parseInt(text);
             require(name, value, least, most);

@@ -1,2 +1,12 @@
-/** Process groups and collectives on PyTorch's c10d, with Gloo or NCCL. */
+/**
+ * Process groups and collectives on PyTorch's c10d, with Gloo or NCCL. Ranks find each other through a store, and each
+ * failure names a rank and a collective.
+ *
+ * <p>Read first: {@link cs336.distributed.collectives.World} (rank and world size),
+ * {@link cs336.distributed.collectives.ProcessGroup} (the collectives),
+ * {@link cs336.distributed.collectives.Rendezvous} (how ranks find each other),
+ * {@link cs336.distributed.collectives.CollectiveLog} (how ranks notice that they call different collectives).
+ *
+ * <p>May use {@code bench} and what that uses.
+ */
 package cs336.distributed.collectives;

@@ -3,16 +3,20 @@ package cs336.distributed.launch;
 import cs336.distributed.collectives.CollectiveBackend;
 import picocli.CommandLine.Option;
 
-/** The option by what ranks talk. */
+/** The {@code --backend} option. */
 final class BackendOption {
     @Option(
             names = "--backend",
             defaultValue = "gloo",
             paramLabel = "<name>",
-            description = "gloo (on the CPU, unless --device says cuda) or nccl (on cards). Default: ${DEFAULT-VALUE}")
+            description = "gloo (on the CPU, unless --device is cuda) or nccl (on GPUs)")
     private String name;
 
-    /** @throws IllegalArgumentException if it is neither */
+    /**
+     * Returns the chosen backend.
+     *
+     * @throws IllegalArgumentException if the name is unknown
+     */
     CollectiveBackend value() {
         return CollectiveBackend.parse(name);
     }

@@ -4,13 +4,12 @@ import java.util.Map;
 import java.util.function.IntFunction;
 
 /**
- * Lets NCCL take the cards of one machine for those of several, joined by sockets: what it does between machines, on
- * one.
+ * Environment variables that make NCCL treat groups of GPUs of one machine as separate machines, connected by sockets.
  */
 final class EmulatedNodes {
     private EmulatedNodes() {}
 
-    /** The environment of each rank; ranks of a node are neighbours. */
+    /** Returns the environment of each rank. Consecutive ranks are on the same emulated node. */
     static IntFunction<Map<String, String>> environment(int nodes, int processes) {
         return rank -> Map.of(
                 "NCCL_HOSTID", "node" + rank * nodes / processes, "NCCL_NET", "Socket", "NCCL_SOCKET_IFNAME", "lo");

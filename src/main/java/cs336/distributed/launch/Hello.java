@@ -12,8 +12,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The hello world of several processes: each rank says who and where it is, and all add up a tensor to which rank r
- * brings r + 1. With a number of seconds they go on adding until then, which is something to pull a cable from.
+ * The hello world of distributed programs: each rank prints its position and all-reduces a tensor filled with
+ * {@code rank + 1}. With a number of seconds as argument it repeats the all-reduce for that long, which leaves time to
+ * disturb it, for example by pulling a network cable.
  *
  * <pre>{@code
  * cs336 launch --processes 4 cs336.distributed.launch.Hello
@@ -23,22 +24,22 @@ import org.bytedeco.pytorch.global.torch;
 public final class Hello implements RankProgram<String[], Integer> {
     private static final int VALUES = 1_000_000;
 
-    /** Made by the launcher. */
+    /** Creates the program; the launcher calls this. */
     public Hello() {}
 
     /**
      * Runs on one rank.
      *
-     * @param argument nothing, or how many seconds to go on
-     * @return how many all-reduces there were
-     * @throws IllegalStateException if one gave a wrong sum
+     * @param argument empty, or the number of seconds
+     * @return number of all-reduces
+     * @throws IllegalStateException if an all-reduce gave a wrong sum
      */
     @Override
     public Integer run(ProcessGroup group, String[] argument) throws Exception {
         long nanos = duration(argument).toNanos();
         World world = group.world();
         long begin = System.nanoTime();
-        add(group, false);
+        allReduce(group, false);
         System.out.printf(
                 "hello from rank %d of %d, local rank %d of %d on %s: the sum is right%n",
                 world.rank(),
@@ -48,7 +49,7 @@ public final class Hello implements RankProgram<String[], Integer> {
                 InetAddress.getLocalHost().getHostName());
         int rounds = 1;
         if (nanos == 0) return rounds;
-        while (!add(group, System.nanoTime() - begin > nanos)) rounds++;
+        while (!allReduce(group, System.nanoTime() - begin > nanos)) rounds++;
         rounds++;
         System.out.printf("rank %d: %d all-reduces, each with the right sum%n", world.rank(), rounds);
         return rounds;
@@ -58,32 +59,32 @@ public final class Hello implements RankProgram<String[], Integer> {
         if (argument.length == 0) return Duration.ZERO;
         if (argument.length > 1 || !argument[0].matches("\\d{1,6}")) {
             throw new IllegalArgumentException(
-                    "Hello takes a number of seconds or nothing, not '" + String.join(" ", argument) + "'");
+                    "argument must be a number of seconds or absent, not '" + String.join(" ", argument) + "'");
         }
         return Duration.ofSeconds(Long.parseLong(argument[0]));
     }
 
     /**
-     * One all-reduce.
+     * Runs one all-reduce. Element 0 carries the vote to stop.
      *
-     * @param enough whether this rank wants it to be the last
-     * @return whether any rank does, which all learn from the same all-reduce
+     * @param stop whether this rank wants to stop
+     * @return whether any rank wants to stop
      */
-    private static boolean add(ProcessGroup group, boolean enough) {
+    private static boolean allReduce(ProcessGroup group, boolean stop) {
         try (var scope = MemoryScope.open()) {
             int n = group.size();
             Tensor values = torch.full(
                     new long[] {VALUES},
                     new Scalar(group.rank() + 1.0),
                     group.device().options(DType.FLOAT32));
-            values.get(0).fill_(new Scalar(enough ? 1.0 : 0.0));
+            values.get(0).fill_(new Scalar(stop ? 1.0 : 0.0));
             group.allReduce(values, Reduction.SUM);
-            double right = n * (n + 1) / 2.0;
+            double expected = n * (n + 1) / 2.0;
             double least = values.narrow(0, 1, VALUES - 1).min().item_double();
             double most = values.narrow(0, 1, VALUES - 1).max().item_double();
-            if (least != right || most != right) {
-                throw new IllegalStateException("rank " + group.rank() + " got sums from " + least + " to " + most
-                        + "; " + right + " is right");
+            if (least != expected || most != expected) {
+                throw new IllegalStateException(
+                        "rank " + group.rank() + " got sums from " + least + " to " + most + ", not " + expected);
             }
             return values.get(0).item_double() > 0;
         }

@@ -6,7 +6,10 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Puts a label before each line, so that lines of several processes can be told apart; each goes out in one piece. */
+/**
+ * A stream that prefixes each line with a label and writes it in one piece, so that lines of several processes do not
+ * mix.
+ */
 final class LabelledStream extends OutputStream {
     private final OutputStream to;
     private final byte[] label;
@@ -18,6 +21,7 @@ final class LabelledStream extends OutputStream {
         this.to = to;
     }
 
+    /** Returns a print stream that writes labelled lines to another one. */
     static PrintStream of(String label, PrintStream to) {
         return new PrintStream(new LabelledStream(label, to), true, StandardCharsets.UTF_8);
     }
@@ -26,7 +30,7 @@ final class LabelledStream extends OutputStream {
     public synchronized void write(int b) throws IOException {
         if (length == 0) append(label);
         append(new byte[] {(byte) b});
-        if (b == '\n') pass();
+        if (b == '\n') writeLine();
     }
 
     private void append(byte[] bytes) {
@@ -35,15 +39,15 @@ final class LabelledStream extends OutputStream {
         length += bytes.length;
     }
 
-    private void pass() throws IOException {
+    private void writeLine() throws IOException {
         to.write(line, 0, length);
         to.flush();
         length = 0;
     }
 
-    /** Half a line waits for its end, or for that of the stream. */
+    /** Writes an unfinished last line; the underlying stream stays open. */
     @Override
     public synchronized void close() throws IOException {
-        if (length > 0) pass();
+        if (length > 0) writeLine();
     }
 }

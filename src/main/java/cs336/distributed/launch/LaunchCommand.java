@@ -1,55 +1,53 @@
 package cs336.distributed.launch;
 
 import cs336.bench.ArgumentCheck;
+import cs336.bench.LabCommand;
 import cs336.distributed.collectives.World;
 import cs336.torch.DeviceKind;
+import java.io.IOException;
 import java.io.PrintStream;
 import java.io.Serializable;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
-import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Help;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** Runs a program of ranks from a shell, or as what srun and torchrun start. */
+/** The command {@code launch}: runs a {@link RankProgram} on several ranks. */
 @Command(
         name = "launch",
         description = {
-            "Runs a program on several ranks, which talk through collectives. With --processes it starts them on this machine;"
-                    + " otherwise this process is one of the ranks that srun or torchrun has started, as the variables"
-                    + " SLURM_PROCID … or RANK, WORLD_SIZE, … say.",
-            "A program is a class that implements RankProgram<String[], …>; what follows its name is its own. Values that it"
-                    + " gives are printed. What ranks print has the rank before it."
+            "Runs a program on several ranks, which communicate through collectives. With --processes it starts the"
+                    + " ranks on this machine. Otherwise this process is one of the ranks that srun or torchrun"
+                    + " started, described by the environment variables SLURM_PROCID, … or RANK, WORLD_SIZE, ….",
+            "A program is a class that implements RankProgram<String[], …>. Arguments after its name are passed to it."
+                    + " The command prints the value that the program returns on each rank, and prefixes every line"
+                    + " with the rank."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
-            "  Four ranks here:",
+            "  Four ranks on this machine:",
             "    cs336 launch --processes 4 Hello",
-            "  Two nodes of three ranks each, from a batch script:",
+            "  Two nodes with three ranks each, in a batch script:",
             "    srun --nodes 2 --ntasks-per-node 3 ./cs336 launch --timeout 30 Hello",
             "",
-            "Exit codes: 0 all went well, 1 a rank failed, 2 wrong use, 3 this rank lost the others."
+            "Exit codes: 0 success, 1 a rank failed, 2 invalid arguments, 3 this rank lost contact with the others."
         })
-public final class LaunchCommand implements Callable<Integer> {
-    /** Packages whose programs can be named without the package. */
+public final class LaunchCommand extends LabCommand {
+    /** Packages whose programs may be given by their simple class name. */
     private static final List<String> PACKAGES = List.of("cs336.distributed.launch", "cs336.distributed.bench");
-
-    @Spec
-    private CommandSpec spec;
 
     @Option(
             names = "--processes",
             paramLabel = "<n>",
-            description = "start so many ranks here. Default: be one of srun's or torchrun's")
+            description =
+                    "number of ranks to start on this machine; without it this process is a rank of srun or torchrun")
     private Integer processes;
 
     @Mixin
@@ -58,7 +56,7 @@ public final class LaunchCommand implements Callable<Integer> {
     @Option(
             names = "--device",
             paramLabel = "<kind>",
-            description = "cpu or cuda. Default: cpu for gloo, cuda for nccl")
+            description = "cpu or cuda; without it, cpu for gloo and cuda for nccl")
     private String device;
 
     @Mixin
@@ -67,50 +65,60 @@ public final class LaunchCommand implements Callable<Integer> {
     @Option(
             names = "--threads",
             paramLabel = "<n>",
-            description = "threads of an operation on each rank. Default: the processors shared out")
+            description = "CPU threads per operation on each rank; without it, the processors divided by the ranks")
     private Integer threads;
 
     @Parameters(
             index = "0",
             paramLabel = "PROGRAM",
-            description = "a class, by its name in cs336.distributed or in full")
+            description =
+                    "fully qualified class name, or the simple name of a class in cs336.distributed.launch or .bench")
     private String program;
 
-    @Parameters(index = "1..*", arity = "0..*", paramLabel = "ARGUMENT", description = "what the program takes")
+    @Parameters(
+            index = "1..*",
+            arity = "0..*",
+            paramLabel = "ARGUMENT",
+            showDefaultValue = Help.Visibility.NEVER,
+            description = "arguments of the program")
     private String[] arguments = {};
 
-    /** What stands behind the program's name is the program's, options too. */
+    /** Passes everything after the program's name to the program, options too. */
     @Spec
-    void passOptionsOn(CommandSpec of) {
-        of.parser().stopAtPositional(true);
+    void stopAtProgramName(CommandSpec command) {
+        command.parser().stopAtPositional(true);
     }
 
     @Override
-    public Integer call() throws InterruptedException {
-        try {
-            return processes != null ? startHere() : takePart(World.fromEnvironment());
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
+    public Integer call() throws IOException, InterruptedException {
+        if (processes == null) {
+            World world = checked(World::fromEnvironment);
+            return join(world, checked(() -> configured(Launcher.joining(world))), checked(this::program));
         }
+        Launcher launcher = checked(() -> {
+            LaunchOptions.requireGpu(backend.value());
+            return configured(Launcher.of(processes));
+        });
+        return start(launcher, checked(this::program));
     }
 
-    private int startHere() throws InterruptedException {
-        LaunchOptions.requireCards(backend.value());
-        List<Serializable> values = with(Launcher.of(processes)).run(program(), arguments);
+    private int start(Launcher launcher, Class<? extends RankProgram<String[], Serializable>> type)
+            throws InterruptedException {
+        List<Serializable> values = launcher.run(type, arguments);
         for (int rank = 0; rank < values.size(); rank++) {
             if (values.get(rank) != null) System.out.println("[" + rank + "] " + values.get(rank));
         }
         return 0;
     }
 
-    private int takePart(World world) throws InterruptedException {
+    private int join(World world, Launcher launcher, Class<? extends RankProgram<String[], Serializable>> type)
+            throws InterruptedException {
         PrintStream out = System.out, err = System.err;
         String label = "[" + world.rank() + "] ";
         System.setOut(LabelledStream.of(label, out));
         System.setErr(LabelledStream.of(label, err));
         try {
-            Serializable value =
-                    with(Launcher.joining(world)).run(program(), arguments).get(world.rank());
+            Serializable value = launcher.run(type, arguments).get(world.rank());
             if (value != null) System.out.println(value);
             return 0;
         } finally {
@@ -121,7 +129,7 @@ public final class LaunchCommand implements Callable<Integer> {
         }
     }
 
-    private Launcher with(Launcher launcher) {
+    private Launcher configured(Launcher launcher) {
         launcher.backend(backend.value());
         timeouts.apply(launcher);
         if (device != null) launcher.device(kind(device));
@@ -136,22 +144,23 @@ public final class LaunchCommand implements Callable<Integer> {
         return DeviceKind.values()[names.indexOf(ArgumentCheck.oneOf("device", name, names))];
     }
 
-    @SuppressWarnings("unchecked") // what it takes shows when it is run
+    @SuppressWarnings("unchecked") // a program with other types fails when it runs
     private Class<? extends RankProgram<String[], Serializable>> program() {
         for (String name : Stream.concat(PACKAGES.stream().map(p -> p + "." + program), Stream.of(program))
                 .toList()) {
             try {
                 Class<?> found = Class.forName(name);
                 if (RankProgram.class.isAssignableFrom(found)) {
+                    Launcher.requirePublic(found);
                     return (Class<? extends RankProgram<String[], Serializable>>) found;
                 }
-                throw new IllegalArgumentException("program '" + program + "' is not a RankProgram");
+                throw new IllegalArgumentException(
+                        "program must be a class that implements RankProgram, not '" + program + "'");
             } catch (ClassNotFoundException e) {
-                // It may have the other name.
+                // Try the next name.
             }
         }
-        throw new IllegalArgumentException(
-                "program '" + program + "' is unknown: the name of a class is needed, in full" + " or as it is in "
-                        + String.join(" or ", PACKAGES));
+        throw new IllegalArgumentException("program must be a fully qualified class name or a class in "
+                + String.join(" or ", PACKAGES) + ", not '" + program + "'");
     }
 }

@@ -9,20 +9,17 @@ import java.util.List;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/**
- * The options of a command whose work is done on several ranks: who starts them, on how many nodes, and how long they
- * wait.
- */
+/** The options of a command that runs on several ranks: how ranks start, on how many nodes, and their timeouts. */
 public class LaunchOptions {
     @Option(
             names = "--join",
-            description = "be one of the ranks that srun or torchrun started; --processes is not read")
+            description = "run as one of the ranks that srun or torchrun started; ignores --processes")
     private boolean join;
 
     @Option(
             names = "--emulate-nodes",
             paramLabel = "<n>",
-            description = "let NCCL take the cards of this machine for those of n machines, joined by sockets")
+            description = "make NCCL treat the GPUs of this machine as those of n machines, connected by sockets")
     private Integer emulatedNodes;
 
     @Mixin
@@ -31,15 +28,16 @@ public class LaunchOptions {
     /**
      * Checks these options.
      *
-     * @param processes the numbers of ranks that will be started
-     * @throws IllegalArgumentException if an option is wrong
+     * @param processes the numbers of ranks to start
+     * @throws IllegalArgumentException if an option is invalid
      */
     public void check(List<Integer> processes) {
         processes.forEach(n -> ArgumentCheck.atLeast("--processes", 1, n));
         timeouts.check();
         if (emulatedNodes == null) return;
         ArgumentCheck.atLeast("--emulate-nodes", 2, emulatedNodes);
-        if (join) throw new IllegalArgumentException("--emulate-nodes cannot go with --join: the nodes are real there");
+        if (join)
+            throw new IllegalArgumentException("--emulate-nodes cannot be combined with --join, whose nodes are real");
         for (int n : processes) {
             if (n % emulatedNodes != 0) {
                 throw new IllegalArgumentException(
@@ -48,17 +46,17 @@ public class LaunchOptions {
         }
     }
 
-    /** Whether this process is one of the ranks, which others have started. */
+    /** Returns whether this process is one of the ranks that srun or torchrun started. */
     public boolean joins() {
         return join;
     }
 
-    /** Whether this process tells the user what came out. */
+    /** Returns whether this process prints the results. */
     public boolean reports() {
         return !join || World.fromEnvironment().rank() == 0;
     }
 
-    /** How many machines take part, or pose as such. */
+    /** Returns the number of machines, real or emulated. */
     public int nodes() {
         if (join) {
             return World.fromEnvironment().nodes();
@@ -66,29 +64,29 @@ public class LaunchOptions {
         return emulatesNodes() ? emulatedNodes : 1;
     }
 
-    /** Whether the cards of one machine pose as those of several. */
+    /** Returns whether one machine emulates several. */
     public boolean emulatesNodes() {
         return emulatedNodes != null;
     }
 
     /**
-     * Starts ranks, or joins those that there are.
+     * Returns a launcher that starts ranks, or joins those of srun or torchrun.
      *
-     * @param processes how many to start
+     * @param processes number of ranks to start
      * @param device {@code best}, {@code cpu} or {@code cuda}
-     * @throws IllegalArgumentException if it is another, NCCL is to run on a machine without cards, or another backend
-     *     over emulated nodes
+     * @throws IllegalArgumentException if the device has another name, NCCL has no GPU, or nodes are emulated without
+     *     NCCL
      */
     public Launcher launcher(int processes, CollectiveBackend backend, String device) {
         Launcher launcher = join ? Launcher.joining(World.fromEnvironment()) : Launcher.of(processes);
         if (emulatesNodes()) {
             if (backend != CollectiveBackend.NCCL) {
-                throw new IllegalArgumentException("--emulate-nodes needs --backend nccl, not " + backend
-                        + ", which takes the same way between processes of one machine as of several");
+                throw new IllegalArgumentException(
+                        "--emulate-nodes needs --backend nccl, not " + backend + ", which always uses sockets");
             }
             launcher.environment(EmulatedNodes.environment(emulatedNodes, processes));
         }
-        if (!join) requireCards(backend);
+        if (!join) requireGpu(backend);
         launcher.backend(backend);
         timeouts.apply(launcher);
         return switch (forAllRanks(device)) {
@@ -98,19 +96,19 @@ public class LaunchOptions {
         };
     }
 
-    /** Says at once, not on each rank, that NCCL has no card to run on. */
-    static void requireCards(CollectiveBackend backend) {
+    /** Checks for NCCL that this machine has a GPU, before any rank starts. */
+    static void requireGpu(CollectiveBackend backend) {
         if (backend == CollectiveBackend.NCCL) Device.cuda(0);
     }
 
     /**
-     * A device that every rank can have.
+     * Checks the name of a device that every rank can use, and returns it.
      *
      * @throws IllegalArgumentException if it is not {@code best}, {@code cpu} or {@code cuda}
      */
     public static String forAllRanks(String device) {
         if (List.of("best", "cpu", "cuda").contains(device)) return device;
         throw new IllegalArgumentException(
-                "device must be best, cpu or cuda, since each rank has a card of its own, not '" + device + "'");
+                "device must be best, cpu or cuda (each rank selects its own GPU), not '" + device + "'");
     }
 }

@@ -20,19 +20,19 @@ import java.util.Map;
 import java.util.function.IntFunction;
 
 /**
- * Runs a program on several ranks and gathers what it gives on each.
+ * Runs a program on several ranks and returns the value of each.
  *
  * <pre>{@code
  * List<Double> means = Launcher.of(4).run(MeanOfRanks.class, 1000);
  * }</pre>
  *
- * <p>{@link #of} starts that many JVMs on this machine; what they print appears with their rank before it.
- * {@link #joining} makes this process one of the ranks that {@code srun} or {@code torchrun} has started. The program
- * cannot tell.
+ * <p>{@link #of} starts one JVM per rank on this machine and prefixes their output with the rank. {@link #joining}
+ * makes this process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both
+ * cases.
  *
- * <p>When a rank fails, dies or falls silent, all others are ended too, within the {@link #timeout} and five seconds
- * more, before their native libraries are loaded within the {@link #loadingTimeout}; when this JVM ends, in whatever
- * way, they end with it.
+ * <p>When a rank fails, exits or stops responding, all ranks end within the {@link #timeout} plus five seconds; before
+ * all native libraries are loaded, within the {@link #loadingTimeout}. When this JVM ends, in any way, its ranks end
+ * too.
  */
 public final class Launcher {
     static final int DEFAULT_TIMEOUT_S = 60;
@@ -40,7 +40,7 @@ public final class Launcher {
     private static final String RESOLVER = "RES_OPTIONS"; // see resolv.conf(5)
 
     private final int processes;
-    private final World world; // null where processes are started
+    private final World world; // null if this launcher starts the ranks
     private CollectiveBackend backend = CollectiveBackend.GLOO;
     private DeviceKind device;
     private Duration timeout = Duration.ofSeconds(DEFAULT_TIMEOUT_S);
@@ -56,28 +56,28 @@ public final class Launcher {
     }
 
     /**
-     * Starts ranks on this machine.
+     * Returns a launcher that starts ranks on this machine.
      *
-     * @param processes how many
+     * @param processes number of ranks, at least 1
      */
     public static Launcher of(int processes) {
         return new Launcher(ArgumentCheck.atLeast("processes", 1, processes), null);
     }
 
-    /** Takes part as one rank; the others do the same in processes of their own. */
+    /** Returns a launcher that runs one rank in this process; the other ranks do the same in their processes. */
     public static Launcher joining(World world) {
         return new Launcher(world.localSize(), world);
     }
 
-    /** What carries the collectives; Gloo by default. */
-    public Launcher backend(CollectiveBackend carrier) {
-        backend = carrier;
+    /** Sets the library for collectives; Gloo by default. */
+    public Launcher backend(CollectiveBackend library) {
+        backend = library;
         return this;
     }
 
     /**
-     * Where ranks compute. By default with NCCL on cards, which it needs; with Gloo on the CPU. Ranks with Gloo share
-     * cards where there are fewer.
+     * Sets the kind of device: by default CUDA for NCCL, which requires it, and the CPU for Gloo. With Gloo several
+     * ranks may share a GPU.
      */
     public Launcher device(DeviceKind kind) {
         device = kind;
@@ -85,8 +85,8 @@ public final class Launcher {
     }
 
     /**
-     * How long ranks wait for each other, on arrival and in each collective, and how long a rank may show no sign of
-     * life: neither call a collective nor print a line. 60 seconds by default. It counts from when all ranks have
+     * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. It also limits how long a rank
+     * may be silent, which means that it neither calls a collective nor prints a line. It starts when all ranks have
      * loaded their native libraries.
      */
     public Launcher timeout(Duration longest) {
@@ -95,10 +95,10 @@ public final class Launcher {
     }
 
     /**
-     * How long ranks may take to load their native libraries, from the start of their processes; what they print
-     * meanwhile does not prolong it. Ten minutes by default: loading takes seconds, but the first time on a machine one
-     * rank unpacks gigabytes, onto a disk that may be slow, and the others wait for it. Ranks that {@link #joining
-     * join} load before they arrive, for which the others wait no longer than the {@link #timeout}.
+     * Sets the time for loading native libraries, from the start of the processes; ten minutes by default. Loading
+     * takes seconds, but on first use one rank unpacks gigabytes while the others wait. Output of a rank does not
+     * extend this time. Ranks that {@link #joining join} load their libraries before the rendezvous, which has the
+     * {@link #timeout}.
      */
     public Launcher loadingTimeout(Duration longest) {
         loadingTimeout = requirePositive("loading timeout", longest);
@@ -110,19 +110,19 @@ public final class Launcher {
         throw new IllegalArgumentException(name + " must be at least 1 ms, not " + duration);
     }
 
-    /** How many threads one operation on the CPU may use on each rank; by default the processors are shared out. */
+    /** Sets the number of CPU threads per operation on each rank; by default the processors divided by the ranks. */
     public Launcher threads(int perRank) {
         threads = ArgumentCheck.atLeast("threads", 1, perRank);
         return this;
     }
 
-    /** Where to print what ranks print, as in {@code [2] loss 3.1}; standard output by default. */
+    /** Sets the stream for the output of the ranks, as in {@code [2] loss 3.1}; standard output by default. */
     public Launcher output(PrintStream to) {
         output = to;
         return this;
     }
 
-    /** Environment variables of each rank's process, above those of this one. */
+    /** Sets environment variables of each rank, in addition to those of this process. */
     public Launcher environment(IntFunction<Map<String, String>> byRank) {
         environment = byRank;
         return this;
@@ -131,10 +131,9 @@ public final class Launcher {
     /**
      * Runs the program on all ranks.
      *
-     * @return what each gave, by rank
-     * @throws RankFailure if one failed; then none is left running
-     * @throws IllegalArgumentException if the program cannot be made in another process, or the argument cannot be sent
-     *     there
+     * @return the value of each rank, in the order of ranks
+     * @throws RankFailure if a rank failed; no rank is left running
+     * @throws IllegalArgumentException if the program or the argument cannot be sent to another process
      */
     public <A extends Serializable, R extends Serializable> List<R> run(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
@@ -148,38 +147,38 @@ public final class Launcher {
         return backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU;
     }
 
-    private static void requirePublic(Class<?> program) {
+    /** Checks that another process can create the program. */
+    static void requirePublic(Class<?> program) {
         String name = program.getName();
         if (program.isHidden() || name.startsWith("REPL.")) {
             throw new IllegalArgumentException("program " + name
-                    + " must be a class on the class path: other processes do not have this notebook's");
+                    + " must be a class on the class path; other processes cannot load classes of a notebook");
         }
         try {
             boolean isPublic = Modifier.isPublic(program.getModifiers());
             if (isPublic && Modifier.isPublic(program.getDeclaredConstructor().getModifiers())) return;
         } catch (NoSuchMethodException e) {
-            // Said below.
+            // Reported below.
         }
         throw new IllegalArgumentException(
-                "program " + name + " must be a public class with a public constructor without arguments");
+                "program " + name + " must be a public class with a public no-argument constructor");
     }
 
     private <R extends Serializable> List<R> start(RankWorker.Job job) throws InterruptedException {
         String line = Serialization.line(job);
         try (var port = ReservedPort.any();
-                var ranks = new Ranks(processes, timeout, loadingTimeout, output)) {
+                var ranks = new RankProcesses(processes, timeout, loadingTimeout, output)) {
             for (int rank = 0; rank < processes; rank++) ranks.start(variables(rank, port.number()));
             return ranks.run(line);
         } catch (IOException e) {
-            throw new UncheckedIOException("a rank's process could not be started", e);
+            throw new UncheckedIOException("the process of a rank could not be started", e);
         }
     }
 
     /**
-     * The variables of torchrun; how many threads OpenMP starts must be known before it is loaded. c10d asks for the
-     * name of each address that it connects to, 127.0.0.1 too, and where the name server does not answer, C's resolver
-     * waits for five seconds, which may be more than ranks wait for each other: here for one, unless the user has
-     * chosen.
+     * Returns the variables of torchrun, and two more. OMP_NUM_THREADS must be set before OpenMP is loaded. RES_OPTIONS
+     * limits a name lookup to one second instead of five, unless the user has set it: c10d resolves each address that
+     * it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
      */
     private Map<String, String> variables(int rank, int port) {
         var variables = new HashMap<String, String>();
@@ -201,7 +200,7 @@ public final class Launcher {
         try {
             var group = ProcessGroup.join(world, backend, deviceKind(), timeout);
             return RankWorker.<R, List<R>>run(job, group, (all, value) -> all.allGather(value));
-        } catch (Throwable e) { // an error too: after it, an orderly end of this process would wait for the others
+        } catch (Throwable e) { // errors too, since a normal exit of this process would wait for the other ranks
             throw new RankFailure(world, RankWorker.Failed.of(e));
         }
     }

@@ -3,32 +3,32 @@ package cs336.distributed.launch;
 import cs336.distributed.collectives.World;
 
 /**
- * One of the ranks failed, and all were ended for it. The first line of the message names the rank and the cause; what
- * follows, where there is more, are the rank's stack trace or its last lines.
+ * A failure of one rank, after which all ranks were ended. The first line of the message names the rank and the cause;
+ * the rank's stack trace or last output may follow.
  */
 public final class RankFailure extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     private static final int FAILED = 1;
-    private static final int LOST_THE_OTHERS = 3;
+    private static final int LOST_OTHER_RANKS = 3;
 
     private final int rank;
     private final boolean here;
     private final int exitCode;
 
-    /** Of one of the processes that this one has started, and ended. */
+    /** Creates a failure of a process that this one started. */
     RankFailure(int rank, int size, String reason) {
         this(rank, size, reason, false, FAILED);
     }
 
-    /** Of this process itself. */
+    /** Creates a failure of this process. */
     RankFailure(World world, RankWorker.Failed failed) {
         this(
                 world.rank(),
                 world.size(),
                 failed.amongRanks() ? failed.reason() : failed.reason() + "\n" + failed.trace(),
                 true,
-                failed.amongRanks() ? LOST_THE_OTHERS : FAILED);
+                failed.amongRanks() ? LOST_OTHER_RANKS : FAILED);
     }
 
     private RankFailure(int rank, int size, String reason, boolean here, int exitCode) {
@@ -38,20 +38,20 @@ public final class RankFailure extends RuntimeException {
         this.exitCode = exitCode;
     }
 
-    /** The rank that failed first, as far as can be told. */
+    /** Returns the rank that failed first, as far as known. */
     public int rank() {
         return rank;
     }
 
     /**
-     * Whether this process is the rank. Its native threads may be stuck in a collective for good: what is left to do is
-     * {@link cs336.torch.ProcessEnd}.
+     * Returns whether this process is the failed rank. Its native threads may be stuck in a collective, so it must end
+     * with {@link cs336.torch.ProcessEnd}.
      */
     public boolean isHere() {
         return here;
     }
 
-    /** For the shell: 1, or 3 where this process has only lost the others, and one of them knows more. */
+    /** Returns the exit code for the shell: 1, or 3 if this rank only lost contact with another one. */
     public int exitCode() {
         return exitCode;
     }

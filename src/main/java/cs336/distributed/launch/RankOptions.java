@@ -6,7 +6,7 @@ import java.util.List;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The options of a command that runs on one group of ranks: how many, by what they talk, and how they are launched. */
+/** The options of a command that runs on one group of ranks: their number, the backend and how they start. */
 public final class RankOptions extends LaunchOptions {
     @Mixin
     private final BackendOption backend = new BackendOption();
@@ -15,29 +15,34 @@ public final class RankOptions extends LaunchOptions {
             names = "--processes",
             defaultValue = "2",
             paramLabel = "<n>",
-            description = "ranks on this machine. Default: ${DEFAULT-VALUE}")
+            description = "number of ranks on this machine")
     private int processes;
 
-    /** @throws IllegalArgumentException if an option is wrong */
+    /**
+     * Checks these options.
+     *
+     * @throws IllegalArgumentException if an option is invalid
+     */
     public void check() {
         backend();
         check(List.of(processes));
     }
 
+    /** Returns the chosen backend. */
     public CollectiveBackend backend() {
         return backend.value();
     }
 
-    /** How many ranks there are. */
+    /** Returns the number of ranks. */
     public int ranks() {
         return joins() ? World.fromEnvironment().size() : processes;
     }
 
     /**
-     * Starts ranks or joins them.
+     * Returns a launcher that starts ranks, or joins those of srun or torchrun.
      *
      * @param device {@code best}, {@code cpu} or {@code cuda}
-     * @throws IllegalArgumentException if it is another
+     * @throws IllegalArgumentException if the device has another name
      */
     public Launcher launcher(String device) {
         return launcher(processes, backend(), device);

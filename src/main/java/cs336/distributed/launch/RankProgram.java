@@ -4,18 +4,18 @@ import cs336.distributed.collectives.ProcessGroup;
 import java.io.Serializable;
 
 /**
- * What each rank runs. A class on the class path, with a constructor without arguments; both public. Classes written in
- * a notebook's cell are not on it.
+ * A program that runs on every rank: a public class on the class path with a public no-argument constructor. A class
+ * from a notebook cell is not on the class path.
  *
- * @param <A> what all ranks are given
- * @param <R> what each gives back; null is allowed
+ * @param <A> type of the argument, which is the same on all ranks
+ * @param <R> type of the value that each rank returns; null is allowed
  */
 @FunctionalInterface
 public interface RankProgram<A extends Serializable, R extends Serializable> {
     /**
-     * Runs on one rank, on its main thread. Whatever it throws ends all ranks.
+     * Runs on the main thread of one rank. An exception ends all ranks.
      *
-     * @param group all ranks; closed after this returns
+     * @param group the group of all ranks; the launcher closes it
      */
     R run(ProcessGroup group, A argument) throws Exception;
 }

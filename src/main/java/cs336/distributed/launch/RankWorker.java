@@ -20,20 +20,18 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
 
 /**
- * The process of one rank: loads libtorch, joins the others, runs the program, and answers with what it gave or why it
- * failed.
- *
- * <p>Not for people: {@link Launcher} starts it.
+ * The main class of a rank's process, started by {@link Launcher}: loads libtorch, joins the group, runs the program,
+ * and sends its value or its failure to the launcher.
  */
 final class RankWorker {
-    /** Asked of a rank that has not failed when another has. */
+    /** Question of the launcher to the remaining ranks after a failure; the reply is {@link CurrentLocation}. */
     static final String WHERE = "where";
 
-    private static final Duration SIGN = Duration.ofMillis(500);
+    private static final Duration SIGN_OF_LIFE_INTERVAL = Duration.ofMillis(500);
 
     private RankWorker() {}
 
-    /** What a rank has to do; the world comes from the environment, as on a cluster. */
+    /** The program to run and its settings. The {@link World} comes from environment variables, as on a cluster. */
     record Job(
             String program,
             Serializable argument,
@@ -43,36 +41,36 @@ final class RankWorker {
             int threads)
             implements Serializable {}
 
-    /** What a rank says to its launcher. */
-    sealed interface Answer extends Serializable permits Loaded, Alive, At, Value, Failed {}
+    /** A message from a rank to its launcher. */
+    sealed interface RankMessage extends Serializable permits Loaded, Alive, CurrentLocation, Value, Failed {}
 
-    /** The native libraries are there. */
-    record Loaded() implements Answer {}
+    /** The native libraries are loaded. */
+    record Loaded() implements RankMessage {}
 
-    /** It has called more collectives than when it said so last. */
-    record Alive() implements Answer {}
+    /** A sign of life: the rank has called more collectives since the last one. */
+    record Alive() implements RankMessage {}
 
-    /** What it does at the moment. */
-    record At(String place) implements Answer {}
+    /** The collective or the line of code at which the rank is. */
+    record CurrentLocation(String location) implements RankMessage {}
 
-    /** What the program gave, as bytes; the rank has left the group, and ends. */
-    record Value(byte[] value) implements Answer {}
+    /** The serialized value of the program; the rank has left the group and ends. */
+    record Value(byte[] value) implements RankMessage {}
 
     /**
-     * Why the rank ends.
+     * A failure, after which the rank ends.
      *
      * @param reason one line
-     * @param trace of the exception
-     * @param amongRanks whether others may be the cause
+     * @param trace stack trace of the exception
+     * @param amongRanks whether another rank may be the cause
      */
-    record Failed(String reason, String trace, boolean amongRanks) implements Answer {
+    record Failed(String reason, String trace, boolean amongRanks) implements RankMessage {
         static Failed of(Throwable t) {
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
             return new Failed(reason(t), trace.toString().strip(), t instanceof CollectiveFailure);
         }
 
-        /** The message's first line, after the exception's name where that says more. */
+        /** Returns the first line of the message, prefixed with the exception's class unless the message suffices. */
         static String reason(Throwable t) {
             if (t instanceof CollectiveFailure || t instanceof IllegalArgumentException) return t.getMessage();
             String name = t.getClass().getSimpleName();
@@ -80,29 +78,30 @@ final class RankWorker {
         }
     }
 
+    /** Runs one rank. */
     public static void main(String[] args) {
         var launcher = new ChildJvm.Child();
         try {
             Torch.load();
-            answer(launcher, new Loaded());
+            send(launcher, new Loaded());
             Job job = Serialization.ofLine(launcher.next());
             Torch.setThreads(job.threads);
             var joined = new AtomicReference<ProcessGroup>();
-            answerQuestions(launcher, joined, Thread.currentThread());
-            showSigns(launcher, joined);
+            answerQuestionsInBackground(launcher, joined, Thread.currentThread());
+            sendSignsOfLife(launcher, joined);
             joined.set(ProcessGroup.join(World.fromEnvironment(), job.backend, job.device, job.timeout));
-            answer(launcher, new Value(run(job, joined.get(), (group, value) -> Serialization.bytes(value))));
+            send(launcher, new Value(run(job, joined.get(), (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
-            answer(launcher, Failed.of(t));
+            send(launcher, Failed.of(t));
             ProcessEnd.now(1);
         }
         ProcessEnd.now(0);
     }
 
     /**
-     * Runs the program in a group and closes that; on a failure leaves it at once.
+     * Runs the program in a group and closes the group; abandons the group after a failure.
      *
-     * @param last what is done in the group with the value
+     * @param last action in the group on the program's value
      */
     static <R extends Serializable, L> L run(Job job, ProcessGroup group, BiFunction<ProcessGroup, R, L> last)
             throws Exception {
@@ -112,7 +111,7 @@ final class RankWorker {
             return value;
         } catch (Throwable t) {
             group.abandon();
-            // Where a collective failed in a callback from native code, little is left of it on the way back.
+            // A collective that fails in a callback from native code loses its exception on the way back.
             if (group.failure() != null) throw group.failure();
             Throwable origin = NativeCrossing.origin(t);
             if (origin instanceof Exception exception) throw exception;
@@ -120,35 +119,36 @@ final class RankWorker {
         }
     }
 
-    @SuppressWarnings("unchecked") // the launcher took program and argument together
+    @SuppressWarnings("unchecked") // the launcher has checked the types of program and argument
     private static <R extends Serializable> RankProgram<Serializable, R> program(String name)
             throws ReflectiveOperationException {
         return (RankProgram<Serializable, R>)
                 Class.forName(name).getDeclaredConstructor().newInstance();
     }
 
-    private static void answer(ChildJvm.Child launcher, Answer answer) {
-        launcher.answer(Serialization.line(answer));
+    private static void send(ChildJvm.Child launcher, RankMessage message) {
+        launcher.answer(Serialization.line(message));
     }
 
-    private static void answerQuestions(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined, Thread main) {
-        daemon(() -> {
+    private static void answerQuestionsInBackground(
+            ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined, Thread main) {
+        startDaemon(() -> {
             while (true) {
-                if (launcher.next().equals(WHERE)) answer(launcher, new At(place(joined.get(), main)));
+                if (launcher.next().equals(WHERE)) send(launcher, new CurrentLocation(location(joined.get(), main)));
             }
         });
     }
 
-    private static String place(ProcessGroup group, Thread main) {
+    private static String location(ProcessGroup group, Thread main) {
         String collective = group == null ? null : group.waitingIn();
-        if (collective != null) return "waits in " + collective;
+        if (collective != null) return "is blocked in " + collective;
         String frames = Arrays.stream(main.getStackTrace())
                 .filter(frame -> !frame.getClassName().startsWith("java.")
                         && !frame.getClassName().startsWith("jdk."))
                 .limit(2)
                 .map(RankWorker::describe)
                 .reduce((inner, outer) -> inner + ", called at " + outer)
-                .orElse("an unknown place");
+                .orElse("an unknown line");
         return "is at " + frames + (group == null ? "" : " after " + group.calls() + " collectives");
     }
 
@@ -157,28 +157,29 @@ final class RankWorker {
         return type + "." + frame.getMethodName() + " (" + frame.getFileName() + ":" + frame.getLineNumber() + ")";
     }
 
-    private static void showSigns(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
-        daemon(() -> {
-            long said = 0;
+    private static void sendSignsOfLife(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
+        startDaemon(() -> {
+            long reported = 0;
             while (true) {
-                TimeUnit.NANOSECONDS.sleep(SIGN.toNanos());
+                TimeUnit.NANOSECONDS.sleep(SIGN_OF_LIFE_INTERVAL.toNanos());
                 long calls = joined.get() == null ? 0 : joined.get().calls();
-                if (calls > said) answer(launcher, new Alive());
-                said = calls;
+                if (calls > reported) send(launcher, new Alive());
+                reported = calls;
             }
         });
     }
 
-    private interface Work {
+    /** The body of a background thread. */
+    private interface InterruptibleTask {
         void run() throws InterruptedException;
     }
 
-    private static void daemon(Work work) {
+    private static void startDaemon(InterruptibleTask task) {
         var thread = new Thread(() -> {
             try {
-                work.run();
+                task.run();
             } catch (InterruptedException e) {
-                // The process ends.
+                // Only the end of the process interrupts it.
             }
         });
         thread.setDaemon(true);

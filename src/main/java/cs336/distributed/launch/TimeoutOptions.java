@@ -4,37 +4,43 @@ import cs336.bench.ArgumentCheck;
 import java.time.Duration;
 import picocli.CommandLine.Option;
 
-/** The options how long ranks wait, see {@link Launcher#timeout}, and load, see {@link Launcher#loadingTimeout}. */
+/**
+ * The options {@code --timeout} ({@link Launcher#timeout}) and {@code --loading-timeout}
+ * ({@link Launcher#loadingTimeout}).
+ */
 final class TimeoutOptions {
     @Option(
             names = "--timeout",
             defaultValue = "" + Launcher.DEFAULT_TIMEOUT_S,
             paramLabel = "<s>",
-            description = "how long ranks wait for each other, and how long one may show no sign of life."
-                    + " Default: ${DEFAULT-VALUE}")
+            description = "seconds that ranks wait for each other, and that a rank may be silent")
     private long seconds;
 
     @Option(
             names = "--loading-timeout",
             defaultValue = "" + Launcher.DEFAULT_LOADING_TIMEOUT_S,
             paramLabel = "<s>",
-            description = "how long ranks that are started here may load native libraries, before --timeout counts."
-                    + " That takes seconds, but the first time gigabytes are unpacked. Default: ${DEFAULT-VALUE}")
+            description = "seconds that ranks started on this machine may take to load native libraries,"
+                    + " which includes unpacking gigabytes on first use")
     private long loadingSeconds;
 
-    /** @throws IllegalArgumentException if one is below 1 s */
+    /**
+     * Checks both timeouts.
+     *
+     * @throws IllegalArgumentException if one is below 1 s
+     */
     void check() {
         ArgumentCheck.atLeast("--timeout", 1, seconds);
         ArgumentCheck.atLeast("--loading-timeout", 1, loadingSeconds);
     }
 
     /**
-     * Hands them on.
+     * Sets the timeouts of a launcher.
      *
      * @throws IllegalArgumentException if one is below 1 s
      */
-    void apply(Launcher to) {
+    void apply(Launcher launcher) {
         check();
-        to.timeout(Duration.ofSeconds(seconds)).loadingTimeout(Duration.ofSeconds(loadingSeconds));
+        launcher.timeout(Duration.ofSeconds(seconds)).loadingTimeout(Duration.ofSeconds(loadingSeconds));
     }
 }

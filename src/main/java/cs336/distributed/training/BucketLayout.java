@@ -8,8 +8,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which gradients share a buffer. Parameters are taken from the last to the first, since the backward pass reaches them
- * in about this order; a bucket takes them up as long as they fit. One type a bucket: a reduction has one type.
+ * The assignment of gradients to buckets. Parameters are assigned from the last to the first, because the backward pass
+ * reaches them in about this order. A bucket takes parameters until the next one would exceed its size. A bucket has
+ * one dtype, because a reduction has one.
  *
  * @param buckets in the order in which they are expected to fill
  */
@@ -19,53 +20,53 @@ public record BucketLayout(List<Bucket> buckets) {
     }
 
     /**
-     * A parameter, as far as buckets care.
+     * The size of a parameter's gradient.
      *
-     * @param elements how many numbers it holds
-     * @param dtype of its gradient
+     * @param elements number of elements
+     * @param dtype of the gradient
      */
-    public record Entry(long elements, DType dtype) {
-        /** Bytes of its gradient. */
+    public record ParameterSize(long elements, DType dtype) {
+        /** Returns the bytes of the gradient. */
         public long bytes() {
             return elements * dtype.bytes();
         }
     }
 
     /**
-     * Gradients that travel together.
+     * Gradients that share a buffer and an all-reduce.
      *
-     * @param parameters places in the list of parameters, from the last to the first
-     * @param dtype the type of all of them
-     * @param elements how many numbers they hold
+     * @param parameters indices into the list of parameters, descending
+     * @param dtype of all gradients
+     * @param elements total number of elements
      */
     public record Bucket(List<Integer> parameters, DType dtype, long elements) {
         public Bucket {
             parameters = List.copyOf(parameters);
         }
 
-        /** Bytes of the buffer. */
+        /** Returns the bytes of the buffer. */
         public long bytes() {
             return elements * dtype.bytes();
         }
     }
 
     /**
-     * Fills buckets.
+     * Assigns parameters to buckets.
      *
      * @param parameters in the order in which the module lists them
-     * @param mostBytes of a bucket; what is larger by itself has a bucket for itself
+     * @param mostBytes maximum size of a bucket; a larger gradient gets its own bucket
      * @throws IllegalArgumentException if {@code mostBytes} is below 1
      */
-    public static BucketLayout of(List<Entry> parameters, long mostBytes) {
+    public static BucketLayout of(List<ParameterSize> parameters, long mostBytes) {
         if (mostBytes < 1) throw new IllegalArgumentException("mostBytes must be at least 1, not " + mostBytes);
         Map<DType, List<Integer>> open = new LinkedHashMap<>();
         Map<DType, Long> filled = new LinkedHashMap<>();
         List<Bucket> buckets = new ArrayList<>();
         for (int i = parameters.size() - 1; i >= 0; i--) {
-            Entry entry = parameters.get(i);
-            DType dtype = entry.dtype;
+            ParameterSize size = parameters.get(i);
+            DType dtype = size.dtype;
             List<Integer> members = open.get(dtype);
-            if (members != null && filled.get(dtype) + entry.bytes() > mostBytes) {
+            if (members != null && filled.get(dtype) + size.bytes() > mostBytes) {
                 buckets.add(bucket(members, dtype, parameters));
                 members = null;
             }
@@ -75,15 +76,15 @@ public record BucketLayout(List<Bucket> buckets) {
                 filled.put(dtype, 0L);
             }
             members.add(i);
-            filled.merge(dtype, entry.bytes(), Long::sum);
+            filled.merge(dtype, size.bytes(), Long::sum);
         }
         open.forEach((dtype, members) -> buckets.add(bucket(members, dtype, parameters)));
-        // A bucket is full with the last of its members.
+        // A bucket is complete when its last member is ready.
         buckets.sort(Comparator.comparingInt(b -> -b.parameters.get(b.parameters.size() - 1)));
         return new BucketLayout(buckets);
     }
 
-    private static Bucket bucket(List<Integer> members, DType dtype, List<Entry> parameters) {
+    private static Bucket bucket(List<Integer> members, DType dtype, List<ParameterSize> parameters) {
         long elements = members.stream()
                 .mapToLong(member -> parameters.get(member).elements)
                 .sum();

@@ -3,7 +3,7 @@ package cs336.distributed.training;
 import cs336.basics.NnModule;
 import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.CollectiveBackend;
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.DType;
@@ -25,12 +25,12 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Trains one model on all ranks, each with its own part of the batch: averages the ranks' gradients, so that all of
- * them take the same step.
+ * Data-parallel training of one model: each rank computes gradients on its own fraction of the batch, and this
+ * container averages them over ranks, so that all ranks take the same step.
  *
  * <pre>{@code
  * var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(25));
- * for (Batch batch : share) {
+ * for (Batch batch : localBatches) {
  *     try (var scope = MemoryScope.open()) {
  *         Losses.crossEntropy(ddp.forward(batch.inputs()), batch.targets()).backward();
  *         ddp.finishGradientSynchronization();
@@ -40,85 +40,86 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p><b>At the start</b> all ranks take over rank 0's parameters, frozen ones too. Of tied weights there is one.
+ * <p><b>Initialisation.</b> All ranks take over the parameters of rank 0, frozen ones included. Tied
+ * weights are one parameter.
  *
- * <p><b>Order.</b> Collectives are matched by their order alone, so all ranks have to start them in the same one,
- * whatever happens to be ready first on each. In the first step that is the reverse of the parameters' order; meanwhile
- * rank 0 notes in which order they were ready, and from the second step on all ranks send in that one. What is ready
- * before its turn waits for it.
+ * <p><b>Order of collectives.</b> Collectives are matched by order alone, so all ranks must start them in the same
+ * order. In the first step this is the reverse order of the parameters; from then on it is the order in which rank 0's
+ * gradients became ready in the first step. A gradient that is ready early waits for its turn.
  *
- * <p><b>The first step</b> is also where ranks make sure that they send the same ({@link ProcessGroup}), for which the
- * one that is ahead waits. Its backward pass waits with it: otherwise the gradients of many layers would pile up beside
+ * <p><b>First step.</b> Ranks compare their collectives ({@link ProcessGroup}), so a fast rank waits for the slowest
+ * one. Its backward pass waits too. Otherwise the gradients of many layers would accumulate in memory in addition to
  * their buckets.
  *
- * <p>What is sent during the backward pass is sent by a thread of its own, so that sending does not hold the host up.
- * So from the beginning of a backward pass until {@link #finishGradientSynchronization} the group belongs to this
- * container: other collectives would come between its own, on each rank at another place.
+ * <p><b>Exclusive use of the group.</b> A {@linkplain CommunicationThread separate thread} starts the collectives
+ * during the backward pass. From the start of a backward pass until {@link #finishGradientSynchronization} no other
+ * collective may use the group, because its position among these collectives would differ between ranks.
  *
- * <p><b>Parameters that a step does not use.</b> A rank on which one has no gradient sends zeros. So a parameter that
- * some ranks use gets the sum over these divided by the number of all ranks; one that no rank uses is left without a
- * gradient, as it is in one process. A rank with no data at all calls {@link #finishGradientSynchronization} alone.
+ * <p><b>Unused parameters.</b> A rank on which a parameter has no gradient contributes zeros. A parameter that some
+ * ranks use gets the sum of their gradients divided by the number of all ranks. A parameter that no rank uses keeps no
+ * gradient, as in a single process. A rank without data calls only {@link #finishGradientSynchronization}.
  *
- * <p><b>Several passes.</b> A backward pass may run back through any number of forward passes. If several backward
- * passes are to make one gradient, all but the last run in {@link #noSync}; strategies that
- * {@linkplain Strategy#overlaps overlap} must know which is the last.
+ * <p><b>Gradient accumulation.</b> One backward pass may cover several forward passes. To accumulate gradients over
+ * several backward passes, run all but the last in {@link #noSync}: strategies that {@linkplain Strategy#overlaps
+ * overlap} must know which one is the last.
  *
- * <p><b>A backward pass that fails,</b> on one rank or all, can be given up where its exception is caught: all ranks go
- * on to {@link #finishGradientSynchronization}, then reset their gradients, and the next step is as any other.
+ * <p><b>Failed backward pass.</b> After an exception on some ranks, all ranks call
+ * {@link #finishGradientSynchronization} and zero their gradients. The next step then works as usual.
  *
- * <p><b>Batches that do not divide evenly.</b> The mean over ranks of means over examples is the mean over all examples
- * only where all ranks have as many. Otherwise each rank multiplies its loss by {@link #weight}.
+ * <p><b>Uneven batches.</b> The mean over ranks of per-rank means equals the mean over all examples only if all ranks
+ * have equally many. Otherwise each rank multiplies its loss by {@link #weight}.
  */
 public final class DistributedDataParallel implements AutoCloseable {
     private final NnModule module;
     private final ProcessGroup group;
     private final List<String> names = new ArrayList<>();
-    private final List<Tensor> parameters = new ArrayList<>(); // those that learn, each once
-    private final List<GradientMessage> messages;
-    private final GradientHooks hooks; // null where nothing is sent during the backward pass
-    private final SendingThread sending; // likewise
+    private final List<Tensor> parameters = new ArrayList<>(); // trainable, without duplicates
+    private final List<GradientCollective> collectives;
+    private final GradientHooks hooks; // null unless collectives overlap with the backward pass
+    private final CommunicationThread thread; // likewise
     private final Tensor ones; // [parameters]
-    private final Tensor uses; // [parameters]: whether any rank has a gradient
+    private final Tensor used; // [parameters], 1 if any rank has a gradient
 
-    private final int[] messageOf; // of each parameter
-    private final boolean[] ready; // of each parameter, in the backward pass that runs
-    private final boolean[] present; // of each parameter: whether it had a gradient when it was sent
-    private final int[] missing; // of each message: members that are not ready
-    private final List<Integer> filled = new ArrayList<>(); // messages in the order in which they were complete
-    private final List<Pending> pending = new ArrayList<>();
-    private int[] order; // in which messages are sent
-    private int sent; // how many of them are
-    private boolean orderIsLearned;
+    private final int[] collectiveOf; // by parameter
+    private final boolean[] ready; // by parameter, in the current backward pass
+    private final boolean[] present; // by parameter: whether it had a gradient
+    private final int[] missing; // by collective: number of gradients that are not ready
+    private final List<Integer> completed =
+            new ArrayList<>(); // collectives in the order in which their gradients were ready
+    private final List<PendingCollective> pending = new ArrayList<>();
+    private int[] order; // in which collectives start
+    private int started; // number of collectives started in this step
+    private boolean orderIsFinal;
     private boolean synchronising = true;
     private boolean closed;
 
     /**
-     * Takes over rank 0's parameters, and listens to backward passes from now on. All ranks call it, for the same
-     * model. The module stays the caller's.
+     * Broadcasts the parameters of rank 0, and registers hooks for backward passes. All ranks call it with
+     * the same model. The caller keeps the module.
      *
-     * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, types or in which of
-     *     them learn, or one is not contiguous, in which case the message names the parameter; or none learns
+     * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
+     *     them require a gradient; if one is not contiguous; or if none is trainable
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, Strategy strategy) {
-        this(module, group, parameters -> messages(strategy, parameters), strategy.overlaps());
+        this(module, group, parameters -> collectives(strategy, parameters), strategy.overlaps());
     }
 
     /**
-     * The same for ZeRO's stage 1: gradients are not averaged on all ranks, but each where the optimizer has the rank
-     * that updates it, and nowhere else. Buckets are the optimizer's. What {@code grad()} of a parameter holds
-     * afterwards is for that optimizer alone. A wrapper must be made anew when parameters are added to it.
+     * Creates a container for ZeRO stage 1: gradients are reduce-scattered to the rank whose optimizer updates them, in
+     * the buckets of the optimizer. Afterwards {@code grad()} of a parameter is meaningful to that optimizer only.
+     * After adding parameters to the optimizer a new container is needed.
      *
-     * @param optimizer with {@link Sharding#allGather}, and with all parameters that learn
-     * @throws IllegalArgumentException also if it is another optimizer
+     * @param optimizer with {@link Sharding#allGather} and all trainable parameters
+     * @throws IllegalArgumentException also if the optimizer has another sharding or lacks a parameter
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, ShardedOptimizer<?> optimizer) {
-        this(module, group, optimizer::gradients, true);
+        this(module, group, optimizer::gradientCollectives, true);
     }
 
     private DistributedDataParallel(
             NnModule module,
             ProcessGroup group,
-            Function<List<Tensor>, List<GradientMessage>> layout,
+            Function<List<Tensor>, List<GradientCollective>> layout,
             boolean overlaps) {
         this.module = module;
         this.group = group;
@@ -132,64 +133,65 @@ public final class DistributedDataParallel implements AutoCloseable {
                 parameters.add(parameter);
             }
         });
-        if (parameters.isEmpty()) throw new IllegalArgumentException("module must have a parameter that learns");
-        messages = layout.apply(parameters);
-        messageOf = new int[parameters.size()];
-        for (int m = 0; m < messages.size(); m++) {
-            for (int member : messages.get(m).members()) messageOf[member] = m;
+        if (parameters.isEmpty()) throw new IllegalArgumentException("module must have a trainable parameter");
+        collectives = layout.apply(parameters);
+        collectiveOf = new int[parameters.size()];
+        for (int c = 0; c < collectives.size(); c++) {
+            for (int member : collectives.get(c).members()) collectiveOf[member] = c;
         }
-        missing = new int[messages.size()];
+        missing = new int[collectives.size()];
         ready = new boolean[parameters.size()];
         present = new boolean[parameters.size()];
-        order = IntStream.range(0, messages.size()).toArray();
+        order = IntStream.range(0, collectives.size()).toArray();
         try (var scope = MemoryScope.open()) {
             long[] all = {parameters.size()};
             ones = MemoryScope.keep(torch.ones(all, group.device().options(DType.FLOAT32)));
-            uses = MemoryScope.keep(torch.ones(all, group.device().options(DType.FLOAT32)));
+            used = MemoryScope.keep(torch.ones(all, group.device().options(DType.FLOAT32)));
         }
         begin();
-        sending = overlaps ? new SendingThread(group.device()) : null;
+        thread = overlaps ? new CommunicationThread(group.device()) : null;
         hooks = overlaps ? GradientHooks.of(parameters, this::ready) : null;
     }
 
-    /** Applies the module. */
+    /** Runs the forward pass of the module. */
     public Tensor forward(Tensor input) {
         return module.forward(input);
     }
 
-    /** How many all-reduces of gradients a step takes. */
-    public int messages() {
-        return messages.size();
+    /** Returns the number of collectives that average gradients in a step. */
+    public int collectivesPerStep() {
+        return collectives.size();
     }
 
     /**
-     * Waits until gradients are averaged: for the host with Gloo; with NCCL for the current stream, so that the
-     * optimizer's step can be queued at once. Sends what the backward pass has not sent. All ranks call it after the
-     * (last) backward pass of a step, before the optimizer.
+     * Starts the remaining collectives and waits for the averaged gradients. With Gloo the host blocks; with NCCL the
+     * current stream waits, so the optimizer's step can be queued at once. All ranks call it after the last backward
+     * pass of a step, before the optimizer.
      *
      * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
      */
     public void finishGradientSynchronization() {
         requireOpen("finishGradientSynchronization()");
         if (!synchronising) {
-            throw new IllegalStateException("finishGradientSynchronization() came inside noSync(); close that first");
+            throw new IllegalStateException(
+                    "finishGradientSynchronization() was called inside noSync(); close its scope first");
         }
         try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open()) {
             if (hooks != null) {
                 hooks.flush();
-                sending.drain();
+                thread.drain();
             }
-            while (sent < order.length) send(order[sent++]);
-            await(shareUses());
+            while (started < order.length) start(order[started++]);
+            await(shareUsed());
             dropGradientsOfUnused();
-            if (hooks != null && !orderIsLearned) learnOrder();
+            if (hooks != null && !orderIsFinal) adoptOrder();
         }
         begin();
     }
 
     /**
-     * Lets backward passes add up gradients on each rank by itself until the scope closes:
+     * Lets backward passes accumulate gradients locally, without communication, until the returned scope is closed:
      *
      * <pre>{@code
      * try (var accumulation = ddp.noSync()) {
@@ -199,27 +201,27 @@ public final class DistributedDataParallel implements AutoCloseable {
      * ddp.finishGradientSynchronization();
      * }</pre>
      *
-     * @throws IllegalStateException if such a scope is open, gradients are on their way, or this is closed
+     * @throws IllegalStateException if such a scope is open, collectives have started in this step, or this is closed
      */
     public NoSync noSync() {
         requireOpen("noSync()");
-        if (!synchronising) throw new IllegalStateException("noSync() is open already");
+        if (!synchronising) throw new IllegalStateException("noSync() was called inside noSync()");
         if (hooks != null) hooks.flush();
-        if (sent > 0) {
-            throw new IllegalStateException(
-                    "noSync() came when gradients were on their way; call finishGradientSynchronization() first");
+        if (started > 0) {
+            throw new IllegalStateException("noSync() was called after collectives of this step started;"
+                    + " call finishGradientSynchronization() first");
         }
         synchronising = false;
         return new NoSync();
     }
 
-    /** See {@link DistributedDataParallel#noSync}. */
+    /** A scope of local gradient accumulation; see {@link DistributedDataParallel#noSync}. */
     public final class NoSync implements AutoCloseable {
         private boolean ended;
 
         private NoSync() {}
 
-        /** A second time does nothing. */
+        /** Ends the scope. A second call does nothing. */
         @Override
         public void close() {
             if (ended) return;
@@ -230,12 +232,12 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     /**
-     * What this rank multiplies the mean of its losses by, so that the average of the ranks' gradients is the gradient
-     * of the mean over all examples: n·W ÷ N for n of N examples on one of W ranks. All ranks call it; it waits for all
-     * of them, so it is for the batch that does not divide evenly.
+     * Returns the factor for this rank's mean loss that makes the averaged gradient that of the mean over all examples:
+     * n·W ÷ N for n of N examples on one of W ranks. All ranks call it, and it blocks on all of them, so it should be
+     * used for uneven batches only.
      *
      * @param examples n, at least 0
-     * @throws IllegalArgumentException if it is below 0, or no rank has any
+     * @throws IllegalArgumentException if it is negative, or 0 on all ranks
      */
     public double weight(long examples) {
         ArgumentCheck.atLeast("examples", 0, examples);
@@ -246,57 +248,58 @@ public final class DistributedDataParallel implements AutoCloseable {
                     group.device().options(DType.FLOAT64));
             group.allReduce(total, Reduction.SUM);
             double all = total.item_double();
-            if (all == 0) throw new IllegalArgumentException("examples must be at least 1 on some rank, not 0 on all");
+            if (all == 0)
+                throw new IllegalArgumentException("examples must be at least 1 on some rank, not 0 on all ranks");
             return examples * group.size() / all;
         }
     }
 
-    /** Stops listening, and frees buckets; gradients that lie in them live on. The module stays as it is. */
+    /** Removes the hooks and frees the buckets. The module and gradients that are in a bucket remain valid. */
     @Override
     public void close() {
         closed = true;
         if (hooks != null) {
             hooks.close();
-            sending.close();
+            thread.close();
         }
-        messages.forEach(GradientMessage::close);
+        collectives.forEach(GradientCollective::close);
         ones.close();
-        uses.close();
+        used.close();
     }
 
     private void requireOpen(String call) {
-        if (closed) throw new IllegalStateException(call + " came after this container was closed; make a new one");
+        if (closed) throw new IllegalStateException(call + " was called on a closed container; create a new one");
     }
 
-    private static List<GradientMessage> messages(Strategy strategy, List<Tensor> parameters) {
+    private static List<GradientCollective> collectives(Strategy strategy, List<Tensor> parameters) {
         int n = parameters.size();
         if (strategy instanceof Strategy.Naive) return single(IntStream.range(0, n), parameters);
         if (strategy instanceof Strategy.Overlapped) {
             return single(IntStream.range(0, n).map(i -> n - 1 - i), parameters);
         }
         long most = strategy instanceof Strategy.Bucketed bucketed ? bucketed.bytes() : Long.MAX_VALUE;
-        List<BucketLayout.Entry> entries = parameters.stream()
-                .map(parameter -> new BucketLayout.Entry(parameter.numel(), DType.of(parameter)))
+        List<BucketLayout.ParameterSize> sizes = parameters.stream()
+                .map(parameter -> new BucketLayout.ParameterSize(parameter.numel(), DType.of(parameter)))
                 .toList();
-        return BucketLayout.of(entries, most).buckets().stream()
-                .map(bucket -> (GradientMessage) new GradientBucket(bucket, parameters))
+        return BucketLayout.of(sizes, most).buckets().stream()
+                .map(bucket -> (GradientCollective) new GradientBucket(bucket, parameters))
                 .toList();
     }
 
-    private static List<GradientMessage> single(IntStream places, List<Tensor> parameters) {
-        return places.mapToObj(i -> (GradientMessage) new SingleGradient(i, parameters.get(i)))
+    private static List<GradientCollective> single(IntStream indices, List<Tensor> parameters) {
+        return indices.mapToObj(i -> (GradientCollective) new SingleGradient(i, parameters.get(i)))
                 .toList();
     }
 
     private void begin() {
         Arrays.fill(ready, false);
-        for (int m = 0; m < missing.length; m++) missing[m] = messages.get(m).members().length;
-        filled.clear();
+        for (int c = 0; c < missing.length; c++) missing[c] = collectives.get(c).members().length;
+        completed.clear();
         pending.clear();
-        sent = 0;
+        started = 0;
     }
 
-    /** Called during the backward pass, on its thread. */
+    /** Hook of the backward pass, called on its thread when a gradient is ready. */
     private void ready(int parameter) {
         if (!synchronising) return;
         if (ready[parameter]) {
@@ -304,89 +307,89 @@ public final class DistributedDataParallel implements AutoCloseable {
                     + " before finishGradientSynchronization(); run all but the last one of a step in noSync()");
         }
         ready[parameter] = true;
-        int message = messageOf[parameter];
-        if (--missing[message] > 0) return;
-        filled.add(message);
-        while (sent < order.length && missing[order[sent]] == 0) {
-            if (sent == 0) sending.follow();
-            int next = order[sent++];
-            sending.send(() -> send(next));
-            if (!orderIsLearned) sending.awaitAllBut(1);
+        int collective = collectiveOf[parameter];
+        if (--missing[collective] > 0) return;
+        completed.add(collective);
+        while (started < order.length && missing[order[started]] == 0) {
+            if (started == 0) thread.useCurrentStream();
+            int next = order[started++];
+            thread.submit(() -> start(next));
+            if (!orderIsFinal) thread.awaitAllBut(1);
         }
     }
 
-    private void send(int message) {
+    private void start(int collective) {
         try (var scope = MemoryScope.open()) {
-            Tensor gradients = messages.get(message).collect(present);
+            Tensor gradients = collectives.get(collective).collect(present);
             if (hooks == null) {
                 group.allReduce(gradients, Reduction.AVERAGE);
             } else {
-                pending.add(messages.get(message).send(group, gradients));
+                pending.add(collectives.get(collective).start(group, gradients));
             }
         }
     }
 
     /**
-     * NCCL's collectives run one after the other, so that to wait for the last is enough; the others are let go beside
-     * the step.
+     * Waits for all pending collectives. With NCCL they run one after another, so waiting for the last one is enough;
+     * the communication thread releases the others concurrently.
      */
-    private void await(Pending last) {
-        List<Pending> others = List.copyOf(pending);
-        if (sending != null && group.backend() == CollectiveBackend.NCCL) {
-            sending.send(() -> others.forEach(Pending::await));
+    private void await(PendingCollective last) {
+        List<PendingCollective> others = List.copyOf(pending);
+        if (thread != null && group.backend() == CollectiveBackend.NCCL) {
+            thread.submit(() -> others.forEach(PendingCollective::await));
         } else {
-            others.forEach(Pending::await);
+            others.forEach(PendingCollective::await);
         }
         last.await();
     }
 
-    /** Lets all ranks know which parameters any of them has used. */
-    private Pending shareUses() {
+    /** Starts the all-reduce that tells all ranks which parameters any rank has used. */
+    private PendingCollective shareUsed() {
         if (allPresent()) {
-            uses.copy_(ones); // no number of the host's is waited for
+            used.copy_(ones); // on the device, without a copy from the host
         } else {
             float[] numbers = new float[present.length];
             for (int i = 0; i < numbers.length; i++) numbers[i] = present[i] ? 1 : 0;
-            uses.copy_(Tensors.of(numbers, numbers.length));
+            used.copy_(Tensors.of(numbers, numbers.length));
         }
-        return group.allReduceAsync(uses, Reduction.MAX);
+        return group.allReduceAsync(used, Reduction.MAX);
     }
 
     private void dropGradientsOfUnused() {
-        if (allPresent()) return; // this rank has used all of them
-        double[] used = Tensors.toDoubles(uses);
-        for (int i = 0; i < used.length; i++) {
-            if (used[i] == 0) parameters.get(i).mutable_grad().reset();
+        if (allPresent()) return; // all are used, at least on this rank
+        double[] usedAnywhere = Tensors.toDoubles(used);
+        for (int i = 0; i < usedAnywhere.length; i++) {
+            if (usedAnywhere[i] == 0) parameters.get(i).mutable_grad().reset();
         }
     }
 
     private boolean allPresent() {
-        for (boolean had : present) if (!had) return false;
+        for (boolean hadGradient : present) if (!hadGradient) return false;
         return true;
     }
 
-    /** Takes over the order in which rank 0's messages were complete; behind them those that never were. */
-    private void learnOrder() {
-        long[] seen = IntStream.concat(filled.stream().mapToInt(Integer::intValue), Arrays.stream(order))
+    /** Adopts the order in which rank 0's collectives were complete; those that never were come last. */
+    private void adoptOrder() {
+        long[] observed = IntStream.concat(completed.stream().mapToInt(Integer::intValue), Arrays.stream(order))
                 .distinct()
                 .asLongStream()
                 .toArray();
-        Tensor numbers = Tensors.of(seen, seen.length).to(group.device().toTorch(), DType.INT64.scalarType());
+        Tensor numbers = Tensors.of(observed, observed.length).to(group.device().toTorch(), DType.INT64.scalarType());
         group.broadcast(numbers, 0);
-        double[] learned = Tensors.toDoubles(numbers);
-        order = Arrays.stream(learned).mapToInt(m -> (int) m).toArray();
-        orderIsLearned = true;
+        double[] adopted = Tensors.toDoubles(numbers);
+        order = Arrays.stream(adopted).mapToInt(m -> (int) m).toArray();
+        orderIsFinal = true;
     }
 
     private void broadcast(Map<String, Tensor> tensors) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            List<Pending> sending = new ArrayList<>();
+            List<PendingCollective> broadcasts = new ArrayList<>();
             tensors.forEach((name, tensor) -> {
                 Tensor plain = tensor.detach();
-                sending.add(group.broadcastAsync(plain.is_complex() ? torch.view_as_real(plain) : plain, 0));
+                broadcasts.add(group.broadcastAsync(plain.is_complex() ? torch.view_as_real(plain) : plain, 0));
             });
-            sending.forEach(Pending::await);
+            broadcasts.forEach(PendingCollective::await);
         }
     }
 }

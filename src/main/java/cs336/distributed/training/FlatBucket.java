@@ -1,6 +1,6 @@
 package cs336.distributed.training;
 
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -13,152 +13,153 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** Parameters as views into one flat tensor, of which this rank owns a stretch. */
+/** A flat tensor that holds several parameters as views, and of which this rank owns one shard. */
 final class FlatBucket implements AutoCloseable {
     /**
-     * A part of a parameter that is this rank's own.
+     * The part of a parameter in this rank's shard.
      *
-     * @param values a leaf that an optimizer updates
+     * @param values a leaf tensor that the optimizer updates
      */
-    private record Own(FlatLayout.Piece piece, Tensor parameter, Tensor values) {}
+    private record LocalShard(FlatLayout.ParameterShard position, Tensor parameter, Tensor values) {}
 
     private final ProcessGroup group;
-    private final FlatLayout.Bucket layout;
+    private final FlatLayout.ShardedBucket layout;
     private final Tensor values;
-    private final Tensor ownValues;
+    private final Tensor localValues;
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
-    private final List<Own> own = new ArrayList<>();
-    private Pending sent;
+    private final List<LocalShard> shards = new ArrayList<>();
+    private PendingCollective pending;
 
-    /** Moves the parameters of a layout into a bucket: what they held goes with them. */
-    FlatBucket(FlatLayout.Bucket layout, Map<String, Tensor> all, ProcessGroup group) {
+    /** Moves the parameters of a layout, with their values, into a bucket. */
+    FlatBucket(FlatLayout.ShardedBucket layout, Map<String, Tensor> all, ProcessGroup group) {
         this.group = group;
         this.layout = layout;
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor any = all.get(layout.slots().get(0).name());
-            values = MemoryScope.keep(torch.zeros(new long[] {layout.numbers()}, any.options()));
-            ownValues = stretch(values);
-            for (FlatLayout.Slot slot : layout.slots()) {
+            values = MemoryScope.keep(torch.zeros(new long[] {layout.elements()}, any.options()));
+            localValues = shardOf(values);
+            for (FlatLayout.ParameterSlot slot : layout.slots()) {
                 Tensor parameter = all.get(slot.name());
-                Tensor place = view(values, slot.offset(), slot.numbers(), Tensors.shape(parameter));
-                place.copy_(parameter);
-                parameter.set_data(place);
-                place.close();
+                Tensor view = view(values, slot.offset(), slot.elements(), Tensors.shape(parameter));
+                view.copy_(parameter);
+                parameter.set_data(view);
+                view.close();
                 parameters.put(slot.name(), parameter);
             }
-            for (FlatLayout.Piece piece : layout.pieces(group.rank())) {
-                Tensor leaf = view(values, piece.inBucket(), piece.numbers(), piece.numbers());
+            for (FlatLayout.ParameterShard part : layout.shard(group.rank())) {
+                Tensor leaf = view(values, part.offsetInBucket(), part.elements(), part.elements());
                 leaf.set_requires_grad(true);
-                own.add(new Own(piece, all.get(piece.name()), leaf));
+                shards.add(new LocalShard(part, all.get(part.name()), leaf));
             }
         }
     }
 
-    private Tensor stretch(Tensor flat) {
-        return view(flat, group.rank() * layout.stretch(), layout.stretch(), layout.stretch());
+    private Tensor shardOf(Tensor flat) {
+        return view(flat, group.rank() * layout.shardElements(), layout.shardElements(), layout.shardElements());
     }
 
-    private static Tensor view(Tensor flat, long offset, long numbers, long... shape) {
-        return MemoryScope.keep(flat.narrow(0, offset, numbers).view(shape).detach());
+    private static Tensor view(Tensor flat, long offset, long elements, long... shape) {
+        return MemoryScope.keep(flat.narrow(0, offset, elements).view(shape).detach());
     }
 
-    /** The parameters in it, by name. */
+    /** Returns the parameters of this bucket by name. */
     Map<String, Tensor> parameters() {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** What this rank owns of them, by the parameter's name. */
-    Map<String, Tensor> own() {
+    /** Returns this rank's shard by parameter name. */
+    Map<String, Tensor> local() {
         var leaves = new LinkedHashMap<String, Tensor>();
-        own.forEach(o -> leaves.put(o.piece.name(), o.values));
+        shards.forEach(shard -> leaves.put(shard.position.name(), shard.values));
         return leaves;
     }
 
-    /** The first number of a parameter that is this rank's own; null if none is. */
-    Long first(String name) {
-        for (Own o : own) {
-            if (o.piece.name().equals(name)) {
-                return o.piece.inParameter();
+    /** Returns the offset of this rank's shard within a parameter; null if it has none. */
+    Long offset(String name) {
+        for (LocalShard shard : shards) {
+            if (shard.position.name().equals(name)) {
+                return shard.position.offsetInParameter();
             }
         }
         return null;
     }
 
-    /** Bytes of the parameters that a rank owns. */
+    /** Returns the bytes of a rank's shard, without padding. */
     long bytes(int rank) {
         return values.element_size()
-                * layout.pieces(rank).stream()
-                        .mapToLong(FlatLayout.Piece::numbers)
+                * layout.shard(rank).stream()
+                        .mapToLong(FlatLayout.ParameterShard::elements)
                         .sum();
     }
 
     /**
-     * A second flat tensor, of the same layout, for gradients.
+     * Returns a collective whose flat tensor of gradients has the layout of this bucket.
      *
-     * @param learning parameters, of which some are in this bucket
-     * @return null if none is
+     * @param trainable parameters of the model, including some in this bucket
+     * @return null if none is in this bucket
      */
-    ScatteredGradients gradients(List<Tensor> learning) {
+    ReduceScatterBucket gradientCollective(List<Tensor> trainable) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            var places = new ArrayList<Integer>();
+            var indices = new ArrayList<Integer>();
             var members = new ArrayList<Tensor>();
             var views = new ArrayList<Tensor>();
             Tensor flat = torch.zeros_like(values);
-            for (FlatLayout.Slot slot : layout.slots()) {
+            for (FlatLayout.ParameterSlot slot : layout.slots()) {
                 Tensor parameter = parameters.get(slot.name());
-                for (int i = 0; i < learning.size(); i++) {
-                    if (learning.get(i).is_same(parameter)) {
-                        places.add(i);
+                for (int i = 0; i < trainable.size(); i++) {
+                    if (trainable.get(i).is_same(parameter)) {
+                        indices.add(i);
                         members.add(parameter);
-                        views.add(view(flat, slot.offset(), slot.numbers(), Tensors.shape(parameter)));
+                        views.add(view(flat, slot.offset(), slot.elements(), Tensors.shape(parameter)));
                     }
                 }
             }
-            if (places.isEmpty()) {
+            if (indices.isEmpty()) {
                 return null;
             }
-            int[] at = places.stream().mapToInt(Integer::intValue).toArray();
+            int[] at = indices.stream().mapToInt(Integer::intValue).toArray();
             var bucket = new GradientBucket(at, members, views, MemoryScope.keep(flat));
-            return new ScatteredGradients(bucket, stretch(flat));
+            return new ReduceScatterBucket(bucket, shardOf(flat));
         }
     }
 
-    /** Gives this rank's leaves the gradients of the parameters, where those have any and are to be updated. */
-    void bringGradients() {
+    /** Assigns the gradients of trainable parameters to this rank's leaves. */
+    void assignGradients() {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            for (Own o : own) {
-                Tensor gradient = o.parameter.grad();
-                if (gradient.defined() && o.parameter.requires_grad()) {
-                    Tensor row = gradient.reshape(-1).narrow(0, o.piece.inParameter(), o.piece.numbers());
-                    o.values.mutable_grad().put(row);
+            for (LocalShard shard : shards) {
+                Tensor gradient = shard.parameter.grad();
+                if (gradient.defined() && shard.parameter.requires_grad()) {
+                    Tensor part = gradient.reshape(-1)
+                            .narrow(0, shard.position.offsetInParameter(), shard.position.elements());
+                    shard.values.mutable_grad().put(part);
                 }
             }
         }
     }
 
-    /** Takes the gradients from this rank's leaves, so that they do not outlive those of the parameters. */
-    void dropGradients() {
-        own.forEach(o -> o.values.mutable_grad().reset());
+    /** Clears the gradients of this rank's leaves, which otherwise outlive those of the parameters. */
+    void clearGradients() {
+        shards.forEach(shard -> shard.values.mutable_grad().reset());
     }
 
-    /** Begins to gather all ranks' stretches, in place. */
-    void send() {
-        sent = group.allGatherAsync(values, ownValues);
+    /** Starts an in-place all-gather of all shards. */
+    void startAllGather() {
+        pending = group.allGatherAsync(values, localValues);
     }
 
-    /** Returns once what was sent may be used; see {@link Pending#await}. */
-    void arrive() {
-        if (sent != null) {
-            sent.await();
-            sent = null;
+    /** Waits for the all-gather; see {@link PendingCollective#await}. */
+    void await() {
+        if (pending != null) {
+            pending.await();
+            pending = null;
         }
     }
 
-    /** Moves the parameters out again, each into memory of its own, and closes the bucket. */
-    void giveUp() {
+    /** Gives each parameter its own memory again, and closes the bucket. */
+    void undo() {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             parameters.values().forEach(parameter -> parameter.set_data(parameter.clone()));
@@ -166,11 +167,11 @@ final class FlatBucket implements AutoCloseable {
         close();
     }
 
-    /** Frees what is only this object's; the parameters stay where they are. */
+    /** Frees the memory of this object; the parameters remain valid. */
     @Override
     public void close() {
-        own.forEach(o -> o.values.close());
-        ownValues.close();
+        shards.forEach(shard -> shard.values.close());
+        localValues.close();
         values.close();
     }
 }

@@ -5,17 +5,15 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Where parameters lie in flat buckets, and which stretch of each bucket is a rank's own. Counted in numbers, of one
- * type.
+ * The layout of parameters in flat buckets that are cut into shards. All sizes and offsets count elements of one dtype.
  *
- * <p>A bucket is {@code ranks} stretches of equal length. Parameters lie in it one after the other, in the order in
- * which they were given, each from a multiple of {@link #ALIGNMENT}; a stretch begins at one too. What is left over is
- * zero and never read.
+ * <p>A bucket consists of one shard per rank, all of equal size. Its parameters follow each other in the given order.
+ * Each parameter and each shard starts at a multiple of {@link #ALIGNMENT}; the padding is zero and never read.
  *
  * @param buckets in the order of their parameters
  */
-public record FlatLayout(List<Bucket> buckets) {
-    /** 32 bytes of fp32, 16 of bf16: what kernels need to read several numbers at once. */
+public record FlatLayout(List<ShardedBucket> buckets) {
+    /** Alignment in elements, 32 bytes in fp32 and 16 in bf16, as vectorised loads of kernels require. */
     public static final int ALIGNMENT = 8;
 
     public FlatLayout {
@@ -23,72 +21,72 @@ public record FlatLayout(List<Bucket> buckets) {
     }
 
     /**
-     * A parameter in its bucket.
+     * The position of a parameter in its bucket.
      *
-     * @param offset of its first number in the bucket
-     * @param numbers it has
+     * @param offset of its first element in the bucket
+     * @param elements of the parameter
      */
-    public record Slot(String name, long offset, long numbers) {}
+    public record ParameterSlot(String name, long offset, long elements) {}
 
     /**
-     * A part of a parameter that one rank owns.
+     * The part of a parameter that is in one rank's shard.
      *
-     * @param inParameter its first number, counted in the parameter
-     * @param inBucket its first number, counted in the bucket
-     * @param numbers it has, at least one
+     * @param offsetInParameter of its first element in the parameter
+     * @param offsetInBucket of its first element in the bucket
+     * @param elements of the part, at least one
      */
-    public record Piece(String name, long inParameter, long inBucket, long numbers) {}
+    public record ParameterShard(String name, long offsetInParameter, long offsetInBucket, long elements) {}
 
     /**
-     * Parameters that travel together.
+     * A bucket of parameters that is cut into one equal shard per rank.
      *
-     * @param stretch numbers that each rank owns
+     * @param shardElements elements of each rank's shard, with padding
      */
-    public record Bucket(List<Slot> slots, int ranks, long stretch) {
-        public Bucket {
+    public record ShardedBucket(List<ParameterSlot> slots, int ranks, long shardElements) {
+        public ShardedBucket {
             slots = List.copyOf(slots);
         }
 
-        /** All of it, with what is left over. */
-        public long numbers() {
-            return stretch * ranks;
+        /** Returns the elements of the bucket, with padding. */
+        public long elements() {
+            return shardElements * ranks;
         }
 
-        /** What a rank owns of its parameters. */
-        public List<Piece> pieces(int rank) {
-            long begin = rank * stretch;
-            long end = begin + stretch;
-            var pieces = new ArrayList<Piece>();
-            for (Slot slot : slots) {
+        /** Returns the parts of parameters in one rank's shard. */
+        public List<ParameterShard> shard(int rank) {
+            long begin = rank * shardElements;
+            long end = begin + shardElements;
+            var parts = new ArrayList<ParameterShard>();
+            for (ParameterSlot slot : slots) {
                 long from = Math.max(begin, slot.offset);
-                long until = Math.min(end, slot.offset + slot.numbers);
+                long until = Math.min(end, slot.offset + slot.elements);
                 if (from < until) {
-                    pieces.add(new Piece(slot.name, from - slot.offset, from, until - from));
+                    parts.add(new ParameterShard(slot.name, from - slot.offset, from, until - from));
                 }
             }
-            return pieces;
+            return parts;
         }
     }
 
     /**
-     * Lays parameters out.
+     * Lays out parameters in buckets.
      *
-     * @param sizes numbers by name
-     * @param capacity most numbers of a bucket's parameters; a larger parameter has a bucket by itself
+     * @param sizes number of elements by parameter name
+     * @param capacity maximum elements of a bucket's parameters; a larger parameter gets its own bucket
      */
     public static FlatLayout of(Map<String, Long> sizes, long capacity, int ranks) {
-        var buckets = new ArrayList<Bucket>();
-        var slots = new ArrayList<Slot>();
+        var buckets = new ArrayList<ShardedBucket>();
+        var slots = new ArrayList<ParameterSlot>();
         long used = 0;
         for (var parameter : sizes.entrySet()) {
-            long numbers = parameter.getValue();
-            if (!slots.isEmpty() && used + numbers > capacity) {
+            long elements = parameter.getValue();
+            if (!slots.isEmpty() && used + elements > capacity) {
                 buckets.add(bucket(slots, used, ranks));
                 slots.clear();
                 used = 0;
             }
-            slots.add(new Slot(parameter.getKey(), used, numbers));
-            used = aligned(used + numbers);
+            slots.add(new ParameterSlot(parameter.getKey(), used, elements));
+            used = aligned(used + elements);
         }
         if (!slots.isEmpty()) {
             buckets.add(bucket(slots, used, ranks));
@@ -96,11 +94,11 @@ public record FlatLayout(List<Bucket> buckets) {
         return new FlatLayout(buckets);
     }
 
-    private static Bucket bucket(List<Slot> slots, long used, int ranks) {
-        return new Bucket(slots, ranks, aligned((used + ranks - 1) / ranks));
+    private static ShardedBucket bucket(List<ParameterSlot> slots, long used, int ranks) {
+        return new ShardedBucket(slots, ranks, aligned((used + ranks - 1) / ranks));
     }
 
-    private static long aligned(long numbers) {
-        return (numbers + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    private static long aligned(long elements) {
+        return (elements + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
 }

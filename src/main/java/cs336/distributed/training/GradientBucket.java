@@ -11,21 +11,24 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Several gradients in one buffer. The backward pass makes each gradient in memory of its own; {@link #collect} copies
- * it into its place in the buffer, which from then on <em>is</em> {@code grad()}: what the reduction leaves there need
- * not be copied back. Where gradients are kept over several backward passes, they are added up in the buffer and not
- * copied at all.
+ * Several gradients in one buffer. The backward pass creates each gradient in its own memory. {@link #collect} copies
+ * it into the buffer and makes {@code grad()} a view of the buffer, so that the result of the reduction needs no copy
+ * back. Gradients that accumulate over several backward passes accumulate in the buffer and are not copied again.
  */
-final class GradientBucket implements GradientMessage {
+final class GradientBucket implements GradientCollective {
     private static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
 
     private final int[] members;
     private final List<Tensor> parameters;
-    private final List<Tensor> views = new ArrayList<>(); // of the buffer, shaped like the parameters
+    private final List<Tensor> views = new ArrayList<>(); // into the buffer, shaped like the parameters
     private final Tensor buffer;
     private final TensorList allViews;
 
-    /** @param all the parameters that the layout was made for, all on one device */
+    /**
+     * Creates a bucket with a new buffer.
+     *
+     * @param all the parameters of the layout, all on one device
+     */
     GradientBucket(BucketLayout.Bucket bucket, List<Tensor> all) {
         members = bucket.parameters().stream().mapToInt(Integer::intValue).toArray();
         parameters = bucket.parameters().stream().map(all::get).toList();
@@ -33,22 +36,22 @@ final class GradientBucket implements GradientMessage {
                 var noGrad = NoGrad.open()) {
             buffer = MemoryScope.keep(torch.empty(
                     new long[] {bucket.elements()}, parameters.get(0).options(), null));
-            long from = 0;
+            long offset = 0;
             for (Tensor parameter : parameters) {
                 long elements = parameter.numel();
-                Tensor place = buffer.narrow(0, from, elements);
-                views.add(MemoryScope.keep(place.view(Tensors.shape(parameter))));
-                from += elements;
+                Tensor view = buffer.narrow(0, offset, elements);
+                views.add(MemoryScope.keep(view.view(Tensors.shape(parameter))));
+                offset += elements;
             }
             allViews = TensorList.of(views);
         }
     }
 
     /**
-     * A bucket in a buffer that is there already.
+     * Creates a bucket with an existing buffer.
      *
-     * @param members places of the parameters
-     * @param views of the buffer, shaped like the parameters; closed with the bucket, as is the buffer
+     * @param members indices of the parameters
+     * @param views into the buffer, shaped like the parameters; closed with the bucket, like the buffer
      */
     GradientBucket(int[] members, List<Tensor> parameters, List<Tensor> views, Tensor buffer) {
         this.members = members;
@@ -67,19 +70,19 @@ final class GradientBucket implements GradientMessage {
     public Tensor collect(boolean[] present) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            List<Tensor> strangers = new ArrayList<>(members.length);
-            List<Tensor> places = new ArrayList<>(members.length);
+            List<Tensor> outside = new ArrayList<>(members.length);
+            List<Tensor> targets = new ArrayList<>(members.length);
             for (int i = 0; i < members.length; i++) {
                 Tensor gradient = parameters.get(i).grad();
                 present[members[i]] = gradient.defined();
                 if (!gradient.defined()) {
                     views.get(i).zero_();
                 } else if (!gradient.is_same(views.get(i))) {
-                    strangers.add(gradient);
-                    places.add(views.get(i));
+                    outside.add(gradient);
+                    targets.add(views.get(i));
                 }
             }
-            copy(strangers, places);
+            copy(outside, targets);
             for (int i = 0; i < members.length; i++) {
                 parameters.get(i).mutable_grad().put(views.get(i));
             }
@@ -87,13 +90,13 @@ final class GradientBucket implements GradientMessage {
         }
     }
 
-    private void copy(List<Tensor> gradients, List<Tensor> places) {
+    private void copy(List<Tensor> gradients, List<Tensor> targets) {
         if (gradients.isEmpty()) return;
         try (var from = TensorList.of(gradients)) {
-            if (places.size() == members.length) {
+            if (targets.size() == members.length) {
                 FOREACH_COPY.call(allViews, from, false);
             } else {
-                try (var to = TensorList.of(places)) {
+                try (var to = TensorList.of(targets)) {
                     FOREACH_COPY.call(to, from, false);
                 }
             }

@@ -9,35 +9,35 @@ import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/** That all ranks train the same parameters, before anything is sent of them. */
+/** A check that all ranks have the same parameters, before parameters are exchanged. */
 final class SameParameters {
     private SameParameters() {}
 
     /**
-     * All ranks call it.
+     * Compares the parameters of all ranks. All ranks must call it.
      *
-     * @throws IllegalArgumentException on every rank, if parameters differ in number, names, shapes, types or in which
-     *     of them learn; on this one, if one is not contiguous
+     * @throws IllegalArgumentException on every rank, if parameters differ in number, names, shapes, dtypes or in which
+     *     of them require a gradient; on this rank, if one is not contiguous
      */
     static void require(ProcessGroup group, Map<String, Tensor> named) {
-        var mine = new ArrayList<String>();
+        var descriptions = new ArrayList<String>();
         named.forEach((name, parameter) -> {
             if (!parameter.is_contiguous()) {
                 throw new IllegalArgumentException("parameter " + name + " must be contiguous");
             }
-            mine.add(name + " " + DType.of(parameter) + Arrays.toString(Tensors.shape(parameter))
+            descriptions.add(name + " " + DType.of(parameter) + Arrays.toString(Tensors.shape(parameter))
                     + (parameter.requires_grad() ? "" : " frozen"));
         });
-        List<ArrayList<String>> all = group.allGather(mine);
+        List<ArrayList<String>> all = group.allGather(descriptions);
         for (int rank = 1; rank < all.size(); rank++) {
-            List<String> ours = all.get(0);
-            List<String> theirs = all.get(rank);
-            for (int i = 0; i < Math.max(ours.size(), theirs.size()); i++) {
-                String here = i < ours.size() ? ours.get(i) : "none";
-                String there = i < theirs.size() ? theirs.get(i) : "none";
-                if (!here.equals(there)) {
-                    throw new IllegalArgumentException("parameter " + i + " is " + here + " on rank 0, but " + there
-                            + " on rank " + rank + ": all ranks need the same model");
+            List<String> first = all.get(0);
+            List<String> other = all.get(rank);
+            for (int i = 0; i < Math.max(first.size(), other.size()); i++) {
+                String onFirst = i < first.size() ? first.get(i) : "none";
+                String onOther = i < other.size() ? other.get(i) : "none";
+                if (!onFirst.equals(onOther)) {
+                    throw new IllegalArgumentException("parameter " + i + " is " + onFirst + " on rank 0, but "
+                            + onOther + " on rank " + rank + "; all ranks must have the same model");
                 }
             }
         }

@@ -10,26 +10,26 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which rank owns which parameter, so that ranks own about as many bytes each: the largest goes first, each to the rank
- * that has least, and of several such ranks to the first. By this rule (Graham's, 1969) the fullest rank of parameters
- * added at once has at most 4/3 − 1/(3n) of what it has in the best assignment to n ranks. All ranks come to the same
- * result without talking.
+ * An assignment of whole parameters to ranks that balances bytes: largest parameter first, each to the rank with the
+ * fewest bytes, and to the lowest of several such ranks (Graham, 1969). If all parameters are added at once, the
+ * largest rank has at most 4/3 − 1/(3n) of its size in the optimal assignment to n ranks. All ranks compute the same
+ * assignment without communication.
  */
 public final class ShardAssignment {
     private final long[] bytes;
     private final Map<String, Integer> owners = new LinkedHashMap<>();
 
     /**
-     * An assignment of nothing yet.
+     * Creates an empty assignment.
      *
-     * @param ranks how many there are
-     * @throws IllegalArgumentException if there is none
+     * @param ranks number of ranks
+     * @throws IllegalArgumentException if it is below 1
      */
     public ShardAssignment(int ranks) {
         bytes = new long[ArgumentCheck.atLeast("ranks", 1, ranks)];
     }
 
-    /** The same so far; what is added to one of the two is not in the other. */
+    /** Returns an independent copy. */
     ShardAssignment copy() {
         var copy = new ShardAssignment(bytes.length);
         System.arraycopy(bytes, 0, copy.bytes, 0, bytes.length);
@@ -38,14 +38,13 @@ public final class ShardAssignment {
     }
 
     /**
-     * Assigns more parameters; those that have owners keep them.
+     * Assigns more parameters; earlier assignments do not change.
      *
-     * @param sizes bytes by name
+     * @param sizes bytes by parameter name
      */
     public void add(Map<String, Long> sizes) {
         List<Map.Entry<String, Long>> largestFirst = new ArrayList<>(sizes.entrySet());
-        largestFirst.sort(
-                Map.Entry.comparingByValue(Comparator.reverseOrder())); // stable: equal ones as they were given
+        largestFirst.sort(Map.Entry.comparingByValue(Comparator.reverseOrder())); // stable for equal sizes
         Map<String, Integer> found = new LinkedHashMap<>();
         for (var parameter : largestFirst) {
             int least = 0;
@@ -58,17 +57,17 @@ public final class ShardAssignment {
         sizes.keySet().forEach(name -> owners.put(name, found.get(name)));
     }
 
-    /** The rank of each parameter, in the order in which they were given. */
+    /** Returns the rank of each parameter by name, in the order in which they were added. */
     public Map<String, Integer> owners() {
         return Collections.unmodifiableMap(owners);
     }
 
-    /** Bytes of each rank. */
+    /** Returns the bytes of each rank. */
     public long[] bytes() {
         return bytes.clone();
     }
 
-    /** Bytes of the fullest rank over the mean of all; 1 is best, and the number of ranks is worst. */
+    /** Returns the maximum over the mean of bytes: 1 is best, the number of ranks is worst. */
     public static double imbalance(long... bytes) {
         long most = Arrays.stream(bytes).max().orElse(0);
         double mean = Arrays.stream(bytes).average().orElse(0);

@@ -5,17 +5,15 @@ import cs336.basics.GradientClipping;
 import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.distributed.collectives.CollectiveFailure;
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.DType;
-import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.io.IOException;
-import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -26,11 +24,11 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.function.BiFunction;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /**
- * An optimizer of which each rank keeps a part: it updates its share of the parameters, for which alone it has moments
- * or velocities, and then ranks give each other what they have updated. How they divide and give is a {@link Sharding}.
+ * An optimizer whose state is sharded over ranks: each rank holds the state (such as Adam's moments) of its shard of
+ * the parameters only, updates that shard, and then receives the other shards from their ranks. A {@link Sharding}
+ * defines the shards and how they are exchanged.
  *
  * <pre>{@code
  * var optimizer = new ShardedOptimizer<>(
@@ -38,13 +36,13 @@ import org.bytedeco.pytorch.global.torch;
  * optimizer.add(unfrozen, AdamWSettings.of(1e-4));
  * }</pre>
  *
- * <p>All ranks make the same calls with the same parameters in the same order. A parameter that stands under two names,
- * as a tied head does, is one parameter, under its first.
+ * <p>All ranks make the same calls with the same parameters in the same order. A parameter with two names, such as a
+ * tied LM head, is one parameter under its first name.
  *
- * <p>After {@link #close} nothing that updates, gathers or loads can be called: that is an
- * {@link IllegalStateException}, on all ranks alike.
+ * <p>After {@link #close} every method that updates, gathers or loads throws an {@link IllegalStateException}, on all
+ * ranks alike.
  *
- * @param <O> settings of a group of parameters
+ * @param <O> settings of a parameter group
  */
 public final class ShardedOptimizer<O> implements Optimizer {
     private final BiFunction<Map<String, Tensor>, O, ? extends Optimizer> factory;
@@ -52,24 +50,29 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private final Sharding sharding;
     private ShardAssignment assignment; // of whole parameters
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
-    private final List<Part> parts = new ArrayList<>();
+    private final List<ShardedGroup> shardedGroups = new ArrayList<>();
+    private final ShardedState state;
     private NnModule model; // whose forward pass waits for its parameters; null if step() waits
-    private boolean gradientsAreThere;
+    private boolean gradientsAreAssigned;
     private boolean closed;
 
-    /** A group of parameters: its shards, and the optimizer of this rank's own. */
-    private record Part(Shards shards, Optimizer optimizer) {}
-
     /**
-     * Parameters with settings of their own.
+     * A parameter group with its own settings.
      *
      * @param parameters by name
      */
     public record ParameterGroup<O>(Map<String, Tensor> parameters, O options) {}
 
     /**
-     * An optimizer of these parameters, all with the same settings; see {@link #ShardedOptimizer(List, BiFunction,
-     * ProcessGroup, Sharding)}.
+     * The shards of a parameter group.
+     *
+     * @param optimizer the optimizer of this rank's shard
+     */
+    record ShardedGroup(Shards shards, Optimizer optimizer) {}
+
+    /**
+     * Creates an optimizer of one parameter group; see {@link #ShardedOptimizer(List, BiFunction, ProcessGroup,
+     * Sharding)}.
      */
     public ShardedOptimizer(
             Map<String, Tensor> parameters,
@@ -81,11 +84,11 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * An optimizer of several groups of parameters.
+     * Creates an optimizer of several parameter groups.
      *
      * @param groups at least one
-     * @param factory makes an optimizer from this rank's part of a group, which may be empty, and the group's settings,
-     *     such as {@code AdamW::new}
+     * @param factory creates an optimizer from this rank's shard of a group, which may be empty, and the group's
+     *     settings; for example {@code AdamW::new}
      * @throws IllegalArgumentException on every rank, if parameters differ between ranks or cannot be trained
      */
     public ShardedOptimizer(
@@ -94,12 +97,13 @@ public final class ShardedOptimizer<O> implements Optimizer {
             ProcessGroup group,
             Sharding sharding) {
         if (groups.isEmpty()) {
-            throw new IllegalArgumentException("groups must not be empty: there is nothing to optimize");
+            throw new IllegalArgumentException("groups must have at least 1 parameter group, not 0");
         }
         this.factory = factory;
         this.group = group;
         this.sharding = sharding;
         assignment = new ShardAssignment(group.size());
+        state = new ShardedState(group, parameters, shardedGroups);
         try {
             groups.forEach(g -> add(g.parameters, g.options));
         } catch (RuntimeException e) {
@@ -109,70 +113,69 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Adds parameters with settings of their own, at any time between two steps. What fails on any rank changes nothing
-     * on any.
+     * Adds a parameter group between two steps. If this fails on one rank, nothing changes on any rank.
      *
-     * @throws IllegalArgumentException on every rank, if parameters differ between ranks, or one rank's optimizer could
-     *     not be made; or if a parameter is in this optimizer already, or is not a contiguous floating-point tensor on
-     *     the group's device
+     * @throws IllegalArgumentException on every rank, if parameters differ between ranks or the optimizer of one rank
+     *     cannot be created; or if a parameter is already in this optimizer, or is not a contiguous floating-point
+     *     tensor on the group's device
      */
     public void add(Map<String, Tensor> more, O options) {
         requireOpen("add()");
-        arrive();
-        Map<String, Tensor> once = once(more);
-        SameParameters.require(group, once);
-        ShardAssignment assigned = assigned(once);
+        awaitParameters();
+        Map<String, Tensor> distinct = distinct(more);
+        SameParameters.require(group, distinct);
+        ShardAssignment extended = extendedAssignment(distinct);
         Shards shards = sharding instanceof Sharding.AllGather flat
-                ? new FlatShards(once, flat.bucketMb(), group)
-                : new WholeShards(once, assigned, group);
-        Optimizer optimizer = madeOnAllRanks(shards, options);
-        assignment = assigned;
-        parameters.putAll(once);
-        parts.add(new Part(shards, optimizer));
+                ? new AllGatherShards(distinct, flat.bucketMb(), group)
+                : new BroadcastShards(distinct, extended, group);
+        Optimizer optimizer = createOnAllRanks(shards, options);
+        assignment = extended;
+        parameters.putAll(distinct);
+        shardedGroups.add(new ShardedGroup(shards, optimizer));
         if (model != null) {
             overlapWith(model);
         }
     }
 
-    private ShardAssignment assigned(Map<String, Tensor> more) {
+    private ShardAssignment extendedAssignment(Map<String, Tensor> more) {
         var sizes = new LinkedHashMap<String, Long>();
         more.forEach((name, parameter) -> sizes.put(name, parameter.nbytes()));
-        ShardAssignment assigned = assignment.copy();
-        assigned.add(sizes);
-        return assigned;
+        ShardAssignment extended = assignment.copy();
+        extended.add(sizes);
+        return extended;
     }
 
-    /** The optimizer of what this rank owns, if every rank could make its own; otherwise the shards are given up. */
-    private Optimizer madeOnAllRanks(Shards shards, O options) {
-        Optimizer made = null;
+    /** Creates the optimizer of this rank's shard. If that fails on any rank, undoes the sharding on all of them. */
+    private Optimizer createOnAllRanks(Shards shards, O options) {
+        Optimizer created = null;
         RuntimeException failure = null;
         try {
-            made = factory.apply(shards.own(), options);
+            created = factory.apply(shards.local(), options);
         } catch (RuntimeException e) {
             failure = e;
         }
-        List<String> complaints = group.allGather(failure == null ? "" : failure.toString());
-        for (int rank = 0; rank < complaints.size(); rank++) {
-            if (complaints.get(rank).isEmpty()) continue;
-            if (made != null) made.close();
-            shards.giveUp();
+        List<String> failures = group.allGather(failure == null ? "" : failure.toString());
+        for (int rank = 0; rank < failures.size(); rank++) {
+            if (failures.get(rank).isEmpty()) continue;
+            if (created != null) created.close();
+            shards.undo();
             if (failure != null) throw failure;
             throw new IllegalArgumentException(
-                    "the optimizer of rank " + rank + " could not be made: " + complaints.get(rank));
+                    "the optimizer of rank " + rank + " could not be created: " + failures.get(rank));
         }
-        return made;
+        return created;
     }
 
-    /** Each parameter under its first name. */
-    private Map<String, Tensor> once(Map<String, Tensor> more) {
-        var once = new LinkedHashMap<String, Tensor>();
+    /** Returns each parameter once, under its first name. */
+    private Map<String, Tensor> distinct(Map<String, Tensor> more) {
+        var distinct = new LinkedHashMap<String, Tensor>();
         more.forEach((name, parameter) -> {
             requireTrainable(name, parameter);
-            if (once.values().stream().noneMatch(parameter::is_same)) {
-                once.put(name, parameter);
+            if (distinct.values().stream().noneMatch(parameter::is_same)) {
+                distinct.put(name, parameter);
             }
         });
-        return once;
+        return distinct;
     }
 
     private void requireTrainable(String name, Tensor parameter) {
@@ -180,154 +183,149 @@ public final class ShardedOptimizer<O> implements Optimizer {
             throw new IllegalArgumentException("parameter " + name + " must be a contiguous floating-point tensor");
         }
         if (parameter.is_cuda() != group.device().isCuda()) {
-            throw new IllegalArgumentException("parameter " + name + " is not on " + group.device());
+            throw new IllegalArgumentException("parameter " + name + " must be on " + group.device());
         }
         for (var known : parameters.entrySet()) {
             if (known.getKey().equals(name) || known.getValue().is_same(parameter)) {
-                throw new IllegalArgumentException("parameter " + name + " is in this optimizer already"
+                throw new IllegalArgumentException("parameter " + name + " is already in this optimizer"
                         + (known.getKey().equals(name) ? "" : ", as " + known.getKey()));
             }
         }
     }
 
     /**
-     * Lets the next forward pass of a model wait for parameters, each layer for its own, so that they travel while the
-     * layers before it compute. Without this {@link #step} waits for all. Whoever reads parameters in another way
-     * between {@link #step} and the end of that forward pass must call {@link #arrive} first. Nothing is gained with
-     * {@link Sharding#broadcast}.
+     * Overlaps the exchange of updated parameters with the next forward pass of a model: each layer waits for its own
+     * parameters only. Without this {@link #step} waits for all parameters. Code that reads parameters between
+     * {@link #step} and the end of that forward pass must call {@link #awaitParameters} first. With
+     * {@link Sharding#broadcast} there is no overlap, since the first layer waits for all parameters.
      */
     public void overlapWith(NnModule model) {
         this.model = model;
         for (NnModule layer : model.layers()) {
-            List<Runnable> arrivals = new ArrayList<>();
+            List<Runnable> waits = new ArrayList<>();
             for (Tensor parameter : layer.ownParameters()) {
-                parts.stream()
-                        .map(part -> part.shards.arrivalOf(parameter))
+                shardedGroups.stream()
+                        .map(sharded -> sharded.shards.awaiting(parameter))
                         .filter(Objects::nonNull)
-                        .forEach(arrivals::add);
+                        .forEach(waits::add);
             }
-            layer.beforeForward(() -> arrivals.forEach(Runnable::run));
+            layer.beforeForward(() -> waits.forEach(Runnable::run));
         }
     }
 
-    /** What averages gradients where this optimizer needs them; see {@link DistributedDataParallel}. */
-    List<GradientMessage> gradients(List<Tensor> learning) {
-        for (Tensor parameter : learning) {
+    /**
+     * Returns the collectives that average gradients into this optimizer's shards; see {@link DistributedDataParallel}.
+     */
+    List<GradientCollective> gradientCollectives(List<Tensor> trainable) {
+        for (Tensor parameter : trainable) {
             if (parameters.values().stream().noneMatch(parameter::is_same)) {
-                throw new IllegalArgumentException("a parameter of shape " + Arrays.toString(Tensors.shape(parameter))
-                        + " learns, but is not in the optimizer: its gradients would go nowhere");
+                throw new IllegalArgumentException("every trainable parameter must be in the optimizer; one of shape "
+                        + Arrays.toString(Tensors.shape(parameter)) + " is not");
             }
         }
-        List<GradientMessage> messages = new ArrayList<>();
-        parts.forEach(part -> messages.addAll(0, part.shards.gradients(learning)));
-        return messages;
+        List<GradientCollective> collectives = new ArrayList<>();
+        shardedGroups.forEach(sharded -> collectives.addAll(0, sharded.shards.gradientCollectives(trainable)));
+        return collectives;
     }
 
-    /** Returns once all parameters may be used; see {@link Pending#await}. */
-    public void arrive() {
-        parts.forEach(part -> part.shards.arrive());
+    /** Waits until all updated parameters may be used; see {@link PendingCollective#await}. */
+    public void awaitParameters() {
+        shardedGroups.forEach(sharded -> sharded.shards.await());
     }
 
-    /** How parameters are divided. */
-    public Sharding sharding() {
-        return sharding;
-    }
-
-    /** All parameters by name, those of other ranks too, in the order in which they were added. */
+    /** Returns the parameters of all ranks by name, in the order in which they were added. */
     @Override
     public Map<String, Tensor> parameters() {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** Bytes of the parameters that each rank owns. */
+    /** Returns the bytes of each rank's shard of the parameters. */
     public long[] shardBytes() {
         var bytes = new long[group.size()];
-        for (Part part : parts) {
-            long[] more = part.shards.bytes();
+        for (ShardedGroup sharded : shardedGroups) {
+            long[] more = sharded.shards.bytesPerRank();
             Arrays.setAll(bytes, rank -> bytes[rank] + more[rank]);
         }
         return bytes;
     }
 
-    /** The largest of {@link #shardBytes} over their mean: 1 is best, the number of ranks worst. */
+    /** Returns the largest of {@link #shardBytes} over their mean: 1 is best, the number of ranks is worst. */
     public double imbalance() {
         return ShardAssignment.imbalance(shardBytes());
     }
 
-    /**
-     * Updates every parameter that has a gradient, each on the rank that owns it, and brings the new ones to all ranks.
-     */
+    /** Updates every parameter that has a gradient, on the rank that owns it, and sends the result to all ranks. */
     @Override
     public void step() {
         update();
         synchronise();
     }
 
-    /** The first half of a step: each rank updates what it owns. */
+    /** Runs the first half of a step: each rank updates its own shard. */
     public void update() {
         requireOpen("step()");
         try (var range = ProfilerRange.of("optimizer")) {
-            arrive();
-            bringGradients();
-            parts.forEach(part -> part.optimizer.step());
-            dropGradients();
+            awaitParameters();
+            assignGradients();
+            shardedGroups.forEach(sharded -> sharded.optimizer.step());
+            clearGradients();
         }
     }
 
-    /** The second half: what was updated comes to the other ranks, or begins to where a forward pass waits for it. */
+    /** Runs the second half of a step: starts the exchange of updated parameters, and waits unless it overlaps. */
     public void synchronise() {
         try (var range = ProfilerRange.of("parameters");
                 var noGrad = NoGrad.open()) {
-            parts.forEach(part -> part.shards.send());
+            shardedGroups.forEach(sharded -> sharded.shards.startSynchronisation());
         }
         if (model == null) {
-            arrive();
+            awaitParameters();
         }
     }
 
-    private void bringGradients() {
-        if (!gradientsAreThere) {
-            parts.forEach(part -> part.shards.bringGradients());
-            gradientsAreThere = true;
+    private void assignGradients() {
+        if (!gradientsAreAssigned) {
+            shardedGroups.forEach(sharded -> sharded.shards.assignGradients());
+            gradientsAreAssigned = true;
         }
     }
 
-    private void dropGradients() {
-        parts.forEach(part -> part.shards.dropGradients());
-        gradientsAreThere = false;
+    private void clearGradients() {
+        shardedGroups.forEach(sharded -> sharded.shards.clearGradients());
+        gradientsAreAssigned = false;
     }
 
     @Override
     public void zeroGrad() {
         requireOpen("zeroGrad()");
-        dropGradients();
+        clearGradients();
         Optimizer.super.zeroGrad();
     }
 
     /**
-     * Clips the gradients of the whole model, as {@link GradientClipping#clipByGlobalNorm} does, directly before
-     * {@link #step}: each rank takes the norm of what it owns, and scales that alone. Afterwards a parameter's gradient
-     * is of use to {@link #step} only.
+     * Clips the gradients by the global norm of the whole model, like {@link GradientClipping#clipByGlobalNorm}. Must
+     * be called directly before {@link #step}. Each rank scales the gradients of its own shard only, so afterwards
+     * {@code grad()} of a parameter is meaningful to {@link #step} only.
      *
      * @param maxNorm above 0
-     * @return the norm of all gradients before clipping, the same on every rank, a tensor without dimensions in the
-     *     caller's memory scope
+     * @return the norm of all gradients before clipping, equal on all ranks; a 0-dimensional tensor in the caller's
+     *     memory scope
      * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or there are no parameters
      */
     public Tensor clipGradients(double maxNorm) {
         requireOpen("clipGradients()");
         if (parameters.isEmpty()) {
-            throw new IllegalArgumentException("parameters must not be none: there is nothing to clip");
+            throw new IllegalArgumentException("there are no parameters to clip");
         }
         if (!(maxNorm > 0)) {
             throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
         }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            bringGradients();
-            List<Tensor> own = new ArrayList<>();
-            parts.forEach(part -> own.addAll(part.shards.own().values()));
-            Tensor squares = GradientClipping.norm(own)
+            assignGradients();
+            List<Tensor> local = new ArrayList<>();
+            shardedGroups.forEach(sharded -> local.addAll(sharded.shards.local().values()));
+            Tensor squares = GradientClipping.norm(local)
                     .to(group.device().toTorch(), DType.FLOAT64.scalarType())
                     .square()
                     .reshape(1);
@@ -335,227 +333,98 @@ public final class ShardedOptimizer<O> implements Optimizer {
             DType dtype = DType.of(parameters.values().iterator().next());
             Tensor norm =
                     squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType());
-            GradientClipping.clip(own, norm, maxNorm);
+            GradientClipping.clip(local, norm, maxNorm);
             return scope.escape(norm);
         }
     }
 
-    /** The learning rate of the first group. */
+    /** Returns the learning rate of the first parameter group. */
     @Override
     public double learningRate() {
-        return parts.get(0).optimizer.learningRate();
+        return shardedGroups.get(0).optimizer.learningRate();
     }
 
-    /** Sets the learning rate of every group. */
+    /** Sets the learning rate of every parameter group. */
     @Override
     public void setLearningRate(double learningRate) {
-        parts.forEach(part -> part.optimizer.setLearningRate(learningRate));
+        shardedGroups.forEach(sharded -> sharded.optimizer.setLearningRate(learningRate));
     }
 
     /**
-     * Sets the learning rate of one group.
+     * Sets the learning rate of one parameter group.
      *
-     * @param number of the group, from 0, in the order in which they were added
+     * @param index of the group, from 0, in the order in which they were added
      */
-    public void setLearningRate(int number, double learningRate) {
-        parts.get(Objects.checkIndex(number, parts.size())).optimizer.setLearningRate(learningRate);
+    public void setLearningRate(int index, double learningRate) {
+        shardedGroups
+                .get(Objects.checkIndex(index, shardedGroups.size()))
+                .optimizer
+                .setLearningRate(learningRate);
     }
 
     @Override
     public String kind() {
-        return parts.get(0).optimizer.kind();
+        return shardedGroups.get(0).optimizer.kind();
     }
 
-    /** What this rank remembers of what it owns. For that of all ranks see {@link #wholeState}. */
+    /** Returns the state of this rank's shard; {@link #wholeState} returns that of all ranks. */
     @Override
     public Map<String, Tensor> state() {
-        var state = new LinkedHashMap<String, Tensor>();
-        parts.forEach(part -> state.putAll(part.optimizer.state()));
-        return state;
+        return state.local();
     }
 
     /**
-     * A tensor of one rank's state.
+     * Gathers the state of all ranks in the form of an optimizer without shards. All ranks must call it.
      *
-     * @param first where it belongs in a tensor that is shaped like the parameter; −1 if it is no such part, as a count
-     *     of steps
-     */
-    private record Remembered(String key, long first, String dtype, long[] shape) implements Serializable {
-        private static final long serialVersionUID = 1;
-    }
-
-    /**
-     * What all ranks remember, as an optimizer without shards would. All ranks must call it.
-     *
-     * @return on rank 0 tensors on the CPU in the caller's memory scope; on the others nothing
+     * @return on rank 0 tensors on the CPU in the caller's memory scope; on the other ranks an empty map
      */
     public Map<String, Tensor> wholeState() {
         requireOpen("wholeState()");
-        Map<String, Tensor> whole = new LinkedHashMap<>();
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            Map<String, Tensor> mine = state();
-            var remembered = new ArrayList<Remembered>();
-            mine.forEach((key, tensor) -> remembered.add(
-                    new Remembered(key, first(key, tensor), DType.of(tensor).toString(), Tensors.shape(tensor))));
-            List<ArrayList<Remembered>> all = group.allGather(remembered);
-            for (int rank = 0; rank < all.size(); rank++) {
-                for (Remembered r : all.get(rank)) {
-                    try (var each = MemoryScope.open()) {
-                        receive(r, rank, mine, whole);
-                    }
-                }
-            }
-            whole.values().forEach(scope::escape);
-        }
-        return whole;
-    }
-
-    private long first(String key, Tensor tensor) {
-        for (Part part : parts) {
-            Tensor own = part.shards.own().get(parameterOf(key));
-            boolean shaped = own != null && Arrays.equals(Tensors.shape(own), Tensors.shape(tensor));
-            if (shaped && tensor.is_floating_point()) { // a count of steps has one number too
-                return part.shards.first(parameterOf(key));
-            }
-        }
-        return -1;
-    }
-
-    private void receive(Remembered r, int rank, Map<String, Tensor> mine, Map<String, Tensor> whole) {
-        DType dtype = DType.parse(r.dtype);
-        Device device = group.device();
-        Tensor sent = rank == group.rank()
-                ? mine.get(r.key)
-                        .to(device.toTorch(), dtype.scalarType())
-                        .contiguous()
-                        .reshape(-1)
-                : torch.zeros(new long[] {product(r.shape)}, device.options(dtype));
-        group.broadcast(sent, rank);
-        if (group.rank() != 0) {
-            return;
-        }
-        Tensor onCpu = sent.to(Device.cpu().toTorch(), dtype.scalarType());
-        if (r.first < 0) {
-            whole.computeIfAbsent(r.key, k -> MemoryScope.keep(onCpu.clone().reshape(r.shape)));
-        } else {
-            long[] shape = Tensors.shape(parameters.get(parameterOf(r.key)));
-            Tensor all = whole.computeIfAbsent(
-                    r.key, k -> MemoryScope.keep(torch.zeros(shape, Device.cpu().options(dtype))));
-            all.reshape(-1).narrow(0, r.first, onCpu.numel()).copy_(onCpu);
-        }
-    }
-
-    private static long product(long[] shape) {
-        return Arrays.stream(shape).reduce(1, Math::multiplyExact);
-    }
-
-    /** {@code layers.0.ln1.weight.m} is of {@code layers.0.ln1.weight}. */
-    private static String parameterOf(String key) {
-        int dot = key.lastIndexOf('.');
-        return dot < 0 ? key : key.substring(0, dot);
+        return state.gather();
     }
 
     @Override
     public void requireLoadable(Map<String, Tensor> whole) {
-        try (var scope = MemoryScope.open()) {
-            parts.forEach(part -> part.optimizer.requireLoadable(ownOf(whole, part)));
-        }
+        state.requireLoadable(whole);
     }
 
     /**
-     * Takes over the state of an optimizer without shards, or what {@link #wholeState} gave, from any number of ranks
+     * Loads the state of an optimizer without shards, or one returned by {@link #wholeState} for any number of ranks
      * and any {@link Sharding}. All ranks must call it with the same state.
      *
      * @throws IllegalArgumentException on every rank, if a name is unknown or incomplete, or a shape or dtype differs;
-     *     then nothing changes on any
+     *     then nothing changes on any rank
      */
     @Override
     public void loadState(Map<String, Tensor> whole) {
         requireOpen("loadState()");
-        arrive();
-        String complaint = "";
-        try {
-            requireLoadable(whole);
-        } catch (IllegalArgumentException e) {
-            complaint = e.getMessage();
-        }
-        for (String c : group.allGather(complaint)) {
-            if (!c.isEmpty()) {
-                throw new IllegalArgumentException(c);
-            }
-        }
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            parts.forEach(part -> part.optimizer.loadState(ownOf(whole, part)));
-        }
-    }
-
-    /** What of a whole state is about this rank's own parameters. */
-    private Map<String, Tensor> ownOf(Map<String, Tensor> whole, Part part) {
-        var own = new LinkedHashMap<String, Tensor>();
-        whole.forEach((key, tensor) -> {
-            String name = parameterOf(key);
-            Tensor parameter = parameters.get(name);
-            if (parameter == null) {
-                throw new IllegalArgumentException("state has " + key + ", which no parameter here has");
-            }
-            Tensor mine = part.shards.own().get(name);
-            if (mine == null) {
-                return;
-            }
-            boolean shaped = Arrays.equals(Tensors.shape(tensor), Tensors.shape(parameter));
-            if (!shaped && tensor.numel() != 1) {
-                throw new IllegalArgumentException("state " + key + " is " + Arrays.toString(Tensors.shape(tensor))
-                        + ", but the parameter is " + Arrays.toString(Tensors.shape(parameter)));
-            }
-            own.put(
-                    key,
-                    shaped && mine.dim() > 0
-                            ? tensor.reshape(-1)
-                                    .narrow(0, part.shards.first(name), mine.numel())
-                                    .view(Tensors.shape(mine))
-                            : tensor);
-        });
-        return own;
+        awaitParameters();
+        state.load(whole);
     }
 
     /**
-     * Saves parameters and the state of all ranks in one file, which an optimizer without shards can load too, and
-     * {@link Checkpoint#load(Path, Map, Optimizer)} loads into this one. All ranks must call it; rank 0 writes.
+     * Saves the parameters and the state of all ranks in one file. An optimizer without shards can load it too, and
+     * {@link Checkpoint#load(Path, Map, Optimizer)} loads it into this one. All ranks must call it; rank 0 writes.
      *
-     * @param parameters the whole model's, by name
-     * @param metadata texts to keep with them; {@code optimizer} is taken
+     * @param parameters of the whole model, by name
+     * @param metadata texts to store in the file; the key {@code optimizer} is reserved
      * @throws IOException on every rank, if the file cannot be written
      */
     public void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata) throws IOException {
-        arrive();
-        try (var scope = MemoryScope.open()) {
-            Map<String, Tensor> whole = wholeState();
-            String complaint = "";
-            if (group.rank() == 0) {
-                try {
-                    Checkpoint.save(file, parameters, kind(), whole, metadata);
-                } catch (IOException | IllegalArgumentException e) {
-                    complaint = "checkpoint " + file + " could not be written: " + e.getMessage();
-                }
-            }
-            complaint = group.allGather(complaint).get(0);
-            if (!complaint.isEmpty()) {
-                throw new IOException(complaint);
-            }
-        }
+        requireOpen("save()");
+        awaitParameters();
+        state.save(file, parameters, kind(), metadata);
     }
 
     private void requireOpen(String call) {
-        if (closed) throw new IllegalStateException(call + " came after this optimizer was closed; make a new one");
+        if (closed) throw new IllegalStateException(call + " was called on a closed optimizer; create a new one");
     }
 
     /**
-     * Waits for parameters that are on their way, frees what this object alone has, and lets the model's forward pass
-     * alone. The parameters stay. A second call does nothing.
+     * Waits for pending parameters, frees the memory of this object, and removes its hooks from the model's forward
+     * pass. The parameters remain. A second call does nothing.
      *
-     * @throws CollectiveFailure if they did not arrive, unless that has been said before: then nothing is waited for
+     * @throws CollectiveFailure if parameters did not arrive and that failure has not been thrown before
      */
     @Override
     public void close() {
@@ -565,12 +434,12 @@ public final class ShardedOptimizer<O> implements Optimizer {
         closed = true;
         try {
             if (group.failure() == null) {
-                arrive();
+                awaitParameters();
             }
         } finally {
-            parts.forEach(part -> {
-                part.optimizer.close();
-                part.shards.close();
+            shardedGroups.forEach(sharded -> {
+                sharded.optimizer.close();
+                sharded.shards.close();
             });
             if (model != null) {
                 model.layers().forEach(layer -> layer.beforeForward(() -> {}));

@@ -1,11 +1,11 @@
 package cs336.distributed.training;
 
-/** How a {@link ShardedOptimizer} divides parameters among ranks, and how what each has updated comes to the others. */
+/** How a {@link ShardedOptimizer} divides parameters between ranks, and how ranks exchange updated parameters. */
 public sealed interface Sharding {
     /**
-     * Whole parameters, dealt out so that ranks have about as many bytes each; after an update every parameter is
-     * broadcast by itself from the rank that owns it. The course's way. Gradients must have been averaged before, as
-     * {@code DistributedDataParallel} does.
+     * Each rank owns whole parameters, balanced by bytes, and broadcasts each one separately after an update. This is
+     * the course's scheme. Gradients must be averaged on all ranks before the step, as {@code DistributedDataParallel}
+     * does.
      */
     record Broadcast() implements Sharding {
         @Override
@@ -15,16 +15,16 @@ public sealed interface Sharding {
     }
 
     /**
-     * Parameters are views into flat buckets, of which each rank owns an equal stretch, wherever in a parameter that
-     * begins or ends; after an update each bucket is gathered in place, in the order in which parameters were given,
-     * which is best that of the forward pass: see {@link ShardedOptimizer#overlapWith}. For optimizers that treat every
-     * number by itself, as AdamW and SGD do.
+     * Parameters are views into flat buckets, and each rank owns an equal shard of each bucket, whose boundaries may be
+     * inside a parameter. After an update each bucket is all-gathered in place, in the order in which parameters were
+     * given. This should be the order of the forward pass: see {@link ShardedOptimizer#overlapWith}. The optimizer must
+     * be elementwise, as AdamW and SGD are.
      *
-     * <p>Of gradients a rank needs only the average of its own stretch. Where {@link DistributedDataParallel} is made
-     * with the optimizer, they are reduced and scattered into that, not all-reduced: then this is stage 1 of ZeRO
-     * (Rajbhandari et al., <a href="https://arxiv.org/abs/1910.02054">arXiv:1910.02054</a>).
+     * <p>A rank needs the averaged gradients of its own shard only. If a {@link DistributedDataParallel} is created
+     * with the optimizer, gradients are reduce-scattered instead of all-reduced. This is ZeRO stage 1 (Rajbhandari et
+     * al., <a href="https://arxiv.org/abs/1910.02054">arXiv:1910.02054</a>).
      *
-     * @param bucketMb most megabytes (10⁶ bytes) of a bucket, above 0; a parameter that is larger has one by itself
+     * @param bucketMb maximum size of a bucket in MB (10⁶ bytes), above 0; a larger parameter gets its own bucket
      */
     record AllGather(double bucketMb) implements Sharding {
         public AllGather {
@@ -37,12 +37,12 @@ public sealed interface Sharding {
         }
     }
 
-    /** See {@link Broadcast}. */
+    /** Returns a {@link Broadcast} sharding. */
     static Sharding broadcast() {
         return new Broadcast();
     }
 
-    /** See {@link AllGather}. */
+    /** Returns an {@link AllGather} sharding with buckets of at most {@code bucketMb} MB. */
     static Sharding allGather(double bucketMb) {
         return new AllGather(bucketMb);
     }

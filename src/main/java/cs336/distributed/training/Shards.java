@@ -1,51 +1,49 @@
 package cs336.distributed.training;
 
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/**
- * Parameters with the same settings, divided among ranks: what of them is this rank's own, and how all come together.
- */
+/** The shards of a parameter group: this rank's own shard, and the exchange of shards between ranks. */
 interface Shards extends AutoCloseable {
     /**
-     * What this rank updates, by the parameter's name: parameters, or stretches of them of one dimension. The same
-     * tensors always; they see each change of the parameters, and the parameters theirs.
+     * Returns this rank's shard by parameter name: whole parameters, or one-dimensional parts of them. Returns the same
+     * tensors on every call; they share memory with the parameters.
      */
-    Map<String, Tensor> own();
+    Map<String, Tensor> local();
 
-    /** The first number of a parameter that is this rank's own. */
-    long first(String name);
+    /** Returns the offset in elements of this rank's shard within a parameter. */
+    long offset(String name);
 
-    /** Bytes that each rank owns. */
-    long[] bytes();
+    /** Returns the bytes of each rank's shard. */
+    long[] bytesPerRank();
 
     /**
-     * Messages that average gradients where they are owned, those of the last parameters first.
+     * Returns the collectives that average gradients on the rank that owns them, those of the last parameters first.
      *
-     * @param learning parameters, of which some are these
-     * @throws IllegalArgumentException if parameters are owned as a whole
+     * @param trainable parameters of the model, including some of these
+     * @throws IllegalArgumentException if ranks own whole parameters
      */
-    List<GradientMessage> gradients(List<Tensor> learning);
+    List<GradientCollective> gradientCollectives(List<Tensor> trainable);
 
-    /** Gives {@link #own} the averaged gradients of the parameters, where they have any and are to be updated. */
-    void bringGradients();
+    /** Assigns the averaged gradients of trainable parameters to {@link #local}. */
+    void assignGradients();
 
-    /** Lets go of what {@link #bringGradients} gave. */
-    void dropGradients();
+    /** Clears the gradients that {@link #assignGradients} assigned. */
+    void clearGradients();
 
-    /** Begins to bring what ranks have updated to the others. */
-    void send();
+    /** Starts the exchange of updated parameters between ranks. */
+    void startSynchronisation();
 
-    /** What is sent arrives before anything else happens; see {@link Pending#await}. */
-    void arrive();
+    /** Waits for the exchange of updated parameters; see {@link PendingCollective#await}. */
+    void await();
 
-    /** What makes sure that this parameter has arrived; null if it is none of these. */
-    Runnable arrivalOf(Tensor parameter);
+    /** Returns an action that waits for one parameter; null if the parameter is not in this group. */
+    Runnable awaiting(Tensor parameter);
 
-    /** Closes these shards as if they had never been: parameters have memory of their own again. */
-    void giveUp();
+    /** Undoes the sharding: gives each parameter its own memory again, and closes the shards. */
+    void undo();
 
     @Override
     void close();

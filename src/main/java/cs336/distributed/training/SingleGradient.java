@@ -3,26 +3,26 @@ package cs336.distributed.training;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** A parameter's gradient, sent from where the backward pass left it: nothing is copied. */
-final class SingleGradient implements GradientMessage {
-    private final int place;
+/** The gradient of one parameter, all-reduced in place without a copy. */
+final class SingleGradient implements GradientCollective {
+    private final int index;
     private final Tensor parameter;
 
-    SingleGradient(int place, Tensor parameter) {
-        this.place = place;
+    SingleGradient(int index, Tensor parameter) {
+        this.index = index;
         this.parameter = parameter;
     }
 
     @Override
     public int[] members() {
-        return new int[] {place};
+        return new int[] {index};
     }
 
     @Override
     public Tensor collect(boolean[] present) {
         Tensor gradient = parameter.grad();
-        present[place] = gradient.defined();
-        if (present[place]) return gradient;
+        present[index] = gradient.defined();
+        if (present[index]) return gradient;
         Tensor zeros = torch.zeros_like(parameter);
         parameter.mutable_grad().put(zeros);
         return zeros;

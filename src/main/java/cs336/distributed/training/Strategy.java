@@ -1,32 +1,34 @@
 package cs336.distributed.training;
 
+import static cs336.units.UnitFactors.MB;
+
 import java.io.Serializable;
 import java.math.BigDecimal;
 
-/** How {@link DistributedDataParallel} brings gradients together. */
+/** How {@link DistributedDataParallel} averages gradients over ranks. */
 public sealed interface Strategy extends Serializable {
-    /** 10⁶ bytes. */
-    double MB = 1e6;
-
-    /** After the backward pass, one all-reduce a parameter, one after the other. */
+    /** Returns the strategy that all-reduces each gradient separately after the backward pass. */
     static Strategy naive() {
         return new Naive();
     }
 
-    /** After the backward pass, one all-reduce of a buffer with all gradients. */
+    /** Returns the strategy that all-reduces one buffer with all gradients after the backward pass. */
     static Strategy flat() {
         return new Flat();
     }
 
-    /** During the backward pass, one all-reduce a parameter, begun as soon as its gradient is ready. */
+    /**
+     * Returns the strategy that starts an all-reduce of each gradient as soon as it is ready, during the backward pass.
+     */
     static Strategy overlapped() {
         return new Overlapped();
     }
 
     /**
-     * During the backward pass, one all-reduce a bucket of gradients, begun as soon as all of them are ready.
+     * Returns the strategy that starts an all-reduce of each bucket of gradients as soon as all of them are ready,
+     * during the backward pass.
      *
-     * @param megabytes the most that a bucket holds, in 10⁶ bytes; a larger tensor has a bucket for itself
+     * @param megabytes maximum size of a bucket in MB (10⁶ bytes); a larger gradient gets its own bucket
      * @throws IllegalArgumentException if it is not a positive number
      */
     static Strategy bucketed(double megabytes) {
@@ -34,10 +36,10 @@ public sealed interface Strategy extends Serializable {
     }
 
     /**
-     * Reads {@code naive}, {@code flat}, {@code overlapped} or {@code bucketed}.
+     * Parses {@code naive}, {@code flat}, {@code overlapped} or {@code bucketed}.
      *
-     * @param megabytes of a bucket, where there are buckets
-     * @throws IllegalArgumentException if the text is none of these
+     * @param megabytes maximum size of a bucket, for {@code bucketed}
+     * @throws IllegalArgumentException if the mode is unknown
      */
     static Strategy parse(String mode, double megabytes) {
         return switch (mode) {
@@ -51,16 +53,13 @@ public sealed interface Strategy extends Serializable {
         };
     }
 
-    /** Whether gradients are sent while the backward pass still runs. */
-    boolean overlaps();
+    /** Returns whether collectives overlap with the backward pass. */
+    default boolean overlaps() {
+        return this instanceof Overlapped || this instanceof Bucketed;
+    }
 
     /** See {@link #naive}. */
     record Naive() implements Strategy {
-        @Override
-        public boolean overlaps() {
-            return false;
-        }
-
         @Override
         public String toString() {
             return "naive";
@@ -70,11 +69,6 @@ public sealed interface Strategy extends Serializable {
     /** See {@link #flat}. */
     record Flat() implements Strategy {
         @Override
-        public boolean overlaps() {
-            return false;
-        }
-
-        @Override
         public String toString() {
             return "flat";
         }
@@ -82,11 +76,6 @@ public sealed interface Strategy extends Serializable {
 
     /** See {@link #overlapped}. */
     record Overlapped() implements Strategy {
-        @Override
-        public boolean overlaps() {
-            return true;
-        }
-
         @Override
         public String toString() {
             return "overlapped";
@@ -96,7 +85,7 @@ public sealed interface Strategy extends Serializable {
     /**
      * See {@link #bucketed}.
      *
-     * @param megabytes the most that a bucket holds, in 10⁶ bytes
+     * @param megabytes maximum size of a bucket in MB (10⁶ bytes)
      */
     record Bucketed(double megabytes) implements Strategy {
         public Bucketed {
@@ -105,14 +94,9 @@ public sealed interface Strategy extends Serializable {
             }
         }
 
-        /** The most that a bucket holds. */
+        /** Returns the maximum size of a bucket in bytes. */
         long bytes() {
             return Math.max(1, (long) Math.min(Long.MAX_VALUE, megabytes * MB));
-        }
-
-        @Override
-        public boolean overlaps() {
-            return true;
         }
 
         @Override

@@ -1,2 +1,11 @@
-/** Data parallelism and the sharded optimizer. */
+/**
+ * Data parallelism (DDP) and the sharded optimizer (ZeRO stage 1).
+ *
+ * <p>Read first: {@link cs336.distributed.training.Strategy} (when gradients are all-reduced),
+ * {@link cs336.distributed.training.DistributedDataParallel} (averages gradients over ranks),
+ * {@link cs336.distributed.training.Sharding} (how parameters are divided),
+ * {@link cs336.distributed.training.ShardedOptimizer} (each rank updates its own shard).
+ *
+ * <p>May use {@code distributed.collectives} and what that uses.
+ */
 package cs336.distributed.training;

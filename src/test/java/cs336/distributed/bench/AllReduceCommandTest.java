@@ -39,8 +39,8 @@ class AllReduceCommandTest extends CommandTest {
                 "--megabytes much | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not much",
                 "--emulate-nodes 2 --processes 2,3 | --processes must be divisible by --emulate-nodes 2, not 3",
                 "--emulate-nodes 1 | --emulate-nodes must be at least 2, not 1",
-                "--emulate-nodes 2 | --emulate-nodes needs --backend nccl, not gloo, which takes the same way between processes of one machine as of several",
-                "--emulate-nodes 2 --join | --emulate-nodes cannot go with --join: the nodes are real there",
+                "--emulate-nodes 2 | --emulate-nodes needs --backend nccl, not gloo, which always uses sockets",
+                "--emulate-nodes 2 --join | --emulate-nodes cannot be combined with --join, whose nodes are real",
                 "--warmup 1 | warmup must be at least 2, not 1",
                 "--steps 2 | steps must be at least 3, not 2",
                 "--seconds 0 | seconds must be above 0, not 0.0",
@@ -57,9 +57,7 @@ class AllReduceCommandTest extends CommandTest {
     @Test
     void aSingleGpuForAllRanksIsRejected() {
         assertEquals(2, run("--device cuda:0"));
-        assertEquals(
-                "device must be best, cpu or cuda, since each rank has a card of its own, not 'cuda:0'",
-                err.toString());
+        assertEquals("device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:0'", err.toString());
     }
 
     @Test

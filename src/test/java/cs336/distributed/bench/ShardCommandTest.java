@@ -32,7 +32,7 @@ class ShardCommandTest extends CommandTest {
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--steps 0 | --steps must be at least 1, not 0",
                 "--attention flash | only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
-                "--device cuda:1 | device must be best, cpu or cuda, since each rank has a card of its own, not 'cuda:1'",
+                "--device cuda:1 | device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",
             })
     void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, run(new ShardCommand(), arguments));

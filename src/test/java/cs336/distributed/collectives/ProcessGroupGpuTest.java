@@ -22,35 +22,35 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(120)
 class ProcessGroupGpuTest {
     @Test
-    void ncclWithOneRankGivesEveryCollective() throws Exception {
+    void ncclRunsEveryCollectiveOnOneRank() throws Exception {
         ProcessGroupTest.requireEveryCollective(Launcher.of(1).backend(CollectiveBackend.NCCL), 1);
     }
 
     @Test
-    void ncclWithTwoRanksGivesEveryCollective() throws Exception {
-        requireCards(2);
+    void ncclRunsEveryCollectiveOnTwoRanks() throws Exception {
+        requireGpus(2);
         ProcessGroupTest.requireEveryCollective(Launcher.of(2).backend(CollectiveBackend.NCCL), 2);
     }
 
     @Test
-    void glooTakesTensorsOnCardsThatRanksShare() throws Exception {
+    void glooSupportsGpusThatRanksShare() throws Exception {
         int ranks = Device.cudaCount() == 1 ? 2 : 3;
         ProcessGroupTest.requireEveryCollective(Launcher.of(ranks).device(DeviceKind.CUDA), ranks);
     }
 
     @Test
-    void moreNcclRanksThanCardsAreAnError() {
-        int cards = Device.cudaCount();
+    void moreNcclRanksThanGpusAreAnError() {
+        int gpus = Device.cudaCount();
         var e = assertThrows(
                 RankFailure.class,
-                () -> Launcher.of(cards + 1)
+                () -> Launcher.of(gpus + 1)
                         .backend(CollectiveBackend.NCCL)
                         .run(ProcessGroupTest.EveryCollective.class, 1L));
-        assertTrue(e.getMessage().contains("nccl needs a card for each rank"), e.getMessage());
+        assertTrue(e.getMessage().contains("nccl needs a GPU for each rank"), e.getMessage());
     }
 
-    /** All-reduces without end, until rank 1 stops taking part in the way it is told. */
-    public static final class Disturbed implements RankProgram<String, Integer> {
+    /** Runs all-reduces without end, until rank 1 is disturbed. */
+    public static final class EndlessNcclAllReduce implements RankProgram<String, Integer> {
         @Override
         public Integer run(ProcessGroup group, String how) throws Exception {
             for (int step = 0; ; step++) {
@@ -75,12 +75,12 @@ class ProcessGroupGpuTest {
     }
 
     @Test
-    void whateverHappensToARankEndsNcclsOthersInTime() throws Exception {
-        requireCards(2);
+    void aDisturbedNcclRankEndsAllInTime() throws Exception {
+        requireGpus(2);
         for (String how : new String[] {"killed", "hangs", "throws"}) {
             long start = System.nanoTime();
             var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(Duration.ofSeconds(8));
-            var e = assertThrows(RankFailure.class, () -> launcher.run(Disturbed.class, how));
+            var e = assertThrows(RankFailure.class, () -> launcher.run(EndlessNcclAllReduce.class, how));
             double seconds = (System.nanoTime() - start) / 1e9;
             System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
             assertTrue(e.rank() == 1, e.getMessage());
@@ -88,7 +88,7 @@ class ProcessGroupGpuTest {
         }
     }
 
-    private static void requireCards(int least) {
-        assumeTrue(Device.cudaCount() >= least, "needs " + least + " cards");
+    private static void requireGpus(int least) {
+        assumeTrue(Device.cudaCount() >= least, "needs " + least + " GPUs");
     }
 }

@@ -29,10 +29,10 @@ import org.junit.jupiter.api.io.TempDir;
 
 @Timeout(60)
 class ProcessGroupTest {
-    static final int N = 12; // values a rank
+    static final int N = 12; // values per rank
     static final List<DType> DTYPES = List.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 
-    /** Whole numbers, so that sums are exact in every type; an average of three is rounded. */
+    /** Returns integers, whose sums are exact in every dtype; an average over three ranks is rounded. */
     static double[] values(long seed, int rank) {
         return new Random(seed + rank).ints(N, -60, 60).asDoubleStream().toArray();
     }
@@ -41,7 +41,7 @@ class ProcessGroupTest {
         return Tensors.of(values, values.length).to(dtype.scalarType());
     }
 
-    /** Every collective once on each type, on what each rank makes from its number, where it computes. */
+    /** Runs every collective once per dtype on the values of each rank, on the group's device. */
     public static final class EveryCollective implements RankProgram<Long, LinkedHashMap<String, double[]>> {
         @Override
         public LinkedHashMap<String, double[]> run(ProcessGroup group, Long seed) {
@@ -88,11 +88,11 @@ class ProcessGroupTest {
     }
 
     @Test
-    void everyCollectiveGivesWhatItsDefinitionSays() throws Exception {
+    void everyCollectiveMatchesItsDefinition() throws Exception {
         requireEveryCollective(Launcher.of(3), 3);
     }
 
-    /** Runs every collective, and compares with what Java computes in fp64. */
+    /** Runs every collective and compares the results with fp64 arithmetic in Java. */
     static void requireEveryCollective(Launcher launcher, int ranks) throws InterruptedException {
         long seed = new Random().nextLong();
         System.out.println("seed " + seed);
@@ -132,7 +132,7 @@ class ProcessGroupTest {
         return result;
     }
 
-    /** Averages of numbers that are near the largest of their type on all ranks. */
+    /** Averages values near the largest fp16 value. */
     public static final class LargeAverages implements RankProgram<Double, ArrayList<double[]>> {
         @Override
         public ArrayList<double[]> run(ProcessGroup group, Double value) {
@@ -151,22 +151,22 @@ class ProcessGroupTest {
 
     @Test
     void anAverageInFp16IsFiniteWhereTheSumIsNot() throws Exception {
-        double value = 32 * (1100 + new Random().nextInt(900)); // fp16 holds it exactly, but not twice as much
+        double value = 32 * (1100 + new Random().nextInt(900)); // exact in fp16, but twice the value overflows
         List<ArrayList<double[]>> ranks = Launcher.of(2).run(LargeAverages.class, value);
         for (int rank = 0; rank < 2; rank++) {
             assertArrayEquals(
                     new double[] {rank == 0 ? value : -value}, ranks.get(rank).get(0));
-            assertArrayEquals(new double[] {value, -value}, ranks.get(rank).get(1), "what was given stays");
+            assertArrayEquals(new double[] {value, -value}, ranks.get(rank).get(1), "the input does not change");
             assertArrayEquals(new double[] {value, -value}, ranks.get(rank).get(2));
         }
     }
 
-    /** Many collectives under way at once, whose tensors leave their scope; then values of any length. */
+    /** Runs many collectives at once, whose tensors leave their memory scope, and then gathers values of any length. */
     public static final class ManyAtOnce implements RankProgram<Integer, ArrayList<String>> {
         @Override
         public ArrayList<String> run(ProcessGroup group, Integer count) {
             List<Tensor> tensors = new ArrayList<>();
-            List<Pending> pending = new ArrayList<>();
+            List<PendingCollective> pending = new ArrayList<>();
             for (int i = 0; i < count; i++) {
                 try (var scope = MemoryScope.open()) {
                     Tensor t = MemoryScope.keep(tensor(DType.FLOAT32, i, i * (1 + group.rank())));
@@ -174,7 +174,7 @@ class ProcessGroupTest {
                     pending.add(group.allReduceAsync(t, i % 2 == 0 ? Reduction.SUM : Reduction.AVERAGE));
                 }
             }
-            for (Pending p : pending) {
+            for (PendingCollective p : pending) {
                 p.await();
                 p.await();
             }
@@ -190,7 +190,7 @@ class ProcessGroupTest {
         }
     }
 
-    /** 300 tensors of 1 MB; were they kept, there would be 300 MB more. */
+    /** All-reduces 300 tensors of 1 MB; if they were kept, memory would grow by 300 MB. */
     private static void requireNoGrowth(ProcessGroup group) {
         long before = 0;
         for (int i = 0; i < 350; i++) {
@@ -216,7 +216,7 @@ class ProcessGroupTest {
     }
 
     @Test
-    void aTensorThatDoesNotFitIsAnErrorBeforeAnythingIsSent(@TempDir Path folder) {
+    void invalidTensorsAreRejectedBeforeAnyCommunication(@TempDir Path folder) {
         var world = World.local(0, 1, 29_500);
         try (var scope = MemoryScope.open();
                 var group = ProcessGroup.join(
@@ -224,20 +224,20 @@ class ProcessGroupTest {
             Tensor six = tensor(DType.FLOAT32, 1, 2, 3, 4, 5, 6), whole = tensor(DType.INT64, 1, 2);
             Map<String, Runnable> wrong = Map.of(
                     "tensor must be a tensor, not null", () -> group.allReduce(null, Reduction.SUM),
-                    "tensor must be dense, in the order of its dimensions; its shape is [3, 2]",
+                    "tensor must be contiguous; a view of shape [3, 2] is not",
                             () -> group.allReduce(six.view(2, 3).t(), Reduction.SUM),
                     "tensor must be one of [fp64, fp32, bf16, fp16] for an average, not int64",
                             () -> group.allReduce(whole, Reduction.AVERAGE),
                     "root must be a rank from 0 to 0, not 1", () -> group.broadcast(six, 1),
                     "root must be a rank from 0 to 0, not -1", () -> group.gather("", -1),
-                    "out must have 1 × the 2 elements of in, of int64; it has 6 of fp32",
+                    "out must have 1 × the 2 elements of in, in int64; it has 6 in fp32",
                             () -> group.allGather(six, whole),
-                    "in must have 1 × the 6 elements of out, of fp32; it has 2 of int64",
+                    "in must have 1 × the 6 elements of out, in fp32; it has 2 in int64",
                             () -> group.reduceScatter(six, whole, Reduction.SUM));
             wrong.forEach((message, call) -> assertEquals(
                     message,
                     assertThrows(IllegalArgumentException.class, call::run).getMessage()));
-            group.allReduce(six, Reduction.SUM); // none of them has harmed the group
+            group.allReduce(six, Reduction.SUM); // the group still works
         }
     }
 }

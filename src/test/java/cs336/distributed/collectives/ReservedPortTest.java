@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 
 class ReservedPortTest {
     @Test
-    void nobodyListensThereButWhoSharesTheAddress() throws Exception {
+    void onlySocketsThatShareTheAddressCanListen() throws Exception {
         try (var port = ReservedPort.any();
                 var other = new ServerSocket();
                 var sharing = new ServerSocket()) {
@@ -28,7 +28,7 @@ class ReservedPortTest {
     }
 
     @Test
-    void twoAreDifferentAndAPortIsFreeAfterwards() throws Exception {
+    void portsAreDistinctAndFreeAfterClosing() throws Exception {
         int number;
         try (var port = ReservedPort.any();
                 var another = ReservedPort.any()) {

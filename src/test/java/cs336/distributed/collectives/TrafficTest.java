@@ -12,7 +12,7 @@ class TrafficTest {
     }
 
     @Test
-    void whatMustBeSentIsWhatRanksLackSharedByAllOfThem() {
+    void leastSentIsTheDataThatRanksLackAveragedOverRanks() {
         int n = 4;
         long whole = 1200; // of which each rank has 300
         assertEquals((n - 1) * whole / (double) n, leastSent("broadcast", whole, n));
@@ -24,7 +24,7 @@ class TrafficTest {
     }
 
     @Test
-    void whatCameSinceIsCountedByOperation() {
+    void differencesAreCountedByOperation() {
         var before = new Traffic(Map.of("broadcast", new Volume(2, 20), "all-reduce", new Volume(1, 7)));
         var now = new Traffic(Map.of("broadcast", new Volume(5, 90), "all-reduce", new Volume(1, 7)));
         assertEquals(Map.of("broadcast", new Volume(3, 70)), now.since(before).byOperation());

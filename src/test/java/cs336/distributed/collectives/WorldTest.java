@@ -23,7 +23,7 @@ class WorldTest {
             "SLURM_LOCALID", "1",
             "SLURM_NODEID", "1",
             "SLURM_STEP_TASKS_PER_NODE", "3,2",
-            "SLURM_NTASKS_PER_NODE", "3", // as asked for; the second node has fewer
+            "SLURM_NTASKS_PER_NODE", "3", // as requested; the second node has fewer
             "SLURM_STEP_NODELIST", "node[03-04]",
             "SLURM_JOB_ID", "12345");
 
@@ -45,11 +45,11 @@ class WorldTest {
     }
 
     @Test
-    void slurmsVariablesAreReadAndTheLocalSizeIsThatOfTheNode() {
+    void slurmsVariablesAreReadAndTheLocalSizeIsTheNodes() {
         assertEquals(new World(4, 5, 1, 2, "node03", 22345), World.of(SLURM));
         assertEquals(
                 2, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", "2(x2),1")).localSize());
-        assertEquals(3, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", null)).localSize(), "as was asked for");
+        assertEquals(3, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", null)).localSize(), "as requested");
         assertEquals(2, new World(0, 5, 0, 3, "node03", 22345).nodes());
         assertEquals(2, World.of(TORCHRUN).nodes());
         assertEquals("other", World.of(with(SLURM, "MASTER_ADDR", "other")).masterAddress());
@@ -57,14 +57,14 @@ class WorldTest {
     }
 
     @Test
-    void torchrunInsideOfSlurmComesFirst() {
+    void torchrunInsideSlurmTakesPrecedence() {
         var both = new HashMap<>(SLURM);
         both.putAll(TORCHRUN);
         assertEquals(World.of(TORCHRUN), World.of(both));
     }
 
     @Test
-    void theFirstOfSlurmsNodesIsFound() {
+    void theFirstHostOfANodeListIsFound() {
         var first = Map.of(
                 "a,b", "a", "n[1-3,7],m", "n1", "n[003,007]", "n003", "gpu-[08-09]-ib", "gpu-08-ib", "one", "one");
         var severalDimensions = Map.of(
@@ -74,21 +74,21 @@ class WorldTest {
     }
 
     @Test
-    void whatIsMissingOrOutOfRangeIsNamed() {
+    void missingOrInvalidVariablesAreNamed() {
         assertEquals("WORLD_SIZE is not set", error(with(TORCHRUN, "WORLD_SIZE", null)));
         assertEquals("MASTER_PORT is not set", error(with(TORCHRUN, "MASTER_PORT", " ")));
         assertEquals("RANK must be from 0 to 7, not 8", error(with(TORCHRUN, "RANK", "8")));
         assertEquals("RANK must be from 0 to 7, not -1", error(with(TORCHRUN, "RANK", "-1")));
         assertEquals("WORLD_SIZE must be at least 1, not 0", error(with(TORCHRUN, "WORLD_SIZE", "0")));
-        assertEquals("WORLD_SIZE is 'two': a whole number is needed", error(with(TORCHRUN, "WORLD_SIZE", "two")));
+        assertEquals("WORLD_SIZE must be a whole number, not 'two'", error(with(TORCHRUN, "WORLD_SIZE", "two")));
         assertEquals("MASTER_PORT must be from 1 to 65535, not 70000", error(with(TORCHRUN, "MASTER_PORT", "70000")));
         assertEquals("LOCAL_RANK must be from 0 to 3, not 4", error(with(TORCHRUN, "LOCAL_RANK", "4")));
         assertEquals("SLURM_PROCID must be from 0 to 4, not 5", error(with(SLURM, "SLURM_PROCID", "5")));
         assertEquals(
-                "SLURM_STEP_TASKS_PER_NODE is '3;2': a list like 3,2 or 4(x2),1 is needed",
+                "SLURM_STEP_TASKS_PER_NODE must be a list like 3,2 or 4(x2),1, not '3;2'",
                 error(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", "3;2")));
         assertEquals(
-                "SLURM_NODEID is 2, but SLURM_STEP_TASKS_PER_NODE, 3,2, has 2 nodes",
+                "SLURM_NODEID must be below 2, the number of nodes in SLURM_STEP_TASKS_PER_NODE 3,2, not 2",
                 error(with(SLURM, "SLURM_NODEID", "2")));
         assertEquals(
                 List.of("neither RANK (torchrun) nor SLURM_PROCID (srun) is set"),

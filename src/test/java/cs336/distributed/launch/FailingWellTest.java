@@ -14,7 +14,7 @@ import cs336.basics.AdamWSettings;
 import cs336.distributed.bench.ToyModel;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
-import cs336.distributed.collectives.Pending;
+import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.distributed.collectives.ReservedPort;
@@ -51,15 +51,15 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Whatever goes wrong on one rank ends all of them in time, says which and why, and leaves no process. */
+/** A failure of one rank ends all ranks in time, names the rank and the cause, and leaves no process. */
 @Timeout(90)
 public class FailingWellTest {
     static final Duration TIMEOUT = Duration.ofSeconds(3);
     static final double BOUND_S = TIMEOUT.toSeconds() + 10; // to end processes on a busy machine
-    static final long LOADING_S = 20; // of libraries, from a warm cache
+    static final long LOADING_S = 20; // of native libraries with a warm cache
 
-    /** All-reduces without end; rank 1 stops taking part in the way it is told. */
-    public static final class Disturbed implements RankProgram<String, Integer> {
+    /** Runs all-reduces without end; rank 1 is disturbed in step 20. */
+    public static final class EndlessAllReduce implements RankProgram<String, Integer> {
         @Override
         public Integer run(ProcessGroup group, String how) throws Exception {
             System.out.println("pid " + ProcessHandle.current().pid());
@@ -89,14 +89,14 @@ public class FailingWellTest {
             }
         }
 
-        /** With the shell's own kill: the program of that name is missing in small containers. */
+        /** Uses the shell's built-in kill, because small containers lack the program. */
         private static void signalItself(String signal) throws Exception {
             new ProcessBuilder("sh", "-c", "kill -" + signal + " $PPID").start().waitFor();
-            Thread.sleep(600_000); // a signal takes its time
+            Thread.sleep(600_000); // until the signal arrives
         }
     }
 
-    /** A function whose gradient is refused. */
+    /** A function whose backward pass throws. */
     public static final class Faulty extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
@@ -116,7 +116,7 @@ public class FailingWellTest {
     private final ByteArrayOutputStream output = new ByteArrayOutputStream();
     private volatile long now;
 
-    /** Runs two ranks, of which one fails, and sees to what holds of every failure. */
+    /** Runs two ranks, of which one is disturbed, and checks what holds for every failure. */
     private RankFailure failure(String how) {
         var printed = new PrintStream(output, true, StandardCharsets.UTF_8) {
             @Override
@@ -126,7 +126,7 @@ public class FailingWellTest {
             }
         };
         var launcher = Launcher.of(2).timeout(TIMEOUT).output(printed);
-        var e = assertThrows(RankFailure.class, () -> launcher.run(Disturbed.class, how));
+        var e = assertThrows(RankFailure.class, () -> launcher.run(EndlessAllReduce.class, how));
         double seconds = (System.nanoTime() - now) / 1e9;
         System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
         assertTrue(seconds < BOUND_S, "took " + seconds + " s");
@@ -135,7 +135,7 @@ public class FailingWellTest {
         return e;
     }
 
-    /** Processes that have printed their number. */
+    /** Returns the process ids that ranks have printed. */
     private List<Long> pids() {
         return Pattern.compile("\\[\\d] pid (\\d+)")
                 .matcher(output.toString(StandardCharsets.UTF_8))
@@ -149,7 +149,7 @@ public class FailingWellTest {
     }
 
     @Test
-    void aRankKilledAmidCollectivesIsNamedWithItsSignalAndTheNextLaunchWorks() throws Exception {
+    void aKilledRankIsNamedWithItsSignalAndTheNextRunWorks() throws Exception {
         var e = failure("is killed");
         assertEquals(1, e.rank());
         assertTrue(e.getMessage().startsWith("rank 1 of 2: its process was ended by signal 9"), e.getMessage());
@@ -157,37 +157,39 @@ public class FailingWellTest {
     }
 
     @Test
-    void aRankThatHangsIsNamedWithThePlaceWhereItDoes() {
+    void aHangingRankIsNamedWithItsLineOfCode() {
         var e = failure("hangs");
         assertEquals(1, e.rank());
         assertTrue(
                 e.getMessage()
                         .matches(
-                                "rank 1 of 2: it is at Disturbed\\.disturb \\(FailingWellTest.java:\\d+\\), called at .*"),
+                                "rank 1 of 2: it is at EndlessAllReduce\\.disturb \\(FailingWellTest.java:\\d+\\), called at .*"),
                 e.getMessage());
         assertTrue(
                 e.getMessage()
                         .contains(
-                                "after 20 collectives. collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0"),
+                                "after 20 collectives; rank 0 reports: collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0"),
                 e.getMessage());
     }
 
     @Test
-    void aRankThatIsStoppedIsNamedAsTheOneThatGivesNoAnswer() {
+    void aStoppedRankIsNamedAsNotResponding() {
         var e = failure("is stopped");
         assertEquals(1, e.rank());
-        assertTrue(e.getMessage().startsWith("rank 1 of 2: it gives no answer. collective 21,"), e.getMessage());
+        assertTrue(
+                e.getMessage().startsWith("rank 1 of 2: it does not respond; rank 0 reports: collective 21,"),
+                e.getMessage());
     }
 
     @Test
-    void anExceptionInOneRanksBackwardPassEndsAll() {
+    void anExceptionInABackwardPassEndsAllRanks() {
         var e = failure("fails in its backward pass");
         assertEquals(1, e.rank());
         assertTrue(e.getMessage().startsWith("rank 1 of 2: ArithmeticException: no gradient today"), e.getMessage());
         assertTrue(e.getMessage().contains("FailingWellTest.java"), e.getMessage());
     }
 
-    /** Trains with overlap; in the third step rank 1 refuses a gradient when some are on their way. */
+    /** Trains with overlapping all-reduces; in the third step rank 1 fails after some have started. */
     public static final class FaultyTraining implements RankProgram<String, Integer> {
         @Override
         public Integer run(ProcessGroup group, String argument) {
@@ -206,7 +208,7 @@ public class FailingWellTest {
     }
 
     @Test
-    void anExceptionInOneRanksBackwardPassIsNotLostBehindTheGradientsThatWereSent() {
+    void anExceptionInABackwardPassIsReportedAfterAllReducesHaveStarted() {
         var launcher = Launcher.of(2).timeout(TIMEOUT);
         var e = assertThrows(RankFailure.class, () -> launcher.run(FaultyTraining.class, ""));
         assertEquals(1, e.rank());
@@ -214,24 +216,24 @@ public class FailingWellTest {
     }
 
     @Test
-    void aLaunchThatIsInterruptedAsByANotebooksStopLeavesNoProcess() throws Exception {
+    void anInterruptedRunLeavesNoProcess() throws Exception {
         var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
         var interrupted = new CompletableFuture<Throwable>();
-        var launch = new Thread(() -> {
+        var run = new Thread(() -> {
             try {
-                Launcher.of(2).output(printed).run(Disturbed.class, "never");
+                Launcher.of(2).output(printed).run(EndlessAllReduce.class, "never");
             } catch (Throwable e) {
                 interrupted.complete(e);
             }
         });
-        launch.start();
+        run.start();
         while (pids().size() < 2) Thread.sleep(20);
-        launch.interrupt();
+        run.interrupt();
         assertInstanceOf(InterruptedException.class, interrupted.get(30, TimeUnit.SECONDS));
         for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
     }
 
-    /** Prints for longer than it may be silent, and is silent then. */
+    /** Prints for longer than the timeout, and then hangs. */
     public static final class FallsSilent implements RankProgram<String, String> {
         @Override
         public String run(ProcessGroup group, String argument) throws Exception {
@@ -245,18 +247,18 @@ public class FailingWellTest {
     }
 
     @Test
-    void aRankMayWorkOnWhileItShowsSignsOfLifeAndIsEndedWhenItFallsSilent() {
+    void aRankIsEndedOnlyAfterTheTimeoutWithoutOutput() {
         var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
         var launcher = Launcher.of(1).timeout(Duration.ofSeconds(1)).output(printed);
         var e = assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, ""));
-        requireParts(
+        requireContains(
                 e.getMessage(),
-                "rank 0 of 1: no sign of life for 3 s",
+                "rank 0 of 1: no collective and no output for 3 s",
                 "it is at FallsSilent.run (FailingWellTest.java:");
-        requireParts(output.toString(StandardCharsets.UTF_8), "[0] line 7\n");
+        requireContains(output.toString(StandardCharsets.UTF_8), "[0] line 7\n");
     }
 
-    /** A lock as of a process that unpacks libraries into this folder, and never ends. */
+    /** Locks a cache like a process that never finishes unpacking its libraries. */
     private static FileChannel unpackingForever(Path cache) throws IOException {
         var lock =
                 FileChannel.open(cache.resolve("cs336.lock"), StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
@@ -264,28 +266,28 @@ public class FailingWellTest {
         return lock;
     }
 
-    /** Variables of a rank that finds its libraries there. */
-    private static Map<String, String> libraries(Path cache) {
+    /** Returns the environment of a rank that loads its libraries from this cache. */
+    private static Map<String, String> cacheVariables(Path cache) {
         return Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache);
     }
 
-    /** Waits until a process has started so many others. */
-    private static List<ProcessHandle> children(ProcessHandle of, int number, List<ProcessHandle> butThese)
+    /** Waits until a process has {@code number} children that are not in {@code ignored}, and returns them. */
+    private static List<ProcessHandle> children(ProcessHandle of, int number, List<ProcessHandle> ignored)
             throws InterruptedException {
         while (true) {
             List<ProcessHandle> found =
-                    of.children().filter(child -> !butThese.contains(child)).toList();
+                    of.children().filter(child -> !ignored.contains(child)).toList();
             if (found.size() == number) return found;
             Thread.sleep(20);
         }
     }
 
     @Test
-    void aRankThatHangsBeforeItsLibrariesAreLoadedIsNamedWithinTheTimeForLoading(@TempDir Path cache) throws Exception {
+    void aRankThatHangsWhileLoadingIsNamedWithinTheLoadingTimeout(@TempDir Path cache) throws Exception {
         try (var lock = unpackingForever(cache)) {
             var launcher = Launcher.of(2)
                     .loadingTimeout(Duration.ofSeconds(LOADING_S))
-                    .environment(rank -> rank == 1 ? libraries(cache) : Map.of());
+                    .environment(rank -> rank == 1 ? cacheVariables(cache) : Map.of());
             List<ProcessHandle> others = ProcessHandle.current().children().toList();
             long start = System.nanoTime();
             var failure = CompletableFuture.supplyAsync(
@@ -295,8 +297,7 @@ public class FailingWellTest {
             var e = failure.get();
             double seconds = (System.nanoTime() - start) / 1e9;
             assertEquals(
-                    "rank 1 of 2: its native libraries are not loaded after " + LOADING_S
-                            + " s. A longer loading timeout lets it go on",
+                    "rank 1 of 2: native libraries not loaded within " + LOADING_S + " s; raise the loading timeout",
                     e.getMessage());
             assertEquals(1, e.rank());
             assertTrue(seconds < LOADING_S + 15, "took " + seconds + " s");
@@ -305,26 +306,26 @@ public class FailingWellTest {
     }
 
     @Test
-    void theTimeForLoadingIsAnOptionOfTheCommand(@TempDir Path cache) throws Exception {
+    void theLoadingTimeoutIsAnOptionOfTheCommand(@TempDir Path cache) throws Exception {
         try (var lock = unpackingForever(cache)) {
             Process command = LauncherTest.launch(
-                    libraries(cache), "--processes", "1", "--loading-timeout", "1", Hello.class.getName());
+                    cacheVariables(cache), "--processes", "1", "--loading-timeout", "1", Hello.class.getName());
             List<ProcessHandle> ranks = children(command.toHandle(), 1, List.of());
-            requireParts(requireEnd(1, command), "cs336: rank 0 of 1: its native libraries are not loaded after 1 s");
+            requireContains(requireEnd(1, command), "cs336: rank 0 of 1: native libraries not loaded within 1 s");
             for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
         }
     }
 
-    /** Calls that differ between ranks, each in a group of its own: after a failure the next one works. */
+    /** Runs collectives that differ between ranks, each in its own group; after a failure the next group works. */
     public static final class Disagreements implements RankProgram<String, LinkedHashMap<String, String>> {
-        private interface Calls {
+        private interface GroupCalls {
             void run(ProcessGroup group);
         }
 
         @Override
         public LinkedHashMap<String, String> run(ProcessGroup all, String folder) {
             boolean first = all.rank() == 0;
-            var cases = new LinkedHashMap<String, Calls>();
+            var cases = new LinkedHashMap<String, GroupCalls>();
             cases.put("shape", group -> allReduce(group, DType.FLOAT32, first ? 3 : 4));
             cases.put("dtype", group -> allReduce(group, first ? DType.FLOAT32 : DType.BFLOAT16, 3));
             cases.put("operation", group -> {
@@ -371,7 +372,7 @@ public class FailingWellTest {
             return messages;
         }
 
-        /** A group of the same ranks, which meet in a file or at a port that rank 0 has found free. */
+        /** Joins another group of the same ranks, through a file or a free port of rank 0. */
         private static ProcessGroup next(ProcessGroup all, Path file) {
             if (file != null) return ProcessGroup.join(all.world(), CollectiveBackend.GLOO, TIMEOUT, file);
             try (var port = ReservedPort.any()) {
@@ -380,9 +381,9 @@ public class FailingWellTest {
             }
         }
 
-        /** Fails a second time as it did the first. */
+        /** Runs an all-reduce; if it fails, a second {@code await} must throw the same exception. */
         private static void allReduce(ProcessGroup group, DType dtype, long length) {
-            Pending sum = group.allReduceAsync(ones(dtype, length), Reduction.SUM);
+            PendingCollective sum = group.allReduceAsync(ones(dtype, length), Reduction.SUM);
             try {
                 sum.await();
             } catch (CollectiveFailure e) {
@@ -393,23 +394,23 @@ public class FailingWellTest {
     }
 
     @Test
-    void callsThatDifferBetweenRanksAreNamedOnBothAndTheNextGroupWorks(@TempDir Path folder) throws Exception {
+    void differentCollectivesAreNamedOnBothRanksAndTheNextGroupWorks(@TempDir Path folder) throws Exception {
         List<LinkedHashMap<String, String>> messages = Launcher.of(2).run(Disagreements.class, folder.toString());
         messages.forEach(of -> of.forEach((name, message) -> System.out.println(name + ": " + message)));
         for (int rank = 0; rank < 2; rank++) {
             Map<String, String> of = messages.get(rank);
-            requireParts(of.get("shape"), "collective 1 is", "of fp32 [3] on rank 0", "of fp32 [4] on rank 1");
-            requireParts(of.get("dtype"), "of fp32 [3] on rank 0", "of bf16 [3] on rank 1");
-            requireParts(
+            requireContains(of.get("shape"), "collective 1 is", "of fp32 [3] on rank 0", "of fp32 [4] on rank 1");
+            requireContains(of.get("dtype"), "of fp32 [3] on rank 0", "of bf16 [3] on rank 1");
+            requireContains(
                     of.get("operation"),
                     "all-reduce (sum) of fp32 [3] on rank 0",
                     "broadcast (root 0) of fp32 [3] on rank 1");
-            requireParts(of.get("order"), "collective 3 is", "fp32 [3] on rank 0", "fp32 [500] on rank 1");
+            requireContains(of.get("order"), "collective 3 is", "fp32 [3] on rank 0", "fp32 [500] on rank 1");
             String counts = "rank " + rank + " has called " + (3 - rank) + " collectives, rank " + (1 - rank) + " "
                     + (2 + rank);
-            requireParts(of.get("count"), counts);
-            requireParts(of.get("sharded optimizer"), rank == 0 ? "all-gather of fp32 [8], failed on rank 0" : "");
-            requireParts(
+            requireContains(of.get("count"), counts);
+            requireContains(of.get("sharded optimizer"), rank == 0 ? "all-gather of fp32 [8], failed on rank 0" : "");
+            requireContains(
                     of.get("count at a barrier"),
                     "collective 3 is",
                     "all-reduce (sum) of fp32 [2] on rank 0",
@@ -418,11 +419,11 @@ public class FailingWellTest {
         }
     }
 
-    private static void requireParts(String message, String... parts) {
+    private static void requireContains(String message, String... parts) {
         for (String part : parts) assertTrue(message.contains(part), "\"" + message + "\" has no " + part);
     }
 
-    /** Starts a rank as torchrun does, to say hello. */
+    /** Starts a rank of {@link Hello} like torchrun. */
     private static Process hello(int rank, int size, int port) throws IOException {
         return LauncherTest.launch(
                 torchrun(rank, size, port), "--timeout", String.valueOf(TIMEOUT.toSeconds()), Hello.class.getName());
@@ -437,7 +438,7 @@ public class FailingWellTest {
                 "MASTER_PORT", "" + port);
     }
 
-    /** What a process has printed, once it has ended by itself in time. */
+    /** Waits for the end of a process, checks its exit code and returns its output. */
     private static String requireEnd(int exitCode, Process process) throws Exception {
         try {
             var said = CompletableFuture.supplyAsync(
@@ -460,73 +461,76 @@ public class FailingWellTest {
     }
 
     @Test
-    void ranksThatDoNotArriveAreNamedByThoseThatDo() throws Exception {
+    void ranksThatDoNotArriveAreNamed() throws Exception {
         try (var port = ReservedPort.any();
-                var nobodys = ReservedPort.any()) {
+                var unused = ReservedPort.any()) {
             Process rank0 = hello(0, 4, port.number());
             Process rank1 = hello(1, 4, port.number());
-            Process orphan = hello(1, 2, nobodys.number());
-            String said = requireEnd(3, rank0); // rank 1 too where it starts seconds after rank 0
+            Process orphan = hello(1, 2, unused.number());
+            String said = requireEnd(3, rank0); // rank 1 is missing too if it starts seconds after rank 0
             assertTrue(
                     said.matches("(?s).*cs336: rank 0 of 4: ranks (1, )?2, 3 of 4 did not arrive within 3 s\n.*"),
                     said);
-            requireEnd(3, rank1); // with the same message, unless the store has gone with rank 0
+            requireEnd(3, rank1); // with the same message, unless rank 0 and its store have ended
             String lost = requireEnd(3, orphan);
-            requireParts(
+            requireContains(
                     lost,
-                    "cs336: rank 1 of 2: rank 1 did not reach rank 0 at 127.0.0.1:" + nobodys.number()
+                    "cs336: rank 1 of 2: rank 1 could not reach rank 0 at 127.0.0.1:" + unused.number()
                             + " within 3 s: ");
             assertFalse(lost.contains("3 s: null"), lost);
         }
     }
 
     @Test
-    void twoProcessesOfOneRankAndWorldsOfDifferentSizesAreAnError() throws Exception {
+    void duplicateRanksAndDifferentWorldSizesAreErrors() throws Exception {
         try (var port = ReservedPort.any();
                 var other = ReservedPort.any()) {
-            var same = joiningBeside(World.local(1, 3, port.number()));
-            var again = joiningBeside(World.local(1, 3, port.number()));
+            var same = joiningInBackground(World.local(1, 3, port.number()));
+            var again = joiningInBackground(World.local(1, 3, port.number()));
             joining(World.local(0, 3, port.number()));
-            requireParts(same.get() + again.get(), "rank 1 of 3 is there already: two processes have the same rank");
-            var three = joiningBeside(World.local(1, 3, other.number()));
-            requireParts(
-                    joining(World.local(0, 2, other.number())), "the world has 2 ranks for rank 0, but 3 for rank 1");
+            requireContains(
+                    same.get() + again.get(), "rank 1 of 3 is already registered: two processes have this rank");
+            var three = joiningInBackground(World.local(1, 3, other.number()));
+            requireContains(
+                    joining(World.local(0, 2, other.number())),
+                    "world size must be equal on all ranks; it is 2 on rank 0 and 3 on rank 1");
             three.get();
         }
     }
 
     @Test
     void aPortInUseEndsAllRanks() throws Exception {
-        try (var taken = new ServerSocket(0)) { // which takes connections and never answers
+        try (var taken = new ServerSocket(0)) { // which accepts connections and never responds
             Process rank0 = hello(0, 2, taken.getLocalPort());
             Process rank1 = hello(1, 2, taken.getLocalPort());
-            requireParts(
+            requireContains(
                     requireEnd(3, rank0),
-                    "cs336: rank 0 of 2: rank 0 cannot listen at port " + taken.getLocalPort() + ": it is in use");
-            requireParts(
+                    "cs336: rank 0 of 2: rank 0 cannot listen at port " + taken.getLocalPort()
+                            + ": the port is in use");
+            requireContains(
                     requireEnd(3, rank1),
-                    "cs336: rank 1 of 2: rank 1 did not reach rank 0 at 127.0.0.1:" + taken.getLocalPort(),
-                    "what listens there does not answer; does the port belong to another program?");
+                    "cs336: rank 1 of 2: rank 1 could not reach rank 0 at 127.0.0.1:" + taken.getLocalPort(),
+                    "the listener does not respond; another program may use the port");
         }
     }
 
     @Test
-    void ranksAndWorldsOutOfRangeAreWrongUse() throws Exception {
+    void ranksAndWorldSizesOutOfRangeAreInvalidArguments() throws Exception {
         Process rank = hello(2, 2, 29_500);
         Process world = hello(0, 0, 29_500);
-        requireParts(requireEnd(2, rank), "RANK must be from 0 to 1, not 2");
-        requireParts(requireEnd(2, world), "WORLD_SIZE must be at least 1, not 0");
+        requireContains(requireEnd(2, rank), "RANK must be from 0 to 1, not 2");
+        requireContains(requireEnd(2, world), "WORLD_SIZE must be at least 1, not 0");
     }
 
     @Test
-    void ncclRanksWithoutCardsAreAnError() {
+    void ncclWithoutGpusIsAnError() {
         assumeTrue(Device.cudaCount() == 0);
         var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(TIMEOUT);
         var e = assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0]));
-        requireParts(e.getMessage(), "of 2: device cuda:0 is not available");
+        requireContains(e.getMessage(), "of 2: device cuda:0 is not available");
     }
 
-    /** Joins and tells what came of it. */
+    /** Joins a group, and returns the error message or {@code joined}. */
     private static String joining(World world) {
         try {
             ProcessGroup.join(world, CollectiveBackend.GLOO, TIMEOUT).abandon();
@@ -536,20 +540,20 @@ public class FailingWellTest {
         }
     }
 
-    /** The same on a thread of its own. */
-    private static CompletableFuture<String> joiningBeside(World world) {
+    /** Joins a group on another thread. */
+    private static CompletableFuture<String> joiningInBackground(World world) {
         return CompletableFuture.supplyAsync(() -> joining(world), task -> new Thread(task).start());
     }
 
-    /** A launcher in a process of its own, for signals to be sent to. */
+    /** A launcher in its own process, to which a test sends signals. */
     public static final class EndlessLaunch {
         public static void main(String[] args) throws Exception {
-            Launcher.of(2).run(Disturbed.class, "never");
+            Launcher.of(2).run(EndlessAllReduce.class, "never");
         }
     }
 
     @Test
-    void ranksEndWithTheirLauncherWhetherItIsInterruptedOrKilled() throws Exception {
+    void ranksEndWithTheirInterruptedOrKilledLauncher() throws Exception {
         for (String signal : List.of("INT", "KILL")) {
             var command = List.of(
                     Path.of(System.getProperty("java.home"), "bin", "java").toString(),
@@ -576,16 +580,16 @@ public class FailingWellTest {
         }
     }
 
-    /** The same, from a shell. */
-    public static final class DisturbedByCommand implements RankProgram<String[], Integer> {
+    /** {@link EndlessAllReduce} as a program of the command {@code launch}. */
+    public static final class EndlessAllReduceCommand implements RankProgram<String[], Integer> {
         @Override
         public Integer run(ProcessGroup group, String[] arguments) throws Exception {
-            return new Disturbed().run(group, arguments[0]);
+            return new EndlessAllReduce().run(group, arguments[0]);
         }
     }
 
     @Test
-    void processesOfTorchrunTellByTheirExitCodesWhichOfThemFailed() throws Exception {
+    void exitCodesOfTorchrunProcessesShowWhichRankFailed() throws Exception {
         try (var port = ReservedPort.any()) {
             var ranks = new ArrayList<Process>();
             for (int rank = 0; rank < 2; rank++) {
@@ -593,13 +597,14 @@ public class FailingWellTest {
                         torchrun(rank, 2, port.number()),
                         "--timeout",
                         "3",
-                        DisturbedByCommand.class.getName(),
+                        EndlessAllReduceCommand.class.getName(),
                         "fails in its backward pass"));
             }
-            requireParts(
+            requireContains(
                     requireEnd(3, ranks.get(0)),
                     "cs336: rank 0 of 2: collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0 of 2");
-            requireParts(requireEnd(1, ranks.get(1)), "cs336: rank 1 of 2: ArithmeticException: no gradient today\n");
+            requireContains(
+                    requireEnd(1, ranks.get(1)), "cs336: rank 1 of 2: ArithmeticException: no gradient today\n");
         }
     }
 }

@@ -14,7 +14,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 class HelloTest {
     @Test
-    void ranksSayWhoTheyAreAndStopAddingInTheSameRound() throws Exception {
+    void ranksPrintTheirPositionAndStopInTheSameRound() throws Exception {
         var printed = new ByteArrayOutputStream();
         List<Integer> rounds = Launcher.of(2)
                 .output(new PrintStream(printed, true, StandardCharsets.UTF_8))
@@ -30,8 +30,8 @@ class HelloTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"minutes", "-1", "1.5", "1 2"})
-    void whatIsNoNumberOfSecondsIsRefused(String argument) {
+    void invalidSecondsAreRejected(String argument) {
         var error = assertThrows(IllegalArgumentException.class, () -> new Hello().run(null, argument.split(" ")));
-        assertEquals("Hello takes a number of seconds or nothing, not '" + argument + "'", error.getMessage());
+        assertEquals("argument must be a number of seconds or absent, not '" + argument + "'", error.getMessage());
     }
 }

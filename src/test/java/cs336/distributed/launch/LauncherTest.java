@@ -34,7 +34,7 @@ import picocli.CommandLine;
 
 @Timeout(90)
 class LauncherTest {
-    /** Prints who it is, and gives back what it was given. */
+    /** Prints its position and returns its argument. */
     public static final class Greeting implements RankProgram<String[], String> {
         @Override
         public String run(ProcessGroup group, String[] argument) {
@@ -45,7 +45,7 @@ class LauncherTest {
         }
     }
 
-    /** Gives a variable of its environment. */
+    /** Returns an environment variable. */
     public static final class Variable implements RankProgram<String, String> {
         @Override
         public String run(ProcessGroup group, String name) {
@@ -54,14 +54,14 @@ class LauncherTest {
     }
 
     @Test
-    void ranksOfOneMachineWaitForNoNameServerLongerThanASecondUnlessTheUserWantsThat() throws Exception {
+    void ranksWaitOneSecondForANameServerUnlessTheUserSetsAnotherTime() throws Exception {
         assumeTrue(System.getenv("RES_OPTIONS") == null);
         assertEquals(List.of("timeout:1"), Launcher.of(1).run(Variable.class, "RES_OPTIONS"));
         var launcher = Launcher.of(1).environment(rank -> Map.of("RES_OPTIONS", "timeout:2"));
         assertEquals(List.of("timeout:2"), launcher.run(Variable.class, "RES_OPTIONS"));
     }
 
-    /** Not public, so that no other process can make one. */
+    /** A program that is not public, so another process cannot create it. */
     static final class Hidden implements RankProgram<String, String> {
         @Override
         public String run(ProcessGroup group, String argument) {
@@ -69,7 +69,7 @@ class LauncherTest {
         }
     }
 
-    /** Gives what cannot be sent. */
+    /** Returns a value that is not serializable. */
     public static final class Unsendable implements RankProgram<String, Serializable> {
         @Override
         public Serializable run(ProcessGroup group, String argument) {
@@ -77,27 +77,28 @@ class LauncherTest {
         }
     }
 
-    /** Ends with what is no exception. */
+    /** Throws an error that is not an exception. */
     public static final class Overflowing implements RankProgram<String, String> {
         @Override
         public String run(ProcessGroup group, String argument) {
-            throw new StackOverflowError("no end of it");
+            throw new StackOverflowError("infinite recursion");
         }
     }
 
     @Test
-    void anErrorOfARankThatJoinedIsAFailureLikeAnyOther() {
+    void anErrorInAJoiningRankIsARankFailure() {
         try (var port = ReservedPort.any()) {
             var launcher = Launcher.joining(World.local(0, 1, port.number()));
             var e = assertThrows(RankFailure.class, () -> launcher.run(Overflowing.class, ""));
-            assertTrue(e.getMessage().startsWith("rank 0 of 1: StackOverflowError: no end of it"), e.getMessage());
+            assertTrue(
+                    e.getMessage().startsWith("rank 0 of 1: StackOverflowError: infinite recursion"), e.getMessage());
             assertTrue(e.isHere());
             assertEquals(1, e.exitCode());
         }
     }
 
     @Test
-    void aRankThatCannotLoadItsLibrariesIsNamedAndNotOneThatCould() {
+    void aRankThatCannotLoadItsLibrariesIsNamed() {
         var launcher = Launcher.of(2)
                 .environment(rank -> rank == 0
                         ? Map.of()
@@ -107,7 +108,7 @@ class LauncherTest {
     }
 
     @Test
-    void ranksStartOnAColdCacheAtOnceAndTheirLinesAndValuesCarryTheirNumber(@TempDir Path cache) throws Exception {
+    void ranksStartWithAColdCacheAndTheirOutputAndValuesAreLabelled(@TempDir Path cache) throws Exception {
         var output = new ByteArrayOutputStream();
         List<String> values = Launcher.of(2)
                 .threads(3)
@@ -126,12 +127,12 @@ class LauncherTest {
                         "[1] variable v1, threads 3"),
                 List.copyOf(lines));
         try (var files = Files.list(cache)) {
-            assertTrue(files.findAny().isPresent(), "the ranks unpacked elsewhere");
+            assertTrue(files.findAny().isPresent(), "the ranks did not unpack into this cache");
         }
     }
 
     @Test
-    void processesOfSlurmBecomeRanksByTheirVariables() throws Exception {
+    void slurmProcessesBecomeRanks() throws Exception {
         try (var port = ReservedPort.any()) {
             requireRanksOfSlurm(port.number());
         }
@@ -165,7 +166,7 @@ class LauncherTest {
         }
     }
 
-    /** The command in a process of its own, with these variables of srun or torchrun. */
+    /** Starts the command in its own process, with environment variables of srun or torchrun. */
     static Process launch(Map<String, String> variables, String... arguments) throws IOException {
         var command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
@@ -181,7 +182,7 @@ class LauncherTest {
     }
 
     @Test
-    void theCommandStartsRanksAndAWrongUseIsOneError() {
+    void theCommandStartsRanksAndReportsInvalidArguments() {
         var error = new StringBuilder();
         var command = new CommandLine(new LaunchCommand()).setParameterExceptionHandler((e, args) -> {
             error.append(e.getMessage()).append('\n');
@@ -194,8 +195,8 @@ class LauncherTest {
         assertEquals(
                 List.of(
                         "processes must be at least 1, not 0",
-                        "program 'Nothing' is unknown: the name of a class is needed, in full or as it is in cs336.distributed.launch or cs336.distributed.bench",
-                        "program 'Launcher' is not a RankProgram",
+                        "program must be a fully qualified class name or a class in cs336.distributed.launch or cs336.distributed.bench, not 'Nothing'",
+                        "program must be a class that implements RankProgram, not 'Launcher'",
                         "backend 'mpi' is unknown; known: gloo, nccl"),
                 error.toString().lines().toList());
 
@@ -211,7 +212,7 @@ class LauncherTest {
     }
 
     @Test
-    void ranksFindTheLibraryWhereThisProcessWasGivenItLaterAsAKernelOfNotebooksIs() throws Exception {
+    void ranksFindClassesAddedToTheClassPathLaterAsInANotebookKernel() throws Exception {
         String given = System.getProperty("java.class.path");
         String library = Path.of(Launcher.class
                         .getProtectionDomain()
@@ -234,9 +235,9 @@ class LauncherTest {
     }
 
     @Test
-    void whatCannotBeRunOrSentElsewhereIsAnErrorThatSaysSo() {
+    void invalidProgramsSettingsAndValuesAreRejected() {
         assertEquals(
-                "program cs336.distributed.launch.LauncherTest$Hidden must be a public class with a public constructor without arguments",
+                "program cs336.distributed.launch.LauncherTest$Hidden must be a public class with a public no-argument constructor",
                 assertThrows(
                                 IllegalArgumentException.class,
                                 () -> Launcher.of(1).run(Hidden.class, ""))
@@ -248,7 +249,7 @@ class LauncherTest {
         assertTrue(
                 e.getMessage()
                         .startsWith("rank 0 of 1: a value of java.util.ArrayList cannot be sent to another process: "
-                                + "java.lang.Object in it is not Serializable"),
+                                + "it contains a java.lang.Object, which is not Serializable"),
                 e.getMessage());
     }
 }

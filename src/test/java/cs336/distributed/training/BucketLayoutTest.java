@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.distributed.training.BucketLayout.Bucket;
-import cs336.distributed.training.BucketLayout.Entry;
+import cs336.distributed.training.BucketLayout.ParameterSize;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -19,16 +19,16 @@ class BucketLayoutTest {
         return layout.buckets().stream().map(Bucket::parameters).toList();
     }
 
-    private static List<Entry> floats(long... elements) {
+    private static List<ParameterSize> floats(long... elements) {
         return IntStream.range(0, elements.length)
-                .mapToObj(i -> new Entry(elements[i], FLOAT32))
+                .mapToObj(i -> new ParameterSize(elements[i], FLOAT32))
                 .toList();
     }
 
     @Test
     void bucketsFillFromTheLastParameterToTheFirst() {
-        // 400, 2000 and 1000 bytes: the plain toy model.
-        List<Entry> toy = floats(100, 500, 250);
+        // The plain toy model: 400, 2000 and 1000 bytes.
+        List<ParameterSize> toy = floats(100, 500, 250);
         assertEquals(List.of(List.of(2), List.of(1), List.of(0)), members(BucketLayout.of(toy, 1600)));
         assertEquals(List.of(List.of(2), List.of(1), List.of(0)), members(BucketLayout.of(toy, 100)));
         assertEquals(List.of(List.of(2, 1, 0)), members(BucketLayout.of(toy, 10_000)));
@@ -37,17 +37,20 @@ class BucketLayoutTest {
     }
 
     @Test
-    void aTensorLargerThanABucketIsAloneInOne() {
+    void aTensorLargerThanABucketGetsItsOwn() {
         assertEquals(
                 List.of(List.of(4, 3), List.of(2), List.of(1, 0)),
                 members(BucketLayout.of(floats(10, 10, 1000, 10, 10), 200)));
     }
 
     @Test
-    void everyTypeHasBucketsOfItsOwn() {
-        List<Entry> mixed = List.of(
-                new Entry(10, FLOAT32), new Entry(10, BFLOAT16), new Entry(10, FLOAT32), new Entry(10, BFLOAT16));
-        // Bf16 is complete with parameter 1, fp32 with parameter 0.
+    void everyDtypeHasItsOwnBuckets() {
+        List<ParameterSize> mixed = List.of(
+                new ParameterSize(10, FLOAT32),
+                new ParameterSize(10, BFLOAT16),
+                new ParameterSize(10, FLOAT32),
+                new ParameterSize(10, BFLOAT16));
+        // The bf16 bucket is complete with parameter 1, the fp32 bucket with parameter 0.
         assertEquals(List.of(List.of(3, 1), List.of(2, 0)), members(BucketLayout.of(mixed, 1000)));
         assertEquals(
                 20 * BFLOAT16.bytes(),
@@ -59,31 +62,31 @@ class BucketLayoutTest {
         long seed = System.nanoTime();
         var random = new Random(seed);
         for (int round = 0; round < 200; round++) {
-            List<Entry> entries = new ArrayList<>();
+            List<ParameterSize> sizes = new ArrayList<>();
             for (int i = 0; i < 1 + random.nextInt(50); i++) {
-                entries.add(new Entry(1 + random.nextInt(500), random.nextInt(4) == 0 ? BFLOAT16 : FLOAT32));
+                sizes.add(new ParameterSize(1 + random.nextInt(500), random.nextInt(4) == 0 ? BFLOAT16 : FLOAT32));
             }
             long most = 1 + random.nextInt(3000);
-            List<Bucket> buckets = BucketLayout.of(entries, most).buckets();
+            List<Bucket> buckets = BucketLayout.of(sizes, most).buckets();
             List<Integer> all = buckets.stream()
                     .flatMap(b -> b.parameters().stream())
                     .sorted()
                     .toList();
-            assertEquals(IntStream.range(0, entries.size()).boxed().toList(), all, "seed " + seed);
+            assertEquals(IntStream.range(0, sizes.size()).boxed().toList(), all, "seed " + seed);
             for (Bucket bucket : buckets) {
                 assertTrue(bucket.bytes() <= most || bucket.parameters().size() == 1, "seed " + seed);
                 long bytes = bucket.parameters().stream()
-                        .mapToLong(i -> entries.get(i).bytes())
+                        .mapToLong(i -> sizes.get(i).bytes())
                         .sum();
                 assertEquals(bytes, bucket.bytes(), "seed " + seed);
-                assertTrue(bucket.parameters().stream()
-                        .allMatch(i -> entries.get(i).dtype() == bucket.dtype()));
+                assertTrue(
+                        bucket.parameters().stream().allMatch(i -> sizes.get(i).dtype() == bucket.dtype()));
             }
         }
     }
 
     @Test
-    void aSizeThatHoldsNothingIsRefused() {
+    void anEmptySizeIsRejected() {
         assertThrows(IllegalArgumentException.class, () -> BucketLayout.of(floats(1), 0));
         assertThrows(IllegalArgumentException.class, () -> Strategy.bucketed(0));
         assertThrows(IllegalArgumentException.class, () -> Strategy.bucketed(Double.NaN));

@@ -30,8 +30,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * All that {@link DistributedDataParallelTest} wants to know of several processes, in one launch of them: by the name
- * of what should hold, empty or what is wrong. In fp64, so that a mistake cannot be taken for rounding.
+ * The checks of {@link DistributedDataParallelTest} on several ranks, in one run. The result maps the name of each
+ * check to its failure, or to an empty text. Most checks compute in fp64, so that an error cannot be mistaken for
+ * rounding.
  */
 public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, String>> {
     private static final double EXACT = 1e-12;
@@ -49,7 +50,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     private Device device;
     private long seed;
 
-    private interface Check {
+    private interface DdpCheck {
         void run(Strategy strategy);
     }
 
@@ -58,26 +59,26 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         group = all;
         device = all.device();
         seed = anySeed;
-        each("both toy models become those of single-process training, five times in a row", this::toy);
-        each("a Transformer becomes that of single-process training", this::transformer);
-        each("parameters and buffers begin as rank 0's", this::begin);
+        each("both toy models train as in a single process, five times in a row", this::toy);
+        each("a Transformer trains as in a single process", this::transformer);
+        each("all ranks start with the parameters and buffers of rank 0", this::begin);
         each(
-                "a parameter that some ranks use gets their sum over all ranks; one that none uses no gradient",
+                "a parameter that some ranks use gets their sum over all ranks; an unused one gets no gradient",
                 this::unused);
-        each("ranks whose gradients are ready in another order agree", this::otherOrder);
-        each("in the first step a rank that is ahead waits with its backward pass", this::ahead);
-        each("backward passes in noSync add up", this::accumulation);
+        each("ranks whose gradients are ready in different orders agree", this::otherOrder);
+        each("in the first step the backward pass of a fast rank waits", this::fastRank);
+        each("backward passes in noSync accumulate", this::accumulation);
         each("several forward passes may precede a backward pass", this::severalForwards);
-        each("weighted losses give the mean over all examples of an uneven batch", this::uneven);
-        each("gradients lie in their buckets", this::views);
-        each("steps leave no native objects behind", this::leaks);
-        each("a step whose backward pass fails can be given up", this::givenUp);
-        each("misuse is refused", this::misuse);
-        each("ranks whose models differ in number, shapes or types of parameters are refused", this::differentModels);
+        each("weighted losses average over all examples of an uneven batch", this::uneven);
+        each("gradients are views of their buckets", this::views);
+        each("steps leak no native objects", this::leaks);
+        each("training continues after a failed backward pass", this::failedBackward);
+        each("invalid calls are rejected", this::invalidCalls);
+        each("models that differ in number, shapes or dtypes of parameters are rejected", this::differentModels);
         return wrong;
     }
 
-    private void each(String name, Check check) {
+    private void each(String name, DdpCheck check) {
         wrong.put(name, "");
         for (Strategy strategy : STRATEGIES) {
             try (var scope = MemoryScope.open()) {
@@ -88,8 +89,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    private static void require(boolean holds, String otherwise) {
-        if (!holds) throw new AssertionError(otherwise);
+    private static void require(boolean holds, String failure) {
+        if (!holds) throw new AssertionError(failure);
     }
 
     private static void requireNear(double difference, String of) {
@@ -138,7 +139,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                             .backward();
                     optimizerAlone.step();
                     optimizerAlone.zeroGrad();
-                    // AdamW divides by √v, which magnifies rounding where gradients are small.
+                    // AdamW divides by √v, which amplifies rounding errors of small gradients.
                     double difference = ToyTraining.difference(model, alone);
                     require(difference < 1e-9, "a weight differs by " + difference + " after step " + step);
                 }
@@ -146,7 +147,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    /** x·a + x·b + x·c, or some of it. */
+    /** A model whose loss uses any subset of its parameters a, b and c. */
     private static final class Branches extends NnModule {
         final Tensor a;
         final Tensor b;
@@ -170,7 +171,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             return x.mul(a.sum().add(b.sum()));
         }
 
-        /** d/dp of weight · Σ p is weight. */
+        /** Runs the backward pass of {@code weight · Σ p}, whose gradient is {@code weight}. */
         void backward(double weight, Tensor... used) {
             try (var scope = MemoryScope.open()) {
                 Tensor sum = used[0].sum();
@@ -183,11 +184,11 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             parameters().forEach(p -> p.mutable_grad().reset());
         }
 
-        /** What every number of the gradient is; NaN where there is none. */
+        /** Returns the common value of a gradient's elements; NaN if there is no gradient. */
         static double gradient(Tensor parameter) {
             if (!parameter.grad().defined()) return Double.NaN;
             double[] all = Tensors.toDoubles(parameter.grad());
-            // Not each of them is summed over ranks in the same order.
+            // Elements may be summed over ranks in different orders.
             boolean equal = Arrays.stream(all).allMatch(value -> Math.abs(value - all[0]) <= EXACT);
             return equal ? all[0] : Double.POSITIVE_INFINITY;
         }
@@ -222,7 +223,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         try (var model = branches(seed);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             for (int step = 0; step < 3; step++) {
-                // b is used by the last rank alone; c by none, then by rank 0.
+                // Only the last rank uses b; no rank uses c, except rank 0 in step 1.
                 List<Tensor> used = new ArrayList<>(List.of(model.a));
                 if (group.rank() == last) used.add(model.b);
                 if (group.rank() == 0 && step == 1) used.add(model.c);
@@ -249,19 +250,19 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 Backward.of(loss).run();
                 double expected = model.b.sum().item_double();
                 ddp.finishGradientSynchronization();
-                int firsts = 0; // ranks where a came first
-                for (int rank = 0; rank < group.size(); rank++) firsts += (rank + step) % 2 == 0 ? 1 : 0;
-                double share = (double) firsts / group.size();
-                Branches.requireGradient(model.a, share * expected + (1 - share), "a");
-                Branches.requireGradient(model.c, (1 - share) * expected + share, "c");
+                int aFirst = 0; // ranks where a is ready first
+                for (int rank = 0; rank < group.size(); rank++) aFirst += (rank + step) % 2 == 0 ? 1 : 0;
+                double fraction = (double) aFirst / group.size();
+                Branches.requireGradient(model.a, fraction * expected + (1 - fraction), "a");
+                Branches.requireGradient(model.c, (1 - fraction) * expected + fraction, "c");
                 model.zeroGrad();
             }
         }
     }
 
-    /** Parameters of sizes that nothing else has: ranks have to agree on each message. */
-    private static final class Row extends NnModule {
-        Row(Device device, int smallest) {
+    /** Eight parameters of unique sizes, so that ranks compare each of their collectives. */
+    private static final class EightParameters extends NnModule {
+        EightParameters(Device device, int smallest) {
             for (int i = 0; i < 8; i++) parameter("p" + i, Branches.random(device, smallest + i));
         }
 
@@ -271,9 +272,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    private void ahead(Strategy strategy) {
+    private void fastRank(Strategy strategy) {
         double late = 1; // far longer than a backward pass on a busy machine
-        try (var model = new Row(device, 1000 + 10 * STRATEGIES.indexOf(strategy));
+        try (var model = new EightParameters(device, 1000 + 10 * STRATEGIES.indexOf(strategy));
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             double[] seconds = new double[2];
             for (int step = 0; step < 2; step++) {
@@ -287,8 +288,10 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 model.parameters().forEach(p -> p.mutable_grad().reset());
             }
             if (group.rank() == 1) return;
-            boolean waits = strategy.overlaps() && ddp.messages() > 2;
-            require((seconds[0] > late / 2) == waits, ddp.messages() + " messages, " + Arrays.toString(seconds) + " s");
+            boolean waits = strategy.overlaps() && ddp.collectivesPerStep() > 2;
+            require(
+                    (seconds[0] > late / 2) == waits,
+                    ddp.collectivesPerStep() + " collectives, " + Arrays.toString(seconds) + " s");
         }
     }
 
@@ -314,8 +317,8 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 ddp.finishGradientSynchronization();
                 Branches.requireGradient(model.a, 111 * mean, "a");
                 Branches.requireGradient(model.b, 100 * mean, "b");
-                Branches.requireGradient(model.c, mean, "c"); // not reached by the last backward pass
-                if (step == 1) { // an averaged gradient that is kept stays what it is, and the next is added
+                Branches.requireGradient(model.c, mean, "c"); // not part of the last backward pass
+                if (step == 1) { // an averaged gradient that is not zeroed stays, and the next one is added
                     model.backward(1 + group.rank(), model.a);
                     ddp.finishGradientSynchronization();
                     Branches.requireGradient(model.a, 112 * mean, "a kept");
@@ -340,7 +343,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void uneven(Strategy strategy) {
-        // Rank r has r examples, rank 0 none; example i of all has the gradient i.
+        // Rank r has r examples, rank 0 none; the gradient of example i of all is i.
         int n = group.rank();
         int before = n * (n - 1) / 2;
         int all = group.size() * (group.size() - 1) / 2;
@@ -357,9 +360,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     private void views(Strategy strategy) {
         try (var model = new ToyModel(true, device, FP64);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
-            List<Tensor> learning =
+            List<Tensor> trainable =
                     model.parameters().stream().filter(Tensor::requires_grad).toList();
-            require(learning.size() == 4, "parameters that learn: " + learning.size());
+            require(trainable.size() == 4, "trainable parameters: " + trainable.size());
             ddp.forward(torch.randn(new long[] {2, ToyModel.IN}, device.options(FP64)))
                     .sum()
                     .backward();
@@ -367,13 +370,13 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             int expected = 4;
             if (strategy instanceof Strategy.Flat || strategy.equals(Strategy.bucketed(0.01))) {
                 expected = strategy instanceof Strategy.Flat ? 1 : 2; // fc5, fc3 and fc2 have 10,000 bytes; fc1 has 800
-                long base = learning.get(3).grad().data_ptr().address();
-                long next = learning.get(2).grad().data_ptr().address();
+                long base = trainable.get(3).grad().data_ptr().address();
+                long next = trainable.get(2).grad().data_ptr().address();
                 require(
                         next - base == 250 * Double.BYTES,
-                        "fc3's gradient is " + (next - base) + " bytes behind fc5's");
+                        "fc3's gradient is " + (next - base) + " bytes after that of fc5");
             }
-            require(ddp.messages() == expected, "messages: " + ddp.messages());
+            require(ddp.collectivesPerStep() == expected, "collectives: " + ddp.collectivesPerStep());
         }
     }
 
@@ -390,11 +393,11 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 }
             }
             long more = Pointer.totalCount() - before;
-            require(more <= 5, more + " more after 30 steps"); // other threads have some of their own
+            require(more <= 5, more + " more after 30 steps"); // other threads create objects too
         }
     }
 
-    private void givenUp(Strategy strategy) {
+    private void failedBackward(Strategy strategy) {
         try (var model = branches(seed);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             for (int step = 0; step < 4; step++) {
@@ -416,37 +419,37 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    /** Reaches some parameters. */
+    /** Runs a backward pass that fails after it has reached some parameters. */
     private static void failBackward(Branches model) {
         try (var scope = MemoryScope.open()) {
             Tensor failing = new FailingWellTest.Faulty().apply(model.b.sum())[0];
             Backward.of(model.c.sum().add(failing).add(model.a.sum())).run();
         } catch (RuntimeException e) {
-            require(e.toString().contains("no gradient today"), "says: " + e);
+            require(e.toString().contains("no gradient today"), "exception: " + e);
             return;
         }
-        throw new AssertionError("the backward pass went well");
+        throw new AssertionError("the backward pass did not fail");
     }
 
-    private void misuse(Strategy strategy) {
+    private void invalidCalls(Strategy strategy) {
         try (var model = branches(seed);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             try (var accumulation = ddp.noSync()) {
-                requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
-                requireRefused(ddp::noSync, "open already");
+                requireRejected(ddp::finishGradientSynchronization, "inside noSync()");
+                requireRejected(ddp::noSync, "noSync() was called inside noSync()");
                 accumulation.close();
                 try (var second = ddp.noSync()) {
                     accumulation.close();
-                    requireRefused(ddp::finishGradientSynchronization, "inside noSync()");
+                    requireRejected(ddp::finishGradientSynchronization, "inside noSync()");
                 }
             }
-            requireClosedIsRefused(model, strategy);
+            requireClosedIsRejected(model, strategy);
             if (!strategy.overlaps()) return;
             model.backward(1, model.a, model.b, model.c);
-            requireRefused(
+            requireRejected(
                     () -> model.backward(1, model.a, model.b, model.c),
                     "before finishGradientSynchronization(); run all but the last one of a step in noSync()");
-            requireRefused(ddp::noSync, "on their way");
+            requireRejected(ddp::noSync, "was called after collectives of this step started");
             ddp.finishGradientSynchronization();
             model.zeroGrad();
             model.backward(1, model.a);
@@ -455,27 +458,27 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    private void requireClosedIsRefused(Branches model, Strategy strategy) {
+    private void requireClosedIsRejected(Branches model, Strategy strategy) {
         var closed = new DistributedDataParallel(model, group, strategy);
         closed.close();
         closed.close();
-        requireRefused(closed::finishGradientSynchronization, "came after this container was closed");
-        requireRefused(closed::noSync, "came after this container was closed");
+        requireRejected(closed::finishGradientSynchronization, "was called on a closed container");
+        requireRejected(closed::noSync, "was called on a closed container");
     }
 
-    private static void requireRefused(Runnable misuse, String because) {
+    private static void requireRejected(Runnable call, String expected) {
         try {
-            misuse.run();
+            call.run();
         } catch (IllegalStateException | IllegalArgumentException e) {
-            require(e.getMessage().contains(because), "says: " + e.getMessage());
+            require(e.getMessage().contains(expected), "message: " + e.getMessage());
             return;
         }
-        throw new AssertionError("nothing is refused; expected: " + because);
+        throw new AssertionError("no exception; expected: " + expected);
     }
 
-    /** Parameters p0, p1 … of a number each. */
-    private final class Numbers extends NnModule {
-        Numbers(int count, DType dtype) {
+    /** Parameters p0, p1, … of one element each. */
+    private final class ScalarParameters extends NnModule {
+        ScalarParameters(int count, DType dtype) {
             for (int i = 0; i < count; i++) parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
         }
 
@@ -493,18 +496,18 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 strategy,
                 "parameter 4 is fc3.weight fp64[5, 50] on rank 0, but fc3.weight fp64[10, 50] on rank " + last);
         requireDifferent(
-                new Numbers(isLast ? 1 : 2, FP64),
+                new ScalarParameters(isLast ? 1 : 2, FP64),
                 strategy,
                 "parameter 1 is p1 fp64[1] on rank 0, but none on rank " + last);
         requireDifferent(
-                new Numbers(1, isLast ? DType.FLOAT32 : FP64),
+                new ScalarParameters(1, isLast ? DType.FLOAT32 : FP64),
                 strategy,
                 "parameter 0 is p0 fp64[1] on rank 0, but p0 fp32[1] on rank " + last);
     }
 
     private void requireDifferent(NnModule mine, Strategy strategy, String message) {
         try (mine) {
-            requireRefused(() -> new DistributedDataParallel(mine, group, strategy).close(), message);
+            requireRejected(() -> new DistributedDataParallel(mine, group, strategy).close(), message);
         }
     }
 }

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
 
-/** What is checked is in {@link DdpChecks}. */
+/** Runs {@link DdpChecks} on several ranks. */
 class DistributedDataParallelTest {
     @TestFactory
     Stream<DynamicTest> onTwoProcesses() throws InterruptedException {
@@ -29,14 +29,14 @@ class DistributedDataParallelTest {
 
     @Tag("gpu")
     @TestFactory
-    Stream<DynamicTest> onTwoProcessesThatShareACard() throws InterruptedException {
+    Stream<DynamicTest> onTwoProcessesThatShareAGpu() throws InterruptedException {
         return on(Launcher.of(2).device(DeviceKind.CUDA));
     }
 
-    /** One rank where there is one card: then at least order and streams are looked at. */
+    /** Uses one rank if there is only one GPU, which at least covers order and streams. */
     @Tag("gpu")
     @TestFactory
-    Stream<DynamicTest> onCardsOfTheirOwn() throws InterruptedException {
+    Stream<DynamicTest> withOneGpuPerRank() throws InterruptedException {
         return on(Launcher.of(Math.min(2, Device.cudaCount())).backend(CollectiveBackend.NCCL));
     }
 

@@ -11,41 +11,43 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 class FlatLayoutTest {
-    private static Map<String, Long> sizes(long... numbers) {
+    private static Map<String, Long> sizes(long... elements) {
         var sizes = new LinkedHashMap<String, Long>();
-        for (int i = 0; i < numbers.length; i++) sizes.put("p" + i, numbers[i]);
+        for (int i = 0; i < elements.length; i++) sizes.put("p" + i, elements[i]);
         return sizes;
     }
 
     private static List<List<String>> names(FlatLayout layout) {
         return layout.buckets().stream()
-                .map(b -> b.slots().stream().map(FlatLayout.Slot::name).toList())
+                .map(b -> b.slots().stream().map(FlatLayout.ParameterSlot::name).toList())
                 .toList();
     }
 
     @Test
-    void bucketsTakeParametersInOrderUpToTheirCapacityAndALargeOneIsAlone() {
+    void bucketsTakeParametersInOrderUpToTheirCapacityAndALargeOneGetsItsOwn() {
         FlatLayout layout = FlatLayout.of(sizes(8, 8, 8, 100, 8, 16), 24, 2);
         assertEquals(List.of(List.of("p0", "p1", "p2"), List.of("p3"), List.of("p4", "p5")), names(layout));
     }
 
     @Test
-    void aStretchMayBeginInsideOfAParameter() {
-        FlatLayout.Bucket bucket =
+    void aShardMayStartInsideAParameter() {
+        FlatLayout.ShardedBucket bucket =
                 FlatLayout.of(sizes(40, 5, 19), 1000, 2).buckets().get(0);
-        // 40 numbers, 5 with 3 left over, 19 with 5: 72, of which each rank has 40 (36, rounded up).
-        assertEquals(40, bucket.stretch());
-        assertEquals(80, bucket.numbers());
-        assertEquals(List.of(new FlatLayout.Piece("p0", 0, 0, 40)), bucket.pieces(0));
+        // 40 elements, 5 + 3 padding, 19 + 5 padding: 72 in total, so 36 per rank, rounded up to 40.
+        assertEquals(40, bucket.shardElements());
+        assertEquals(80, bucket.elements());
+        assertEquals(List.of(new FlatLayout.ParameterShard("p0", 0, 0, 40)), bucket.shard(0));
         assertEquals(
-                List.of(new FlatLayout.Piece("p1", 0, 40, 5), new FlatLayout.Piece("p2", 0, 48, 19)), bucket.pieces(1));
-        FlatLayout.Bucket thirds =
+                List.of(new FlatLayout.ParameterShard("p1", 0, 40, 5), new FlatLayout.ParameterShard("p2", 0, 48, 19)),
+                bucket.shard(1));
+        FlatLayout.ShardedBucket thirds =
                 FlatLayout.of(sizes(40, 5, 19), 1000, 3).buckets().get(0);
-        assertEquals(new FlatLayout.Piece("p0", 24, 24, 16), thirds.pieces(1).get(0));
+        assertEquals(
+                new FlatLayout.ParameterShard("p0", 24, 24, 16), thirds.shard(1).get(0));
     }
 
     @Test
-    void everyNumberIsOwnedExactlyOnce() {
+    void everyElementIsInExactlyOneShard() {
         long seed = System.nanoTime();
         var random = new Random(seed);
         for (int trial = 0; trial < 100; trial++) {
@@ -53,15 +55,15 @@ class FlatLayoutTest {
             Map<String, Long> sizes =
                     sizes(random.longs(1 + random.nextInt(12), 0, 90).toArray());
             var owned = new LinkedHashMap<String, Long>();
-            for (FlatLayout.Bucket bucket :
+            for (FlatLayout.ShardedBucket bucket :
                     FlatLayout.of(sizes, 1 + random.nextInt(200), ranks).buckets()) {
                 for (int rank = 0; rank < ranks; rank++) {
-                    for (FlatLayout.Piece piece : bucket.pieces(rank)) {
-                        // Pieces come in the order of a parameter's numbers, without gap or overlap.
-                        assertEquals(owned.getOrDefault(piece.name(), 0L), piece.inParameter(), "seed " + seed);
-                        owned.merge(piece.name(), piece.numbers(), Long::sum);
-                        assertEquals(rank, piece.inBucket() / bucket.stretch(), "seed " + seed);
-                        assertTrue(piece.inBucket() + piece.numbers() <= (rank + 1) * bucket.stretch());
+                    for (FlatLayout.ParameterShard part : bucket.shard(rank)) {
+                        // The parts of a parameter come in order, without gap or overlap.
+                        assertEquals(owned.getOrDefault(part.name(), 0L), part.offsetInParameter(), "seed " + seed);
+                        owned.merge(part.name(), part.elements(), Long::sum);
+                        assertEquals(rank, part.offsetInBucket() / bucket.shardElements(), "seed " + seed);
+                        assertTrue(part.offsetInBucket() + part.elements() <= (rank + 1) * bucket.shardElements());
                     }
                 }
             }
@@ -71,13 +73,13 @@ class FlatLayoutTest {
     }
 
     @Test
-    void hardlyAnythingIsLeftOverInALargeModel() {
+    void paddingOfALargeModelIsSmall() {
         Map<String, Long> sizes = ShardAssignmentTest.sizesOf(ModelSize.XL.config());
         sizes.replaceAll((name, bytes) -> bytes / 4);
-        long laid = FlatLayout.of(sizes, 25_000_000, 4).buckets().stream()
-                .mapToLong(FlatLayout.Bucket::numbers)
+        long padded = FlatLayout.of(sizes, 25_000_000, 4).buckets().stream()
+                .mapToLong(FlatLayout.ShardedBucket::elements)
                 .sum();
-        long numbers = ModelSize.XL.config().parameterCount();
-        assertTrue(laid >= numbers && laid < 1.0001 * numbers, laid + " for " + numbers);
+        long elements = ModelSize.XL.config().parameterCount();
+        assertTrue(padded >= elements && padded < 1.0001 * elements, padded + " for " + elements);
     }
 }

@@ -22,7 +22,7 @@ class ShardAssignmentTest {
         return sizes;
     }
 
-    /** Bytes of each parameter of a model, in fp32. */
+    /** Returns the bytes of each parameter of a model in fp32. */
     static Map<String, Long> sizesOf(TransformerConfig c) {
         var sizes = new LinkedHashMap<String, Long>();
         long d = c.dModel();
@@ -38,7 +38,7 @@ class ShardAssignmentTest {
     }
 
     @Test
-    void theLargestGoesFirstToWhoHasLeast() {
+    void theLargestGoesFirstToTheRankWithTheFewestBytes() {
         var assignment = new ShardAssignment(2);
         assignment.add(sizes(1, 5, 3, 3));
         assertEquals("{p0=0, p1=0, p2=1, p3=1}", assignment.owners().toString());
@@ -46,7 +46,7 @@ class ShardAssignmentTest {
     }
 
     @Test
-    void whatIsAddedLaterGoesWhereLeastIsAndOwnersStay() {
+    void laterParametersDoNotChangeEarlierAssignments() {
         var assignment = new ShardAssignment(3);
         assignment.add(sizes(10, 4));
         assignment.add(Map.of("new", 6L));
@@ -55,7 +55,7 @@ class ShardAssignmentTest {
 
     @ParameterizedTest
     @CsvSource({"SMALL, 2", "SMALL, 4", "LARGE, 2", "LARGE, 3", "XL, 2", "XL, 4", "XL, 8", "B2_7, 8"})
-    void bytesOfModelsAreBalancedToAPercent(ModelSize size, int ranks) {
+    void bytesOfModelsAreBalancedWithinOnePercent(ModelSize size, int ranks) {
         var assignment = new ShardAssignment(ranks);
         Map<String, Long> sizes = sizesOf(size.config());
         assignment.add(sizes);
@@ -68,13 +68,13 @@ class ShardAssignmentTest {
     }
 
     @Test
-    void dealingByNumberOfTensorsWouldNotBeBalanced() {
-        // Every second tensor to every second rank: what is told apart here must be able to fail.
+    void roundRobinWouldNotBeBalanced() {
+        // Round robin over tensors is unbalanced here, so this test can fail.
         Map<String, Long> sizes = sizes(100, 1, 100, 1);
-        long[] byNumber = {200, 2};
+        long[] roundRobin = {200, 2};
         var assignment = new ShardAssignment(2);
         assignment.add(sizes);
-        assertEquals(200 / 101.0, ShardAssignment.imbalance(byNumber), 1e-12);
+        assertEquals(200 / 101.0, ShardAssignment.imbalance(roundRobin), 1e-12);
         assertEquals(1, ShardAssignment.imbalance(assignment.bytes()));
     }
 

@@ -11,16 +11,16 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** On NCCL, as many ranks as cards up to two; what is checked is in {@link ShardingChecks}. */
+/** Runs {@link ShardingChecks} on NCCL, with one rank per GPU on up to two GPUs. */
 @Tag("gpu")
 class ShardedOptimizerGpuTest {
     @TempDir
     Path folder;
 
     @Test
-    void holdsOnEveryRank() throws InterruptedException {
-        assumeTrue(Device.cudaCount() > 0, "needs a card");
-        var task = new ShardingChecks.Task(System.nanoTime() % 100_000, folder.toString());
+    void passesOnEveryRank() throws InterruptedException {
+        assumeTrue(Device.cudaCount() > 0, "needs a GPU");
+        var task = new ShardingChecks.ShardingTask(System.nanoTime() % 100_000, folder.toString());
         int ranks = Math.min(2, Device.cudaCount());
         for (var results : Launcher.of(ranks).backend(CollectiveBackend.NCCL).run(ShardingChecks.class, task)) {
             results.forEach((name, failure) -> assertEquals("", failure, name + ", seed " + task.seed()));

@@ -37,12 +37,12 @@ class ShardedOptimizerTest {
     @TempDir
     static Path folder;
 
-    private static ShardingChecks.Task task;
+    private static ShardingChecks.ShardingTask task;
     private static Map<Integer, List<TreeMap<String, String>>> results;
 
     @BeforeAll
     static void runOnFourAndOnTwoRanks() throws InterruptedException {
-        task = new ShardingChecks.Task(System.nanoTime() % 100_000, folder.toString());
+        task = new ShardingChecks.ShardingTask(System.nanoTime() % 100_000, folder.toString());
         results = new TreeMap<>();
         for (int ranks : new int[] {4, 2}) {
             results.put(
@@ -51,7 +51,7 @@ class ShardedOptimizerTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> holdsOnEveryRank() {
+    Stream<DynamicTest> passesOnEveryRank() {
         return results.entrySet().stream()
                 .flatMap(run -> ShardingChecks.names().stream()
                         .map(name -> DynamicTest.dynamicTest(name + ", " + run.getKey() + " ranks", () -> {
@@ -65,7 +65,7 @@ class ShardedOptimizerTest {
     }
 
     @Test
-    void anOptimizerWithoutShardsTakesOverWhatAllRanksSaved() throws IOException {
+    void anOptimizerWithoutShardsLoadsTheCheckpointOfAllRanks() throws IOException {
         for (int ranks : new int[] {2, 4}) {
             for (int sharding = 0; sharding < 3; sharding++) {
                 ShardingChecks.resumeAlone(task, ShardingChecks.checkpoint(task, ranks, sharding));
@@ -74,20 +74,23 @@ class ShardedOptimizerTest {
     }
 
     /**
-     * How rank 1 stops taking part.
+     * A disturbance of rank 1.
      *
      * @param sharding {@code broadcast} or {@code all-gather}
      */
-    public record Trouble(String what, String sharding) implements Serializable {
+    public record Disturbance(String what, String sharding) implements Serializable {
         private static final long serialVersionUID = 1;
     }
 
-    /** Steps without end, each waited for in the next forward pass; rank 1 stops taking part in the third. */
-    public static final class Disturbed implements RankProgram<Trouble, Double> {
+    /**
+     * Trains without end, with parameters awaited in the next forward pass, until rank 1 is disturbed in the third
+     * step.
+     */
+    public static final class EndlessTraining implements RankProgram<Disturbance, Double> {
         @Override
-        public Double run(ProcessGroup group, Trouble trouble) throws InterruptedException {
+        public Double run(ProcessGroup group, Disturbance disturbance) throws InterruptedException {
             Sharding sharding =
-                    trouble.sharding.equals("broadcast") ? Sharding.broadcast() : Sharding.allGather(0.0005);
+                    disturbance.sharding.equals("broadcast") ? Sharding.broadcast() : Sharding.allGather(0.0005);
             try (var scope = MemoryScope.open();
                     var model = new ToyModel(false, group.device(), DType.FLOAT32);
                     var optimizer = new ShardedOptimizer<>(
@@ -98,7 +101,7 @@ class ShardedOptimizerTest {
                                     new long[] {1, ToyModel.IN}, group.device().options(DType.FLOAT32)))
                             .sum()
                             .backward();
-                    if (step == 2 && group.rank() == 1) disturb(group, trouble.what, optimizer);
+                    if (step == 2 && group.rank() == 1) disturb(group, disturbance.what, optimizer);
                     optimizer.step();
                 }
             }
@@ -125,13 +128,16 @@ class ShardedOptimizerTest {
                 "hangs | all-gather | rank 1 of 2: ",
                 "asks for the whole state | all-gather | all-gather",
             })
-    void aRankThatStopsTakingPartEndsAllInTimeAndIsNamed(String what, String sharding, String message) {
+    void aDisturbedRankEndsAllInTimeAndIsNamed(String what, String sharding, String message) {
         var output = new PrintStream(OutputStream.nullOutputStream());
         Duration timeout = Duration.ofSeconds(3);
         long start = System.nanoTime();
         var failure = assertThrows(
                 RankFailure.class,
-                () -> Launcher.of(2).timeout(timeout).output(output).run(Disturbed.class, new Trouble(what, sharding)));
+                () -> Launcher.of(2)
+                        .timeout(timeout)
+                        .output(output)
+                        .run(EndlessTraining.class, new Disturbance(what, sharding)));
         double seconds = (System.nanoTime() - start) / 1e9;
         System.out.printf("%s: %.1f s, %s%n", what, seconds, failure.getMessage());
         assertTrue(failure.getMessage().contains(message), failure.getMessage());

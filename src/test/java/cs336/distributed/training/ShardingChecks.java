@@ -43,66 +43,66 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Checks of the sharded optimizer that need several ranks. All of them run in one launch, since processes are what
- * takes time; what fails is told by its name.
+ * Checks of the sharded optimizer on several ranks. All checks share one run, because starting processes dominates the
+ * time; a failure is reported under the name of its check.
  */
-public final class ShardingChecks implements RankProgram<ShardingChecks.Task, TreeMap<String, String>> {
-    /** The course's settings of its tests. */
+public final class ShardingChecks implements RankProgram<ShardingChecks.ShardingTask, TreeMap<String, String>> {
+    /** The AdamW settings of the course's tests. */
     static final AdamWSettings COURSE =
             AdamWSettings.of(0.1).withWeightDecay(0.1).withOrder(AdamW.Order.TORCH);
 
-    private static final double RTOL = 1e-7; // and no absolute tolerance
+    private static final double RTOL = 1e-7; // without absolute tolerance
     private static final int STEPS = 10;
     private static final Sharding SMALL_BUCKETS = Sharding.allGather(0.0005);
     private static final List<Sharding> SHARDINGS =
             List.of(Sharding.broadcast(), SMALL_BUCKETS, Sharding.allGather(25));
 
     /**
-     * What to check.
+     * The input of the checks.
      *
      * @param seed of weights and data
-     * @param folder for checkpoints, which all ranks see
+     * @param folder for checkpoints, on a file system that all ranks share
      */
-    public record Task(long seed, String folder) implements Serializable {
+    public record ShardingTask(long seed, String folder) implements Serializable {
         private static final long serialVersionUID = 1;
     }
 
-    private static Device device = Device.cpu(); // where this process computes
+    private static Device device = Device.cpu(); // of this rank
 
-    private interface Check {
-        void run(ProcessGroup group, Task task) throws Exception;
+    private interface ShardingCheck {
+        void run(ProcessGroup group, ShardingTask task) throws Exception;
     }
 
-    private static final Map<String, Check> CHECKS = new TreeMap<>();
+    private static final Map<String, ShardingCheck> CHECKS = new TreeMap<>();
 
     static {
         CHECKS.put("the course's protocol, plain model", (group, task) -> course(group, task, false));
         CHECKS.put("the course's protocol, tied weights", (group, task) -> course(group, task, true));
         CHECKS.put("every optimizer", ShardingChecks::everyOptimizer);
-        CHECKS.put("moments of own parameters alone", ShardingChecks::ownMomentsAlone);
-        CHECKS.put("layers are unfrozen during training", ShardingChecks::unfreezing);
-        CHECKS.put("what one rank cannot add changes nothing", ShardingChecks::failingAdd);
-        CHECKS.put("a schedule, and clipping over the whole model", ShardingChecks::scheduleAndClipping);
+        CHECKS.put("each rank holds the moments of its own shard only", ShardingChecks::ownMomentsAlone);
+        CHECKS.put("layers can be unfrozen during training", ShardingChecks::unfreezing);
+        CHECKS.put("a parameter group that one rank cannot add changes nothing", ShardingChecks::failingAdd);
+        CHECKS.put("trainable-rate schedule and global-norm clipping", ShardingChecks::scheduleAndClipping);
         CHECKS.put("the next forward pass waits for its parameters", ShardingChecks::overlap);
-        CHECKS.put("parameters without gradients stay", ShardingChecks::withoutGradient);
-        CHECKS.put("one file for all shards", ShardingChecks::checkpoints);
-        CHECKS.put("a state that does not fit is refused on all ranks", ShardingChecks::unfitState);
-        CHECKS.put("parameters that differ are refused on all ranks", ShardingChecks::differentParameters);
-        CHECKS.put("what is closed or empty says so, on all ranks", ShardingChecks::closedOrEmpty);
-        CHECKS.put("bytes are counted", ShardingChecks::bytes);
-        CHECKS.put("steps leave no native objects behind", ShardingChecks::leaks);
-        CHECKS.put("every strategy of data parallelism", ShardingChecks::everyStrategy);
-        CHECKS.put("ZeRO's stage 1 is training on one process", ShardingChecks::zero);
-        CHECKS.put("ZeRO needs flat shards and all parameters", ShardingChecks::unfitForZero);
+        CHECKS.put("parameters without gradients do not change", ShardingChecks::withoutGradient);
+        CHECKS.put("one checkpoint file for all shards", ShardingChecks::checkpoints);
+        CHECKS.put("an invalid state is rejected on all ranks", ShardingChecks::invalidState);
+        CHECKS.put("different parameters are rejected on all ranks", ShardingChecks::differentParameters);
+        CHECKS.put("a closed or empty optimizer throws on all ranks", ShardingChecks::closedOrEmpty);
+        CHECKS.put("traffic is counted", ShardingChecks::bytes);
+        CHECKS.put("steps leak no native objects", ShardingChecks::leaks);
+        CHECKS.put("every data-parallel strategy", ShardingChecks::everyStrategy);
+        CHECKS.put("ZeRO stage 1 equals training on one process", ShardingChecks::zero);
+        CHECKS.put("ZeRO requires flat shards and all parameters", ShardingChecks::invalidForZero);
     }
 
     static List<String> names() {
         return List.copyOf(CHECKS.keySet());
     }
 
-    /** By name: empty, or why it failed. */
+    /** Returns the failure of each check by name; empty if it passed. */
     @Override
-    public TreeMap<String, String> run(ProcessGroup group, Task task) {
+    public TreeMap<String, String> run(ProcessGroup group, ShardingTask task) {
         device = group.device();
         var results = new TreeMap<String, String>();
         CHECKS.forEach((name, check) -> {
@@ -123,12 +123,12 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return results;
     }
 
-    private static ToyModel toy(Task task, boolean tied) {
+    private static ToyModel toy(ShardingTask task, boolean tied) {
         Torch.seed(task.seed);
         return new ToyModel(tied, device, DType.FLOAT32);
     }
 
-    /** Gradients of a random batch, the same in both models and on all ranks. */
+    /** Runs a backward pass on a random batch, the same in all models and on all ranks. */
     private static void backward(long seed, NnModule... models) {
         for (NnModule model : models) {
             Torch.seed(seed);
@@ -149,7 +149,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         });
     }
 
-    /** The largest difference of two numbers. */
+    /** Returns the maximum absolute difference between the parameters of two models. */
     private static double distance(NnModule a, NnModule b) {
         Map<String, Tensor> others = b.namedParameters();
         double largest = 0;
@@ -161,7 +161,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return largest;
     }
 
-    private static void course(ProcessGroup group, Task task, boolean tied) {
+    private static void course(ProcessGroup group, ShardingTask task, boolean tied) {
         for (Sharding sharding : SHARDINGS) {
             try (var plain = toy(task, tied);
                     var sharded = toy(task, tied);
@@ -177,14 +177,14 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                     shards.step();
                 }
                 assertSame(plain, sharded, RTOL, sharding.toString());
-                assertTrue(distance(start, sharded) > 0.1, "nothing was learned");
+                assertTrue(distance(start, sharded) > 0.1, "the parameters did not change");
             }
         }
     }
 
     private static <O> void agree(
             ProcessGroup group,
-            Task task,
+            ShardingTask task,
             BiFunction<Map<String, Tensor>, O, ? extends Optimizer> factory,
             O options,
             Sharding sharding) {
@@ -203,7 +203,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void everyOptimizer(ProcessGroup group, Task task) {
+    private static void everyOptimizer(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             for (AdamW.Order order : AdamW.Order.values()) {
                 agree(group, task, AdamW::new, COURSE.withOrder(order), sharding);
@@ -213,11 +213,11 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void ownMomentsAlone(ProcessGroup group, Task task) {
+    private static void ownMomentsAlone(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, true);
                     var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
-                assertFalse(shards.parameters().containsKey("fc4.weight"), "tied weights count once");
+                assertFalse(shards.parameters().containsKey("fc4.weight"), "tied weights are one parameter");
                 backward(task.seed, model);
                 shards.step();
                 long mine = shards.state().entrySet().stream()
@@ -241,19 +241,19 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    /** This rank's part of a batch that all ranks together have. */
-    private static void backwardOfShare(ProcessGroup group, long seed, DistributedDataParallel ddp, DType dtype) {
+    /** Runs a backward pass on this rank's fraction of a batch, and averages the gradients. */
+    private static void backwardOnLocalBatch(ProcessGroup group, long seed, DistributedDataParallel ddp, DType dtype) {
         Torch.seed(seed);
         Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(dtype));
         Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(dtype));
-        int share = 20 / group.size();
-        long from = (long) share * group.rank();
-        torch.mse_loss(ddp.forward(x.narrow(0, from, share)), y.narrow(0, from, share))
+        int localBatch = 20 / group.size();
+        long from = (long) localBatch * group.rank();
+        torch.mse_loss(ddp.forward(x.narrow(0, from, localBatch)), y.narrow(0, from, localBatch))
                 .backward();
         ddp.finishGradientSynchronization();
     }
 
-    private static void everyStrategy(ProcessGroup group, Task task) {
+    private static void everyStrategy(ProcessGroup group, ShardingTask task) {
         for (Strategy strategy :
                 List.of(Strategy.naive(), Strategy.flat(), Strategy.overlapped(), Strategy.bucketed(0.0016))) {
             for (Sharding sharding : List.of(Sharding.broadcast(), SMALL_BUCKETS)) {
@@ -266,27 +266,27 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                                 sharded.namedParameters(), AdamW::new, COURSE, group, sharding)) {
                     shards.overlapWith(sharded);
                     for (int step = 0; step < 3; step++) {
-                        backwardOfShare(group, task.seed + step, plainDdp, DType.FLOAT32);
-                        backwardOfShare(group, task.seed + step, shardedDdp, DType.FLOAT32);
+                        backwardOnLocalBatch(group, task.seed + step, plainDdp, DType.FLOAT32);
+                        backwardOnLocalBatch(group, task.seed + step, shardedDdp, DType.FLOAT32);
                         optimizer.step();
                         shards.step();
                         optimizer.zeroGrad();
                         shards.zeroGrad();
                     }
-                    shards.arrive();
+                    shards.awaitParameters();
                     assertSame(plain, sharded, RTOL, strategy + ", " + sharding);
                 }
             }
         }
     }
 
-    private static ToyModel toy64(Task task) {
+    private static ToyModel toy64(ShardingTask task) {
         Torch.seed(task.seed);
         return new ToyModel(true, device, DType.FLOAT64);
     }
 
-    /** In float64, since sums over ranks have another order than those over a batch. */
-    private static void zero(ProcessGroup group, Task task) {
+    /** Compares in fp64, because sums over ranks have another order than sums over a batch. */
+    private static void zero(ProcessGroup group, ShardingTask task) {
         double maxNorm = 1e-2;
         try (var alone = toy64(task);
                 var model = toy64(task);
@@ -301,9 +301,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(DType.FLOAT64));
                 torch.mse_loss(alone.forward(x), y).backward();
                 Traffic before = group.traffic();
-                backwardOfShare(group, task.seed + step, ddp, DType.FLOAT64);
+                backwardOnLocalBatch(group, task.seed + step, ddp, DType.FLOAT64);
                 Traffic sent = group.traffic().since(before);
-                assertEquals(ddp.messages(), sent.of("reduce-scatter").calls(), sent.toString());
+                assertEquals(ddp.collectivesPerStep(), sent.of("reduce-scatter").calls(), sent.toString());
                 if (step % 2 == 1) {
                     double norm = GradientClipping.clipByGlobalNorm(alone.parameters(), maxNorm)
                             .item_double();
@@ -314,12 +314,12 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 optimizer.zeroGrad();
                 shards.zeroGrad();
             }
-            shards.arrive();
+            shards.awaitParameters();
             assertTrue(distance(alone, model) < 1e-11, () -> "distance " + distance(alone, model));
         }
     }
 
-    private static void unfitForZero(ProcessGroup group, Task task) {
+    private static void invalidForZero(ProcessGroup group, ShardingTask task) {
         try (var model = toy(task, false);
                 var whole = new ShardedOptimizer<>(
                         model.namedParameters(), AdamW::new, COURSE, group, Sharding.broadcast());
@@ -330,11 +330,13 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
             assertTrue(broadcast.getMessage().endsWith("must be all-gather, not broadcast"), broadcast.getMessage());
             var missing =
                     assertThrows(IllegalArgumentException.class, () -> new DistributedDataParallel(model, group, some));
-            assertTrue(missing.getMessage().contains("learns, but is not in the optimizer"), missing.getMessage());
+            assertTrue(
+                    missing.getMessage().contains("every trainable parameter must be in the optimizer"),
+                    missing.getMessage());
         }
     }
 
-    private static void leaks(ProcessGroup group, Task task) {
+    private static void leaks(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : List.of(Sharding.broadcast(), SMALL_BUCKETS)) {
             try (var model = toy(task, true);
                     var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
@@ -352,7 +354,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 long more = Pointer.totalCount() - before;
                 assertTrue(
                         more <= 5,
-                        () -> sharding + ": " + more + " more after 16 steps"); // other threads have their own
+                        () -> sharding + ": " + more + " more after 16 steps"); // other threads create objects too
             }
         }
     }
@@ -363,7 +365,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return some;
     }
 
-    private static void unfreezing(ProcessGroup group, Task task) {
+    private static void unfreezing(ProcessGroup group, ShardingTask task) {
         AdamWSettings slower = COURSE.withLearningRate(0.01).withWeightDecay(0);
         for (Sharding sharding : SHARDINGS) {
             try (var plain = toy(task, false);
@@ -393,22 +395,22 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 assertSame(plain, sharded, RTOL, sharding.toString());
                 var again = assertThrows(
                         IllegalArgumentException.class, () -> shards.add(only(sharded, "fc1.weight"), COURSE));
-                assertEquals("parameter fc1.weight is in this optimizer already", again.getMessage());
+                assertEquals("parameter fc1.weight is already in this optimizer", again.getMessage());
                 var renamed = assertThrows(
                         IllegalArgumentException.class,
                         () -> shards.add(
                                 Map.of("other", sharded.namedParameters().get("fc1.weight")), COURSE));
-                assertEquals("parameter other is in this optimizer already, as fc1.weight", renamed.getMessage());
+                assertEquals("parameter other is already in this optimizer, as fc1.weight", renamed.getMessage());
             }
         }
     }
 
-    /** The last rank has no optimizer for a group; the same group is then added with other settings. */
-    private static void failingAdd(ProcessGroup group, Task task) {
+    /** Creating the last rank's optimizer fails for a group, which is then added again with other settings. */
+    private static void failingAdd(ProcessGroup group, ShardingTask task) {
         int last = group.size() - 1;
-        AdamWSettings unfit = COURSE.withLearningRate(0.5);
+        AdamWSettings invalid = COURSE.withLearningRate(0.5);
         BiFunction<Map<String, Tensor>, AdamWSettings, Optimizer> factory = (parameters, options) -> {
-            if (options.equals(unfit) && group.rank() == last) throw new IllegalStateException("no memory");
+            if (options.equals(invalid) && group.rank() == last) throw new IllegalStateException("no memory");
             return new AdamW(parameters, options);
         };
         for (Sharding sharding : SHARDINGS) {
@@ -420,21 +422,21 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                             new ShardedOptimizer<>(only(sharded, "fc3.weight"), factory, COURSE, group, sharding)) {
                 Map<String, Tensor> more = only(sharded, "fc1.weight", "fc2.weight", "fc2.bias");
                 long[] bytes = shards.shardBytes();
-                var failure = assertThrows(RuntimeException.class, () -> shards.add(more, unfit));
+                var failure = assertThrows(RuntimeException.class, () -> shards.add(more, invalid));
                 assertEquals(
                         group.rank() == last
                                 ? "no memory"
                                 : "the optimizer of rank " + last
-                                        + " could not be made: java.lang.IllegalStateException: no memory",
+                                        + " could not be created: java.lang.IllegalStateException: no memory",
                         failure.getMessage());
                 assertEquals(
                         List.of("fc3.weight"), List.copyOf(shards.parameters().keySet()));
                 assertEquals(Arrays.toString(bytes), Arrays.toString(shards.shardBytes()));
-                more.forEach((name, parameter) -> assertEquals(
-                        parameter.nbytes(), parameter.storage().nbytes(), name + " has memory of its own"));
-                assertSame(start, sharded, 0, "values stay");
+                more.forEach((name, parameter) ->
+                        assertEquals(parameter.nbytes(), parameter.storage().nbytes(), name + " has its own memory"));
+                assertSame(start, sharded, 0, "values do not change");
                 assertThrows(
-                        RuntimeException.class, () -> new ShardedOptimizer<>(more, factory, unfit, group, sharding));
+                        RuntimeException.class, () -> new ShardedOptimizer<>(more, factory, invalid, group, sharding));
                 shards.add(more, COURSE);
                 for (int step = 0; step < 3; step++) {
                     backward(task.seed + step, plain, sharded);
@@ -453,7 +455,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void scheduleAndClipping(ProcessGroup group, Task task) {
+    private static void scheduleAndClipping(ProcessGroup group, ShardingTask task) {
         var schedule = new CosineSchedule(0.1, 0.01, 2, 8);
         double maxNorm = 1e-3;
         for (Sharding sharding : SHARDINGS) {
@@ -476,15 +478,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                     shards.zeroGrad();
                     assertEquals(schedule.at(step), shards.learningRate());
                 }
-                // The norm's sum has another order: its last bit may differ.
+                // The norm is summed in another order, so its last bit may differ.
                 assertTrue(distance(plain, sharded) < 1e-5, () -> sharding + ": " + distance(plain, sharded));
             }
         }
     }
 
-    private static void overlap(ProcessGroup group, Task task) {
-        for (ModelEdition form : ModelEdition.values()) {
-            var config = new TransformerConfig(form, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
+    private static void overlap(ProcessGroup group, ShardingTask task) {
+        for (ModelEdition edition : ModelEdition.values()) {
+            var config = new TransformerConfig(edition, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
             Torch.seed(task.seed);
             try (var plain = new TransformerLM(config, device)) {
                 Torch.seed(task.seed);
@@ -509,14 +511,14 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                         optimizer.zeroGrad();
                         shards.zeroGrad();
                     }
-                    shards.arrive();
-                    assertSame(plain, sharded, RTOL, form.toString());
+                    shards.awaitParameters();
+                    assertSame(plain, sharded, RTOL, edition.toString());
                 }
             }
         }
     }
 
-    private static void withoutGradient(ProcessGroup group, Task task) {
+    private static void withoutGradient(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, false);
                     var before = toy(task, false);
@@ -533,8 +535,8 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    /** What is saved trains on as if nothing had been, in another sharding, and on two ranks what four have saved. */
-    private static void checkpoints(ProcessGroup group, Task task) throws IOException {
+    /** Training continues from a checkpoint as if never interrupted, also with another sharding and on fewer ranks. */
+    private static void checkpoints(ProcessGroup group, ShardingTask task) throws IOException {
         for (int s = 0; s < SHARDINGS.size(); s++) {
             Path file = checkpoint(task, group.size(), s);
             try (var model = toy(task, true);
@@ -556,31 +558,31 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    static Path checkpoint(Task task, int ranks, int sharding) {
+    static Path checkpoint(ShardingTask task, int ranks, int sharding) {
         return Path.of(task.folder, ranks + "-ranks-" + SHARDINGS.get(sharding) + sharding + ".safetensors");
     }
 
     /**
-     * Loads a checkpoint of three steps into a fresh model, makes two more, and compares with one that was never
-     * interrupted.
+     * Loads a checkpoint of three steps into a new model, trains two more steps, and compares with uninterrupted
+     * training.
      */
-    private static void resume(Task task, Path file, NnModule expected, ProcessGroup group, Sharding sharding)
+    private static void resume(ShardingTask task, Path file, NnModule expected, ProcessGroup group, Sharding sharding)
             throws IOException {
-        try (var resumed = toy(new Task(task.seed + 77, ""), true);
+        try (var resumed = toy(new ShardingTask(task.seed + 77, ""), true);
                 var optimizer =
                         new ShardedOptimizer<>(resumed.namedParameters(), AdamW::new, COURSE, group, sharding)) {
-            train(resumed, optimizer, task, 8, 9); // so that there is something to replace
+            train(resumed, optimizer, task, 8, 9); // so that there is state to replace
             assertEquals(Map.of("step", "3"), Checkpoint.load(file, resumed.namedParameters(), optimizer));
             train(resumed, optimizer, task, 3, 5);
             assertSame(expected, resumed, RTOL, file.getFileName() + " into " + sharding);
         }
     }
 
-    /** Trains without shards from a checkpoint of three steps on, and beside it from the beginning. */
-    static void resumeAlone(Task task, Path file) throws IOException {
+    /** Continues from a checkpoint of three steps without shards, and compares with uninterrupted training. */
+    static void resumeAlone(ShardingTask task, Path file) throws IOException {
         try (var scope = MemoryScope.open();
                 var expected = toy(task, true);
-                var resumed = toy(new Task(task.seed + 77, ""), true);
+                var resumed = toy(new ShardingTask(task.seed + 77, ""), true);
                 var whole = new AdamW(expected.namedParameters(), COURSE);
                 var optimizer = new AdamW(resumed.namedParameters(), COURSE)) {
             train(expected, whole, task, 0, 5);
@@ -590,7 +592,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void train(NnModule model, Optimizer optimizer, Task task, int from, int until) {
+    private static void train(NnModule model, Optimizer optimizer, ShardingTask task, int from, int until) {
         for (int step = from; step < until; step++) {
             backward(task.seed + step, model);
             optimizer.step();
@@ -598,7 +600,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         }
     }
 
-    private static void unfitState(ProcessGroup group, Task task) {
+    private static void invalidState(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, false);
                     var plain = toy(task, false);
@@ -607,15 +609,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 train(plain, optimizer, task, 0, 1);
                 train(model, shards, task, 0, 2);
                 Map<String, Tensor> good = optimizer.state();
-                refused(
+                assertRejected(
                         shards,
                         with(good, "x.m", good.get("fc1.weight.m")),
-                        "state has x.m, which no parameter here has");
-                refused(
+                        "state has x.m, but there is no parameter x");
+                assertRejected(
                         shards,
                         with(good, "fc1.weight.m", good.get("fc3.weight.m")),
-                        "state fc1.weight.m is [5, 50], but the parameter is [10, 10]");
-                refused(shards, without(good, "fc3.weight.v"), "state of fc3.weight is incomplete");
+                        "state fc1.weight.m must have the parameter's shape [10, 10], not [5, 50]");
+                assertRejected(shards, without(good, "fc3.weight.v"), "state of fc3.weight is incomplete");
                 train(model, shards, task, 2, 3);
                 var counts = shards.wholeState();
                 if (group.rank() == 0)
@@ -641,12 +643,12 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
         return changed;
     }
 
-    private static void refused(ShardedOptimizer<?> shards, Map<String, Tensor> state, String message) {
+    private static void assertRejected(ShardedOptimizer<?> shards, Map<String, Tensor> state, String message) {
         var error = assertThrows(IllegalArgumentException.class, () -> shards.loadState(state));
         assertTrue(error.getMessage().startsWith(message), error.getMessage());
     }
 
-    private static void differentParameters(ProcessGroup group, Task task) {
+    private static void differentParameters(ProcessGroup group, ShardingTask task) {
         boolean last = group.rank() == group.size() - 1;
         var parameters = new LinkedHashMap<String, Tensor>();
         parameters.put("a", torch.zeros(new long[] {2, 3}, device.options(DType.FLOAT32)));
@@ -656,9 +658,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 () -> new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, Sharding.broadcast()));
         assertEquals(
                 "parameter 1 is b fp32[4] frozen on rank 0, but b fp32[5] frozen on rank " + (group.size() - 1)
-                        + ": all ranks need the same model",
+                        + "; all ranks must have the same model",
                 error.getMessage());
-        for (Map<String, Tensor> unfit : List.of(
+        for (Map<String, Tensor> invalid : List.of(
                 Map.of("w", torch.ones(new long[] {3}, device.options(DType.INT64))),
                 Map.of(
                         "w",
@@ -666,13 +668,13 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                                 .t()))) {
             var untrainable = assertThrows(
                     IllegalArgumentException.class,
-                    () -> new ShardedOptimizer<>(unfit, AdamW::new, COURSE, group, Sharding.broadcast()));
+                    () -> new ShardedOptimizer<>(invalid, AdamW::new, COURSE, group, Sharding.broadcast()));
             assertEquals("parameter w must be a contiguous floating-point tensor", untrainable.getMessage());
         }
     }
 
-    /** Ranks that own nothing must not go on to a collective that the others never come to. */
-    private static void closedOrEmpty(ProcessGroup group, Task task) {
+    /** Ranks without a shard must throw too, and not enter a collective that other ranks never call. */
+    private static void closedOrEmpty(ProcessGroup group, ShardingTask task) {
         for (Sharding sharding : SHARDINGS) {
             var alone = Map.of("w", torch.ones(new long[] {3}, device.options(DType.FLOAT32)));
             var shards = new ShardedOptimizer<>(alone, AdamW::new, COURSE, group, sharding);
@@ -692,17 +694,17 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                     "add()",
                     () -> shards.add(Map.of(), COURSE));
             calls.forEach((name, call) -> assertEquals(
-                    name + " came after this optimizer was closed; make a new one",
+                    name + " was called on a closed optimizer; create a new one",
                     assertThrows(IllegalStateException.class, call::run).getMessage()));
             try (var none = new ShardedOptimizer<>(Map.of(), AdamW::new, COURSE, group, sharding)) {
                 none.step();
                 var error = assertThrows(IllegalArgumentException.class, () -> none.clipGradients(1));
-                assertEquals("parameters must not be none: there is nothing to clip", error.getMessage());
+                assertEquals("there are no parameters to clip", error.getMessage());
             }
         }
     }
 
-    private static void bytes(ProcessGroup group, Task task) {
+    private static void bytes(ProcessGroup group, ShardingTask task) {
         int n = group.size();
         for (Sharding sharding : SHARDINGS) {
             try (var model = toy(task, false);
@@ -711,15 +713,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Task, Tr
                 Traffic before = group.traffic();
                 shards.step();
                 Traffic sent = group.traffic().since(before);
-                long learning = model.parameters().stream()
+                long trainable = model.parameters().stream()
                         .filter(Tensor::requires_grad)
                         .mapToLong(Tensor::nbytes)
                         .sum();
                 if (sharding instanceof Sharding.Broadcast) {
                     assertEquals(
-                            "{broadcast=Volume[calls=3, bytes=" + learning + "]}",
+                            "{broadcast=Volume[calls=3, bytes=" + trainable + "]}",
                             sent.byOperation().toString());
-                    assertEquals((n - 1.0) / n * learning, sent.leastSent(n), 1e-9);
+                    assertEquals((n - 1.0) / n * trainable, sent.leastSent(n), 1e-9);
                 } else {
                     long all = Arrays.stream(shards.shardBytes()).sum();
                     assertEquals(

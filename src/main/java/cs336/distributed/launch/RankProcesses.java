@@ -1,0 +1,270 @@
+package cs336.distributed.launch;
+
+import cs336.bench.ChildJvm;
+import cs336.distributed.collectives.Rendezvous;
+import cs336.distributed.collectives.Serialization;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.Serializable;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
+
+/**
+ * The processes of all ranks, monitored until every rank has returned its value or one has failed. Closing it ends
+ * them.
+ */
+final class RankProcesses implements AutoCloseable {
+    /** Additional time for a collective to report its own timeout, before its rank counts as unresponsive. */
+    private static final Duration MARGIN = Duration.ofSeconds(2);
+
+    /** How long to collect reports of other ranks after a failure; the first report rarely names the cause. */
+    private static final Duration REPORT_TIME = Duration.ofMillis(1500);
+
+    private static final String NCCL_TIMEOUT = "Watchdog caught collective operation timeout";
+
+    private static final int SIGNAL = 128;
+    private static final int KILL = 9;
+    private static final int ABORT = 6;
+
+    private final int size;
+    private final Duration timeout;
+    private final Duration loadingTimeout;
+    private final PrintStream output;
+    private final List<RankProcess> ranks = new ArrayList<>();
+    private final BlockingQueue<RankEvent> events = new LinkedBlockingQueue<>();
+    private boolean jobIsSent;
+
+    RankProcesses(int size, Duration timeout, Duration loadingTimeout, PrintStream output) {
+        this.size = size;
+        this.timeout = timeout;
+        this.loadingTimeout = loadingTimeout;
+        this.output = output;
+    }
+
+    /** A message of a rank, or the end of its process. */
+    private record RankEvent(int rank, RankWorker.RankMessage message, ChildJvm.Ending ending) {}
+
+    /** The state of one rank as known to the launcher. */
+    private static final class RankProcess {
+        final int number;
+        final long started = System.nanoTime();
+        ChildJvm jvm;
+        volatile long lastSignOfLife;
+        boolean loaded;
+        RankWorker.Value value;
+        RankWorker.Failed failed;
+        ChildJvm.Ending ending;
+        String location;
+
+        RankProcess(int number) {
+            this.number = number;
+        }
+
+        /** Returns whether nothing more is expected from the rank. */
+        boolean isOver() {
+            return value != null || failed != null || ending != null;
+        }
+
+        /** Returns whether the process ended without a message. */
+        boolean isLost() {
+            return value == null && failed == null && ending != null;
+        }
+    }
+
+    /** Starts the process of the next rank. */
+    void start(Map<String, String> variables) throws IOException {
+        var rank = new RankProcess(ranks.size());
+        ranks.add(rank);
+        rank.jvm = ChildJvm.start(RankWorker.class, variables, line -> {
+            rank.lastSignOfLife = System.nanoTime();
+            if (isRelevant(line)) output.println("[" + rank.number + "] " + line);
+        });
+        var listener = new Thread(() -> listen(rank));
+        listener.setDaemon(true);
+        listener.start();
+    }
+
+    private static boolean isRelevant(String line) {
+        return !line.isBlank() && !line.matches("\\[Gloo\\] Rank .*|Picked up JAVA_TOOL_OPTIONS.*");
+    }
+
+    private void listen(RankProcess rank) {
+        try {
+            for (String line; (line = rank.jvm.answer(null)) != null; ) {
+                rank.lastSignOfLife = System.nanoTime();
+                events.add(new RankEvent(rank.number, Serialization.ofLine(line), null));
+            }
+            events.add(new RankEvent(rank.number, null, rank.jvm.end()));
+        } catch (InterruptedException e) {
+            // This thread is never interrupted.
+        }
+    }
+
+    /**
+     * Sends the job to all ranks once all have loaded their libraries, and waits for their values.
+     *
+     * @return the value of each rank, in the order of ranks
+     * @throws RankFailure if a rank failed
+     */
+    <R extends Serializable> List<R> run(String job) throws InterruptedException {
+        while (!ranks.stream().allMatch(rank -> rank.loaded)) handleNext(loadingTimeout);
+        jobIsSent = true;
+        ranks.forEach(rank -> {
+            rank.lastSignOfLife = System.nanoTime();
+            rank.jvm.tell(job);
+        });
+        while (!ranks.stream().allMatch(rank -> rank.value != null)) handleNext(timeout.plus(MARGIN));
+        collectReportsUntil(() -> ranks.stream().allMatch(rank -> rank.ending != null)); // and their last output
+        var values = new ArrayList<R>();
+        for (RankProcess rank : ranks) values.add(Serialization.value(rank.value.value()));
+        return values;
+    }
+
+    /** Handles the next event, or fails if a rank is overdue. */
+    private void handleNext(Duration limit) throws InterruptedException {
+        long now = System.nanoTime();
+        long left = limit.toNanos();
+        for (RankProcess rank : ranks) {
+            if (isAwaited(rank)) left = Math.min(left, awaitedSince(rank) + limit.toNanos() - now);
+        }
+        RankEvent event = events.poll(Math.max(0, left), TimeUnit.NANOSECONDS);
+        if (event == null) {
+            for (RankProcess rank : ranks) {
+                if (isAwaited(rank) && System.nanoTime() - awaitedSince(rank) >= limit.toNanos())
+                    throw jobIsSent ? silent(rank, limit) : notLoaded(rank, limit);
+            }
+            return;
+        }
+        update(event);
+        if (ranks.stream().anyMatch(rank -> rank.failed != null || rank.isLost())) throw failure();
+    }
+
+    /** Returns whether the launcher waits for this rank. */
+    private boolean isAwaited(RankProcess rank) {
+        return !rank.isOver() && (jobIsSent || !rank.loaded);
+    }
+
+    private long awaitedSince(RankProcess rank) {
+        return jobIsSent ? rank.lastSignOfLife : rank.started;
+    }
+
+    private void update(RankEvent event) {
+        RankProcess rank = ranks.get(event.rank);
+        if (event.ending != null) {
+            rank.ending = event.ending;
+            if (rank.failed == null) rank.failed = ncclTimeout(event.ending);
+        } else if (event.message instanceof RankWorker.Loaded) {
+            rank.loaded = true;
+        } else if (event.message instanceof RankWorker.Value value) {
+            rank.value = value;
+        } else if (event.message instanceof RankWorker.Failed failed) {
+            if (rank.failed == null) rank.failed = failed;
+        } else if (event.message instanceof RankWorker.CurrentLocation current) {
+            rank.location = current.location();
+        }
+    }
+
+    /**
+     * Returns the failure behind an abort by c10d's NCCL watchdog, which is caused by another rank; null for another
+     * end.
+     */
+    private static RankWorker.Failed ncclTimeout(ChildJvm.Ending ending) {
+        return ending.said().stream()
+                .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
+                .findFirst()
+                .map(line -> line.substring(line.indexOf(NCCL_TIMEOUT)))
+                .map(line -> new RankWorker.Failed(line, "", true))
+                .orElse(null);
+    }
+
+    private RankFailure notLoaded(RankProcess rank, Duration limit) {
+        return new RankFailure(
+                rank.number,
+                size,
+                "native libraries not loaded within " + Rendezvous.text(limit) + "; raise the loading timeout");
+    }
+
+    private RankFailure silent(RankProcess rank, Duration silence) throws InterruptedException {
+        collectReports();
+        return new RankFailure(
+                rank.number,
+                size,
+                "no collective and no output for " + Rendezvous.text(silence) + "; it " + status(rank)
+                        + "; raise the timeout");
+    }
+
+    /** Collects the reports of all ranks and names the most likely cause. */
+    private RankFailure failure() throws InterruptedException {
+        collectReports();
+        for (RankProcess rank : ranks) if (rank.isLost()) return lost(rank);
+        for (RankProcess rank : ranks) {
+            if (rank.failed != null && !rank.failed.amongRanks()) {
+                return new RankFailure(rank.number, size, rank.failed.reason() + "\n" + rank.failed.trace());
+            }
+        }
+        RankProcess witness =
+                ranks.stream().filter(rank -> rank.failed != null).findFirst().orElseThrow();
+        for (RankProcess rank : ranks) {
+            if (!rank.isOver()) {
+                String report = "rank " + witness.number + " reports: " + witness.failed.reason();
+                return new RankFailure(rank.number, size, "it " + status(rank) + "; " + report);
+            }
+        }
+        return new RankFailure(witness.number, size, witness.failed.reason());
+    }
+
+    private void collectReports() throws InterruptedException {
+        if (jobIsSent) { // earlier, a rank would mistake the question for its job
+            for (RankProcess rank : ranks) if (!rank.isOver()) rank.jvm.tell(RankWorker.WHERE);
+        }
+        collectReportsUntil(() -> ranks.stream().allMatch(RankProcess::isOver));
+    }
+
+    private void collectReportsUntil(BooleanSupplier complete) throws InterruptedException {
+        long end = System.nanoTime() + REPORT_TIME.toNanos();
+        while (!complete.getAsBoolean()) {
+            RankEvent event = events.poll(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+            if (event == null) return;
+            update(event);
+        }
+    }
+
+    private static String status(RankProcess rank) {
+        return rank.location == null ? "does not respond" : rank.location;
+    }
+
+    private RankFailure lost(RankProcess rank) {
+        int code = rank.ending.exitCode();
+        String how = code > SIGNAL
+                ? "its process was ended by signal " + (code - SIGNAL)
+                        + (code == SIGNAL + KILL ? " (SIGKILL: by a user, or by the kernel when out of memory)" : "")
+                : "its process ended with exit code " + code;
+        List<String> said =
+                rank.ending.said().stream().filter(RankProcesses::isRelevant).toList();
+        // Gloo aborts on a message of unexpected size, which the reports of the other ranks explain.
+        String others = code == SIGNAL + ABORT ? others(rank) : "";
+        return new RankFailure(
+                rank.number, size, how + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
+    }
+
+    private String others(RankProcess lost) {
+        return ranks.stream()
+                .filter(rank -> rank != lost && (rank.failed != null || rank.location != null))
+                .map(rank ->
+                        ". Rank " + rank.number + ": " + (rank.failed != null ? rank.failed.reason() : rank.location))
+                .collect(Collectors.joining());
+    }
+
+    /** Ends all processes that are still running. */
+    @Override
+    public void close() {
+        for (RankProcess rank : ranks) if (rank.jvm != null) rank.jvm.close();
+    }
+}

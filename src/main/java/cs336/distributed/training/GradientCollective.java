@@ -1,0 +1,30 @@
+package cs336.distributed.training;
+
+import cs336.distributed.collectives.PendingCollective;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Reduction;
+import org.bytedeco.pytorch.Tensor;
+
+/** One collective of the gradient synchronisation: the gradient of one parameter, or a bucket of gradients. */
+interface GradientCollective extends AutoCloseable {
+    /** Returns the indices of the parameters whose gradients it averages. */
+    int[] members();
+
+    /**
+     * Collects the gradients in one tensor. Afterwards each member's {@code grad()} is in this tensor; a missing
+     * gradient is replaced by zeros.
+     *
+     * @param present receives for each member, at its index, whether it had a gradient
+     * @return a contiguous tensor, in the caller's memory scope or owned by this object
+     */
+    Tensor collect(boolean[] present);
+
+    /** Starts to average the collected gradients over all ranks; by default with an all-reduce. */
+    default PendingCollective start(ProcessGroup group, Tensor gradients) {
+        return group.allReduceAsync(gradients, Reduction.AVERAGE);
+    }
+
+    /** Frees the memory of this object. Gradients that are in it remain valid. */
+    @Override
+    void close();
+}
