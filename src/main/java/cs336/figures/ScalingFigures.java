@@ -73,8 +73,8 @@ public final class ScalingFigures {
                     given.fsdpAxes(),
                     tensor,
                     given.tensorAxes());
-            sideBySide[i] = (double) mesh.batchSideBySide().count() / chips;
-            inTurn[i] = (double) mesh.batchInTurn().count() / chips;
+            sideBySide[i] = (double) mesh.batchConcurrent().count() / chips;
+            inTurn[i] = (double) mesh.batchSequential().count() / chips;
         }
         Map<String, double[]> series = new LinkedHashMap<>();
         series.put("in turn", inTurn);

@@ -44,7 +44,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     private static final int EVALUATIONS = 500;
 
     /**
-     * Steps of a data-parallel model on the devices of one node.
+     * MeasuredSteps of a data-parallel model on the devices of one node.
      *
      * @param config the model
      * @param dtype of its gradients
@@ -55,7 +55,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @param alone a step that sends nothing at all, with what lies between its phases
      * @param under steps as a whole, by how gradients are summed
      */
-    public record Steps(
+    public record MeasuredSteps(
             TransformerConfig config,
             DType dtype,
             int processes,
@@ -64,7 +64,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
             Seconds optimizer,
             Seconds alone,
             Map<Synchronization, Seconds> under) {
-        public Steps {
+        public MeasuredSteps {
             under = Map.copyOf(under);
         }
 
@@ -93,7 +93,8 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @throws IllegalArgumentException where a step that is needed was not measured, or times do not follow latency and
      *     bandwidth
      */
-    public static Calibration fit(Cluster nominal, List<RingAllReduce.Measured> allReduces, Steps steps) {
+    public static Calibration fit(
+            Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces, MeasuredSteps steps) {
         Seconds phases = steps.forward.plus(steps.backward).plus(steps.optimizer);
         double whole = steps.alone.value() / phases.value(); // what lies between phases is spread over them
         var model = StepModel.of(
@@ -110,11 +111,11 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @param allReduces measured on devices of one node, of several sizes; any numbers of them
      * @throws IllegalArgumentException if times do not follow latency and bandwidth
      */
-    public static Cluster network(Cluster nominal, List<RingAllReduce.Measured> allReduces) {
+    public static Cluster network(Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces) {
         Seconds hop = nominal.within().latency();
         // Without its hops, and with the bytes that a device sends, each is as one of two devices.
-        List<RingAllReduce.Measured> ofTwo = allReduces.stream()
-                .map(m -> new RingAllReduce.Measured(
+        List<RingAllReduce.MeasuredAllReduce> ofTwo = allReduces.stream()
+                .map(m -> new RingAllReduce.MeasuredAllReduce(
                         2,
                         m.payload().times(RingAllReduce.sent(m.ranks())),
                         new Seconds(m.time().value()
@@ -126,7 +127,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
                 nominal.perNode(), within, nominal.between(), fit.alpha().times(RingAllReduce.steps(2)));
     }
 
-    private Overheads overheads(Steps steps) {
+    private Overheads overheads(MeasuredSteps steps) {
         List<Synchronization> ways = steps.ways();
         MultivariateFunction squares = at -> {
             Calibration tried = with(overheads(at, steps));
@@ -149,7 +150,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     }
 
     /** All in proportion to the step that sends nothing, so that they are searched for on one scale. */
-    private Overheads overheads(double[] at, Steps steps) {
+    private Overheads overheads(double[] at, MeasuredSteps steps) {
         Seconds unit = steps.alone.times(1.0 / model.layers().size());
         Bandwidth copy = at[1] == 0
                 ? Overheads.NONE.copy()
@@ -157,7 +158,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         return new Overheads(unit.times(at[0]), copy, unit.times(at[2]), at[3]);
     }
 
-    private double beyondPrediction(Synchronization synchronization, Steps steps) {
+    private double beyondPrediction(Synchronization synchronization, MeasuredSteps steps) {
         return steps.under.get(synchronization).value()
                 - dataParallel(synchronization, steps.processes).time().value();
     }

@@ -53,8 +53,8 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
      * @param ranks n
      * @param perNode g, of each node
      */
-    public record Group(int ranks, int perNode) {
-        public Group {
+    public record DeviceGroup(int ranks, int perNode) {
+        public DeviceGroup {
             ArgumentCheck.atLeast("ranks", 1, ranks);
             ArgumentCheck.atLeast("perNode", 1, perNode);
             perNode = Math.min(perNode, ranks);
@@ -71,12 +71,12 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
      * @param ranks along the axis
      * @param stride distance of neighbours along the axis in the order of devices: 1 for the innermost axis
      */
-    public Group group(int ranks, int stride) {
-        return new Group(ranks, Math.max(1, perNode / Math.max(1, stride)));
+    public DeviceGroup group(int ranks, int stride) {
+        return new DeviceGroup(ranks, Math.max(1, perNode / Math.max(1, stride)));
     }
 
     /** How long a collective takes from when all ranks have come; nothing where there is only one rank. */
-    public Seconds time(Collective collective, Bytes payload, Group group, Algorithm algorithm) {
+    public Seconds time(Collective collective, Bytes payload, DeviceGroup group, Algorithm algorithm) {
         if (group.ranks == 1) return Seconds.ZERO;
         Seconds ring = launch.plus(ring(collective, payload, group));
         if (collective != Collective.ALL_REDUCE || algorithm == Algorithm.RING) return ring;
@@ -85,7 +85,7 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
     }
 
     /** A step takes as long as the ring's links do on average: while pieces go once around, each passes all of them. */
-    private Seconds ring(Collective collective, Bytes payload, Group group) {
+    private Seconds ring(Collective collective, Bytes payload, DeviceGroup group) {
         int crossings = group.nodes() == 1 ? 0 : group.nodes();
         Seconds round = within.latency()
                 .times(group.ranks - crossings)
@@ -95,14 +95,14 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
     }
 
     /** Up and down: twice the depth in latencies, and every device sends the payload twice. */
-    private Seconds tree(Bytes payload, Group group) {
+    private Seconds tree(Bytes payload, DeviceGroup group) {
         double depth = (group.perNode - 1) * within.latency().value()
                 + log2(group.nodes()) * between.latency().value();
         return new Seconds(2 * (depth + payload.over(bandwidth(group)).value()));
     }
 
     /** Of the narrowest place that a group's data pass, for each device's share. */
-    Bandwidth bandwidth(Group group) {
+    Bandwidth bandwidth(DeviceGroup group) {
         if (group.nodes() == 1) return within.bandwidth();
         Bandwidth adapters = between.bandwidth().times(group.perNode);
         return adapters.compareTo(within.bandwidth()) < 0 ? adapters : within.bandwidth();

@@ -36,7 +36,8 @@ public record CommunicationAccounting(List<Tokens> batches) {
      * @param value in its unit
      * @param unit {@code bytes}, {@code tokens} …; empty for a pure number
      */
-    public record Answer(String part, long tokens, int fsdp, int tensor, String name, double value, String unit) {}
+    public record AccountingAnswer(
+            String part, long tokens, int fsdp, int tensor, String name, double value, String unit) {}
 
     public CommunicationAccounting {
         batches = List.copyOf(batches);
@@ -57,8 +58,8 @@ public record CommunicationAccounting(List<Tokens> batches) {
     }
 
     /** All numbers. */
-    public List<Answer> answers() {
-        List<Answer> answers = new ArrayList<>();
+    public List<AccountingAnswer> answers() {
+        List<AccountingAnswer> answers = new ArrayList<>();
         memoryOfOneDevice(answers);
         devices(answers);
         batch(answers);
@@ -66,11 +67,11 @@ public record CommunicationAccounting(List<Tokens> batches) {
         return answers;
     }
 
-    private void memoryOfOneDevice(List<Answer> answers) {
+    private void memoryOfOneDevice(List<AccountingAnswer> answers) {
         long parameters = MODEL.parameters();
         long gpu = Accelerator.H100.memory().count();
         answers.add(answer("a", 0, "parameters", parameters, ""));
-        for (var copy : STATE.copies(parameters))
+        for (var copy : STATE.tensors(parameters))
             answers.add(answer("a", 0, copy.name().replaceAll("[ :]+", "-"), copy.bytes(), "bytes"));
         Bytes state = STATE.bytes(parameters);
         answers.add(answer("a", 0, "state", state.count(), "bytes"));
@@ -89,7 +90,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
         }
     }
 
-    private void devices(List<Answer> answers) {
+    private void devices(List<AccountingAnswer> answers) {
         Bytes tpu = Accelerator.TPU_V5P.memory();
         answers.add(answer(
                 "b", 0, "largest-batch", memory(batches.get(0)).limit(tpu).count(), "tokens"));
@@ -106,16 +107,16 @@ public record CommunicationAccounting(List<Tokens> batches) {
         }
     }
 
-    private static void batch(List<Answer> answers) {
+    private static void batch(List<AccountingAnswer> answers) {
         ComputeBound mesh = mesh();
         answers.add(answer("c", mesh, "intensity", mesh.intensity(), ""));
         answers.add(answer("c", mesh, "widest-tensor", mesh.widestTensor(), ""));
-        batches(answers, "c", mesh, "side-by-side", mesh.batchSideBySide());
-        batches(answers, "c", mesh, "in-turn", mesh.batchInTurn());
-        batches(answers, "c", mesh, "best-mesh-side-by-side", mesh.batchOfBestMeshSideBySide());
-        batches(answers, "c", mesh, "best-mesh-in-turn", mesh.batchOfBestMeshInTurn());
-        answers.add(answer("c", mesh, "best-x", mesh.bestFsdp(mesh.batchOfBestMeshSideBySide()), ""));
-        Tokens batch = mesh.batchSideBySide();
+        batches(answers, "c", mesh, "side-by-side", mesh.batchConcurrent());
+        batches(answers, "c", mesh, "in-turn", mesh.batchSequential());
+        batches(answers, "c", mesh, "best-mesh-side-by-side", mesh.batchOfBestMeshConcurrent());
+        batches(answers, "c", mesh, "best-mesh-in-turn", mesh.batchOfBestMeshSequential());
+        answers.add(answer("c", mesh, "best-x", mesh.bestFsdp(mesh.batchOfBestMeshConcurrent()), ""));
+        Tokens batch = mesh.batchConcurrent();
         answers.add(answer("c", mesh, "computing", mesh.computing(batch).ms(), "ms"));
         answers.add(
                 answer("c", mesh, "gathering-weights", mesh.gatheringWeights().ms(), "ms"));
@@ -123,26 +124,27 @@ public record CommunicationAccounting(List<Tokens> batches) {
                 "c", mesh, "moving-activations", mesh.movingActivations(batch).ms(), "ms"));
     }
 
-    private static void batches(List<Answer> answers, String part, ComputeBound mesh, String how, Tokens batch) {
+    private static void batches(
+            List<AccountingAnswer> answers, String part, ComputeBound mesh, String how, Tokens batch) {
         answers.add(answer(part, mesh, "batch-" + how, batch.count(), "tokens"));
         answers.add(answer(part, mesh, "batch-a-chip-" + how, (double) batch.count() / mesh.chips(), "tokens"));
         answers.add(answer(part, mesh, "batch-a-shard-" + how, (double) batch.count() / mesh.fsdp(), "tokens"));
     }
 
     /** The same chips, more of them along Y. */
-    private static void smallerBatch(List<Answer> answers) {
+    private static void smallerBatch(List<AccountingAnswer> answers) {
         for (int tensor = 1; tensor <= mesh().widestTensor(); tensor *= 2) {
             ComputeBound mesh = mesh((int) (mesh().chips() / tensor), tensor);
-            batches(answers, "d", mesh, "side-by-side", mesh.batchSideBySide());
-            batches(answers, "d", mesh, "in-turn", mesh.batchInTurn());
+            batches(answers, "d", mesh, "side-by-side", mesh.batchConcurrent());
+            batches(answers, "d", mesh, "in-turn", mesh.batchSequential());
         }
     }
 
-    private static Answer answer(String part, long tokens, String name, double value, String unit) {
-        return new Answer(part, tokens, 0, 0, name, value, unit);
+    private static AccountingAnswer answer(String part, long tokens, String name, double value, String unit) {
+        return new AccountingAnswer(part, tokens, 0, 0, name, value, unit);
     }
 
-    private static Answer answer(String part, ComputeBound mesh, String name, double value, String unit) {
-        return new Answer(part, 0, mesh.fsdp(), mesh.tensor(), name, value, unit);
+    private static AccountingAnswer answer(String part, ComputeBound mesh, String name, double value, String unit) {
+        return new AccountingAnswer(part, 0, mesh.fsdp(), mesh.tensor(), name, value, unit);
     }
 }

@@ -80,7 +80,7 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
      *
      * @throws IllegalArgumentException if Y is wider than {@link #widestTensor}
      */
-    public Tokens batchSideBySide() {
+    public Tokens batchConcurrent() {
         requireNarrow();
         return tokens(fsdp * intensity() / fsdpAxes);
     }
@@ -90,7 +90,7 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
      *
      * @throws IllegalArgumentException if Y is not narrower than {@link #widestTensor}
      */
-    public Tokens batchInTurn() {
+    public Tokens batchSequential() {
         requireNarrow();
         double left = 1 - tensor / widestTensor();
         if (left <= 0) throw tooWide();
@@ -98,12 +98,12 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
     }
 
     /** The smallest batch of any X and Y, not only whole ones, with the same XY: N·α² / (M_X·M_Y·F) side by side. */
-    public Tokens batchOfBestMeshSideBySide() {
+    public Tokens batchOfBestMeshConcurrent() {
         return tokens(chips() * intensity() * intensity() / (fsdpAxes * tensorAxes * (double) dFf));
     }
 
     /** The same in turn: four times as much. */
-    public Tokens batchOfBestMeshInTurn() {
+    public Tokens batchOfBestMeshSequential() {
         return tokens(4.0 * chips() * intensity() * intensity() / (fsdpAxes * tensorAxes * (double) dFf));
     }
 

@@ -35,13 +35,13 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
      * @param share into how many parts the whole is split
      * @param bytes the largest part
      */
-    public record Held(String name, String dtype, long share, Bytes bytes) {}
+    public record DeviceTensor(String name, String dtype, long share, Bytes bytes) {}
 
     /** All of them, the state first. */
-    public List<Held> held() {
-        var held = new ArrayList<Held>();
+    public List<DeviceTensor> tensors() {
+        var held = new ArrayList<DeviceTensor>();
         long stage = parametersOfStage(model, mesh);
-        for (Copy copy : state.copies(stage)) {
+        for (Copy copy : state.tensors(stage)) {
             long share = mesh.tensor() * (splits(copy) ? mesh.shards() : 1L);
             held.add(held(copy.name(), copy.dtype().toString(), share, new Bytes(copy.bytes())));
         }
@@ -61,7 +61,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
 
     /** All together. */
     public Bytes total() {
-        return held().stream().map(Held::bytes).reduce(Bytes.NONE, Bytes::plus);
+        return tensors().stream().map(DeviceTensor::bytes).reduce(Bytes.NONE, Bytes::plus);
     }
 
     /**
@@ -75,7 +75,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
                 StringColumn.create("split by"),
                 DoubleColumn.create("GB"),
                 DoubleColumn.create("GiB"));
-        held().forEach(h -> append(table, h.name, h.dtype, String.valueOf(h.share), h.bytes));
+        tensors().forEach(h -> append(table, h.name, h.dtype, String.valueOf(h.share), h.bytes));
         append(table, "sum", "", "", total());
         return table;
     }
@@ -89,8 +89,8 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
         row.setDouble("GiB", bytes.gib());
     }
 
-    private static Held held(String name, String dtype, long share, Bytes whole) {
-        return new Held(name, dtype, share, whole.sharedBy(share));
+    private static DeviceTensor held(String name, String dtype, long share, Bytes whole) {
+        return new DeviceTensor(name, dtype, share, whole.sharedBy(share));
     }
 
     private boolean splits(Copy copy) {

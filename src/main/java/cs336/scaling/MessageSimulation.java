@@ -1,9 +1,9 @@
 package cs336.scaling;
 
 import cs336.bench.ArgumentCheck;
-import cs336.scaling.Cluster.Group;
+import cs336.scaling.Cluster.DeviceGroup;
 import cs336.scaling.Simulation.Resource;
-import cs336.scaling.Simulation.Task;
+import cs336.scaling.Simulation.SimulationTask;
 import cs336.units.Bytes;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -18,7 +18,7 @@ import java.util.stream.IntStream;
  * @param group the devices
  * @param payload S
  */
-public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
+public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payload) {
     /** @throws IllegalArgumentException if there is only one device */
     public MessageSimulation {
         ArgumentCheck.atLeast("ranks", 2, group.ranks());
@@ -33,12 +33,12 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
         var simulation = new Simulation();
         List<Resource> links = links(simulation);
         Bytes part = payload.sharedBy(n);
-        List<Task> received = new ArrayList<>();
+        List<SimulationTask> received = new ArrayList<>();
         for (int step = 0; step < 2 * (n - 1); step++) {
-            List<Task> sent = new ArrayList<>();
+            List<SimulationTask> sent = new ArrayList<>();
             for (int rank = 0; rank < n; rank++) {
                 Link link = link(rank, (rank + 1) % n);
-                List<Task> after = step == 0 ? List.of() : List.of(received.get((rank + n - 1) % n));
+                List<SimulationTask> after = step == 0 ? List.of() : List.of(received.get((rank + n - 1) % n));
                 sent.add(simulation.task(
                         "step " + step + " of " + rank, links.get(rank), link.holds(part), link.latency(), after));
             }
@@ -87,7 +87,8 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
                     .boxed()
                     .sorted(Comparator.comparing(rank -> depth(rank, n)))
                     .toList();
-            List<List<Task>> had = new ArrayList<>(); // by rank: what it must have received before it can send on
+            List<List<SimulationTask>> had =
+                    new ArrayList<>(); // by rank: what it must have received before it can send on
             for (int rank = 0; rank < n; rank++) had.add(new ArrayList<>());
             for (int i = n - 1; i > 0; i--) {
                 int rank = rootFirst.get(i);
@@ -101,7 +102,7 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
             }
         }
 
-        private Task message(int from, int to, List<Task> after) {
+        private SimulationTask message(int from, int to, List<SimulationTask> after) {
             int sender = mirrored ? n - 1 - from : from;
             int receiver = mirrored ? n - 1 - to : to;
             Link link = link(sender, receiver);

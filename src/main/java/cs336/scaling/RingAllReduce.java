@@ -30,9 +30,9 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
      * @param payload on each rank, above 0
      * @param time it took, above 0
      */
-    public record Measured(int ranks, Bytes payload, Seconds time) {
+    public record MeasuredAllReduce(int ranks, Bytes payload, Seconds time) {
         /** @throws IllegalArgumentException if a number is out of range */
-        public Measured {
+        public MeasuredAllReduce {
             ArgumentCheck.atLeast("ranks", 2, ranks);
             if (payload.count() == 0) throw new IllegalArgumentException("payload must be above 0 B");
             if (time.value() == 0) throw new IllegalArgumentException("time must be above 0 s");
@@ -60,10 +60,10 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
      *
      * @throws IllegalArgumentException where the times do not tell latency from bandwidth, or ask for a negative one
      */
-    public static RingAllReduce fit(List<Measured> measured) {
+    public static RingAllReduce fit(List<MeasuredAllReduce> measured) {
         // t ≈ a·α + b/β, each equation divided by t: Σ(aα/t + b/(βt) − 1)² is least where both derivatives are 0.
         double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
-        for (Measured m : measured) {
+        for (MeasuredAllReduce m : measured) {
             double a = steps(m.ranks) / m.time.value();
             double b = sent(m.ranks) * m.payload.count() / m.time.value();
             aa += a * a;

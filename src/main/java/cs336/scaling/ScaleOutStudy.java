@@ -67,7 +67,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     private static final double LARGE_UTILIZATION = 0.5;
 
     /** What a step takes on one way of splitting it. */
-    private record Way(String name, Mesh mesh, Synchronization synchronization) {}
+    private record ScaleOutStrategy(String name, Mesh mesh, Synchronization synchronization) {}
 
     // ---- held against measurements ----
 
@@ -87,7 +87,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         Seconds backward = undisturbed(steps, "backward");
         Seconds optimizer = undisturbed(steps, "optimizer");
         double between = alone.get("total") / (alone.get("forward") + alone.get("backward") + alone.get("optimizer"));
-        var measured = new Calibration.Steps(
+        var measured = new Calibration.MeasuredSteps(
                 ModelSize.parse(size).config(ModelEdition.SPRING_2025, CONTEXT),
                 DTYPE,
                 2,
@@ -112,13 +112,13 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return Seconds.ms(ms[ms.length / 2]);
     }
 
-    private List<RingAllReduce.Measured> measuredAllReduces(int processes) {
-        List<RingAllReduce.Measured> measured = new ArrayList<>();
+    private List<RingAllReduce.MeasuredAllReduce> measuredAllReduces(int processes) {
+        List<RingAllReduce.MeasuredAllReduce> measured = new ArrayList<>();
         for (Row row : numbers.select(
                 "distributed_communication_single_node[implementation=java, backend=nccl, nodes=1, processes="
                         + processes + ", metric=queued, status=ok]")) {
             double bytes = Double.parseDouble(String.valueOf(row.getObject("megabytes"))) * MB;
-            measured.add(new RingAllReduce.Measured(
+            measured.add(new RingAllReduce.MeasuredAllReduce(
                     processes, new Bytes(Math.round(bytes)), Seconds.ms(row.getDouble("median"))));
         }
         return measured;
@@ -195,7 +195,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
                 DoubleColumn.create("off"));
         Cluster fitted = Calibration.network(Cluster.H200, measuredAllReduces(2));
         for (int processes : new int[] {2, 4}) {
-            for (RingAllReduce.Measured measured : measuredAllReduces(processes)) {
+            for (RingAllReduce.MeasuredAllReduce measured : measuredAllReduces(processes)) {
                 double predicted = fitted.time(
                                 Collective.ALL_REDUCE,
                                 measured.payload(),
@@ -251,7 +251,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     /** Fitted to all-reduces of two and of four cards. */
     private Cluster network() {
-        List<RingAllReduce.Measured> all = new ArrayList<>(measuredAllReduces(2));
+        List<RingAllReduce.MeasuredAllReduce> all = new ArrayList<>(measuredAllReduces(2));
         all.addAll(measuredAllReduces(4));
         return Calibration.network(Cluster.H200, all);
     }
@@ -345,14 +345,14 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
                 DoubleColumn.create("useful"));
         Calibration xl = oneCard();
         for (int n = 8; n <= LARGEST; n *= 2) {
-            for (Way way : ways(n)) {
+            for (ScaleOutStrategy way : ways(n)) {
                 Tokens ofGroup = ALONE_TOKENS.times(way.mesh.tensor());
                 append(table, "xl", way, best(xl, way, ofGroup));
             }
         }
         Calibration large = large(xl);
         for (int n = 8; n <= LARGEST; n *= 2) {
-            for (Way way : largeWays(n)) {
+            for (ScaleOutStrategy way : largeWays(n)) {
                 Tokens ofGroup = LARGE_TOKENS.times(way.mesh.tensor());
                 var memory = new DeviceMemory(ModelShape.XXL, TrainingState.MIXED, way.mesh, ofGroup);
                 if (memory.total().compareTo(Accelerator.H200.memory()) <= 0) {
@@ -363,7 +363,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return table;
     }
 
-    private static SimulatedStep best(Calibration calibration, Way way, Tokens tokens) {
+    private static SimulatedStep best(Calibration calibration, ScaleOutStrategy way, Tokens tokens) {
         SimulatedStep step = calibration.step(way.mesh, way.synchronization, tokens);
         boolean inBuckets = way.synchronization.equals(BUCKETS)
                 && !(way.mesh.shards() > 1 && way.mesh.stage() == ZeroStage.PARAMETERS);
@@ -398,27 +398,27 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return new Calibration(model, xl.cluster(), xl.overheads(), TrainingState.MIXED.sent());
     }
 
-    private static List<Way> ways(int n) {
+    private static List<ScaleOutStrategy> ways(int n) {
         Mesh one = Mesh.single();
-        List<Way> ways = new ArrayList<>();
-        ways.add(new Way("ddp-flat", one.withData(n), Synchronization.flat()));
-        ways.add(new Way("ddp", one.withData(n), BUCKETS));
-        ways.add(new Way("zero-1", one.withShards(n, ZeroStage.OPTIMIZER_STATE), BUCKETS));
-        ways.add(new Way("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
-        ways.add(new Way("hsdp", one.withData(n / 8).withShards(8, ZeroStage.PARAMETERS), BUCKETS));
-        ways.add(new Way("tp-ddp", one.withData(n / 8).withTensor(8), BUCKETS));
+        List<ScaleOutStrategy> ways = new ArrayList<>();
+        ways.add(new ScaleOutStrategy("ddp-flat", one.withData(n), Synchronization.flat()));
+        ways.add(new ScaleOutStrategy("ddp", one.withData(n), BUCKETS));
+        ways.add(new ScaleOutStrategy("zero-1", one.withShards(n, ZeroStage.OPTIMIZER_STATE), BUCKETS));
+        ways.add(new ScaleOutStrategy("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
+        ways.add(new ScaleOutStrategy("hsdp", one.withData(n / 8).withShards(8, ZeroStage.PARAMETERS), BUCKETS));
+        ways.add(new ScaleOutStrategy("tp-ddp", one.withData(n / 8).withTensor(8), BUCKETS));
         return ways;
     }
 
-    private static List<Way> largeWays(int n) {
+    private static List<ScaleOutStrategy> largeWays(int n) {
         Mesh one = Mesh.single();
-        List<Way> ways = new ArrayList<>();
-        ways.add(new Way("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
+        List<ScaleOutStrategy> ways = new ArrayList<>();
+        ways.add(new ScaleOutStrategy("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
         if (n >= 128) {
-            ways.add(new Way("hsdp", one.withData(n / 64).withShards(64, ZeroStage.PARAMETERS), BUCKETS));
-            ways.add(new Way(
+            ways.add(new ScaleOutStrategy("hsdp", one.withData(n / 64).withShards(64, ZeroStage.PARAMETERS), BUCKETS));
+            ways.add(new ScaleOutStrategy(
                     "fsdp-tp", one.withShards(n / 8, ZeroStage.PARAMETERS).withTensor(8), BUCKETS));
-            ways.add(new Way(
+            ways.add(new ScaleOutStrategy(
                     "hsdp-tp",
                     one.withData(n / 128).withShards(16, ZeroStage.PARAMETERS).withTensor(8),
                     BUCKETS));
@@ -426,7 +426,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return ways;
     }
 
-    private static void append(Table table, String model, Way way, SimulatedStep step) {
+    private static void append(Table table, String model, ScaleOutStrategy way, SimulatedStep step) {
         double ms = step.time().ms();
         Row row = table.appendRow();
         row.setString("model", model);

@@ -20,15 +20,15 @@ import java.util.PriorityQueue;
  * var simulation = new Simulation();
  * Resource compute = simulation.stream("compute");
  * Resource network = simulation.stream("communication");
- * Task backward = simulation.task("backward", compute, Seconds.ms(2));
+ * SimulationTask backward = simulation.task("backward", compute, Seconds.ms(2));
  * simulation.task("all-reduce", network, Seconds.ms(1), backward);
  * simulation.run().finish();                                              // 3 ms
  * }</pre>
  */
 public final class Simulation {
-    private final List<Task> tasks = new ArrayList<>();
-    private final PriorityQueue<Event> events =
-            new PriorityQueue<>(Comparator.comparingDouble(Event::time).thenComparingLong(Event::number));
+    private final List<SimulationTask> tasks = new ArrayList<>();
+    private final PriorityQueue<SimulationEvent> events = new PriorityQueue<>(
+            Comparator.comparingDouble(SimulationEvent::time).thenComparingLong(SimulationEvent::number));
     private double now;
     private long eventCount;
     private boolean ran;
@@ -39,9 +39,9 @@ public final class Simulation {
         private final boolean inOrder;
         private final Map<Resource, Double> slowedBy = new HashMap<>();
         private final List<Resource> slows = new ArrayList<>();
-        private final Deque<Task> waiting = new ArrayDeque<>();
-        private Task last;
-        private Task running;
+        private final Deque<SimulationTask> waiting = new ArrayDeque<>();
+        private SimulationTask last;
+        private SimulationTask running;
 
         private Resource(String name, boolean inOrder) {
             this.name = name;
@@ -73,11 +73,11 @@ public final class Simulation {
     }
 
     /** A piece of work. */
-    public static final class Task {
+    public static final class SimulationTask {
         private final String name;
         private final Resource on;
         private final double delay;
-        private final List<Task> next = new ArrayList<>();
+        private final List<SimulationTask> next = new ArrayList<>();
         private int waitsFor;
         private double left;
         private double since;
@@ -86,7 +86,7 @@ public final class Simulation {
         private double start = Double.NaN;
         private double end = Double.NaN;
 
-        private Task(String name, Resource on, double work, double delay) {
+        private SimulationTask(String name, Resource on, double work, double delay) {
             this.name = name;
             this.on = on;
             this.left = work;
@@ -94,7 +94,7 @@ public final class Simulation {
         }
     }
 
-    private record Event(double time, long number, Task task, boolean leaves) {}
+    private record SimulationEvent(double time, long number, SimulationTask task, boolean leaves) {}
 
     /** A resource whose tasks run in the order in which they were made, like a CUDA stream. */
     public Resource stream(String name) {
@@ -107,7 +107,7 @@ public final class Simulation {
     }
 
     /** A task that starts when others are done. */
-    public Task task(String name, Resource on, Seconds work, Task... after) {
+    public SimulationTask task(String name, Resource on, Seconds work, SimulationTask... after) {
         return task(name, on, work, Seconds.ZERO, List.of(after));
     }
 
@@ -117,9 +117,10 @@ public final class Simulation {
      * @param work how long it holds the resource, where nothing slows it
      * @param delay from when it leaves the resource until those that wait for it may start: the latency of a link
      */
-    public Task task(String name, Resource on, Seconds work, Seconds delay, Collection<Task> after) {
-        Task task = new Task(name, on, work.value(), delay.value());
-        for (Task before : after) follow(before, task);
+    public SimulationTask task(
+            String name, Resource on, Seconds work, Seconds delay, Collection<SimulationTask> after) {
+        SimulationTask task = new SimulationTask(name, on, work.value(), delay.value());
+        for (SimulationTask before : after) follow(before, task);
         if (on.inOrder) {
             if (on.last != null) follow(on.last, task);
             on.last = task;
@@ -128,7 +129,7 @@ public final class Simulation {
         return task;
     }
 
-    private static void follow(Task before, Task task) {
+    private static void follow(SimulationTask before, SimulationTask task) {
         before.next.add(task);
         task.waitsFor++;
     }
@@ -141,12 +142,12 @@ public final class Simulation {
     public Schedule run() {
         if (ran) throw new IllegalStateException("this simulation has run");
         ran = true;
-        for (Task task : tasks) {
+        for (SimulationTask task : tasks) {
             if (task.waitsFor == 0) ready(task);
         }
         double finish = 0;
         while (!events.isEmpty()) {
-            Event event = events.remove();
+            SimulationEvent event = events.remove();
             if (event.number != event.task.event) continue; // the task's speed has changed since
             now = event.time;
             finish = Math.max(finish, now);
@@ -160,12 +161,12 @@ public final class Simulation {
                 new Seconds(finish));
     }
 
-    private void ready(Task task) {
+    private void ready(SimulationTask task) {
         if (task.on.running == null) start(task);
         else task.on.waiting.add(task);
     }
 
-    private void start(Task task) {
+    private void start(SimulationTask task) {
         task.on.running = task;
         task.start = now;
         task.since = now;
@@ -174,7 +175,7 @@ public final class Simulation {
         changeSpeeds(task.on);
     }
 
-    private void leave(Task task) {
+    private void leave(SimulationTask task) {
         Resource on = task.on;
         task.end = now;
         on.running = null;
@@ -184,8 +185,8 @@ public final class Simulation {
         else expect(task, now + task.delay, false);
     }
 
-    private void done(Task task) {
-        for (Task next : task.next) {
+    private void done(SimulationTask task) {
+        for (SimulationTask next : task.next) {
             if (--next.waitsFor == 0) ready(next);
         }
     }
@@ -193,7 +194,7 @@ public final class Simulation {
     /** Whoever is slowed by a resource that has begun or ceased to work goes on at another speed. */
     private void changeSpeeds(Resource changed) {
         for (Resource slowed : changed.slows) {
-            Task task = slowed.running;
+            SimulationTask task = slowed.running;
             if (task == null) continue;
             double speed = slowed.speed();
             if (speed == task.speed) continue;
@@ -204,8 +205,8 @@ public final class Simulation {
         }
     }
 
-    private void expect(Task task, double time, boolean leaves) {
+    private void expect(SimulationTask task, double time, boolean leaves) {
         task.event = ++eventCount;
-        events.add(new Event(time, task.event, task, leaves));
+        events.add(new SimulationEvent(time, task.event, task, leaves));
     }
 }

@@ -42,11 +42,11 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
      * @param payload of one time: the whole tensor
      * @param sent by this device, all times together
      */
-    public record Traffic(String axis, String what, String how, int ranks, long times, Bytes payload, Bytes sent) {}
+    public record StepTraffic(String axis, String what, String how, int ranks, long times, Bytes payload, Bytes sent) {}
 
     /** All messages of a step. */
-    public List<Traffic> traffic() {
-        var traffic = new ArrayList<Traffic>();
+    public List<StepTraffic> traffic() {
+        var traffic = new ArrayList<StepTraffic>();
         Bytes model = Bytes.of(
                         DeviceMemory.parametersOfStage(this.model, mesh),
                         state.sent().bytes())
@@ -79,13 +79,15 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
             // Of two stages the first sends activations alone, the last one gradients alone; those between them send
             // both.
             long times = (mesh.pipeline() == 2 ? 1L : 2L) * microBatches;
-            traffic.add(new Traffic("PP", "activations and their gradients", "", 2, times, part, part.times(times)));
+            traffic.add(
+                    new StepTraffic("PP", "activations and their gradients", "", 2, times, part, part.times(times)));
         }
         return traffic;
     }
 
-    private static Traffic collective(String axis, String what, Collective how, int ranks, long times, Bytes payload) {
-        return new Traffic(
+    private static StepTraffic collective(
+            String axis, String what, Collective how, int ranks, long times, Bytes payload) {
+        return new StepTraffic(
                 axis,
                 what,
                 how.toString(),
@@ -97,7 +99,7 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
 
     /** All that one device sends. */
     public Bytes sent() {
-        return traffic().stream().map(Traffic::sent).reduce(Bytes.NONE, Bytes::plus);
+        return traffic().stream().map(StepTraffic::sent).reduce(Bytes.NONE, Bytes::plus);
     }
 
     /** The share of a step in which a pipeline's devices have nothing to do: (p−1)/(m+p−1). */
@@ -116,7 +118,7 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
                 LongColumn.create("times"),
                 DoubleColumn.create("payload (MB)"),
                 DoubleColumn.create("sent (GB)"));
-        for (Traffic t : traffic()) {
+        for (StepTraffic t : traffic()) {
             Row row = table.appendRow();
             row.setString("axis", t.axis);
             row.setString("what", t.what);

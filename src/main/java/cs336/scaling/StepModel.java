@@ -18,7 +18,7 @@ import java.util.List;
  * @param pairs of each block that tensor parallelism splits, see {@link ModelShape#pairs}
  * @param dModel D
  */
-public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dModel) {
+public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, int dModel) {
     /**
      * A learned tensor and what is done with it.
      *
@@ -30,7 +30,8 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
      * @param forward time in the forward pass
      * @param backward time in the backward pass, at whose end its gradient is there
      */
-    public record Layer(String name, int block, boolean inBlock, long parameters, Seconds forward, Seconds backward) {}
+    public record StepLayer(
+            String name, int block, boolean inBlock, long parameters, Seconds forward, Seconds backward) {}
 
     public StepModel {
         layers = List.copyOf(layers);
@@ -48,32 +49,34 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
         long d = config.dModel();
         boolean is2024 = config.form() == ModelEdition.SPRING_2024;
         int gains = Normalization.named(config.normalization()).parametersPerFeature();
-        List<Tensor> tensors = new ArrayList<>();
-        tensors.add(new Tensor("token embeddings", -1, config.vocabSize() * d, is2024));
-        if (is2024) tensors.add(new Tensor("position embeddings", -1, config.contextLength() * d, false));
+        List<ParameterTensor> tensors = new ArrayList<>();
+        tensors.add(new ParameterTensor("token embeddings", -1, config.vocabSize() * d, is2024));
+        if (is2024) tensors.add(new ParameterTensor("position embeddings", -1, config.contextLength() * d, false));
         for (int block = 0; block < config.numLayers(); block++) {
-            for (String name : List.of("q", "k", "v", "output")) tensors.add(new Tensor(name, block, d * d, true));
+            for (String name : List.of("q", "k", "v", "output"))
+                tensors.add(new ParameterTensor(name, block, d * d, true));
             for (String name : is2024 ? List.of("w1", "w2") : List.of("w1", "w2", "w3")) {
-                tensors.add(new Tensor(name, block, d * config.dFf(), true));
+                tensors.add(new ParameterTensor(name, block, d * config.dFf(), true));
             }
-            for (int norm = 0; norm < 2 * gains; norm++) tensors.add(new Tensor("norm", block, d, false));
+            for (int norm = 0; norm < 2 * gains; norm++) tensors.add(new ParameterTensor("norm", block, d, false));
         }
-        for (int norm = 0; norm < gains; norm++) tensors.add(new Tensor("norm", config.numLayers(), d, false));
-        if (!is2024) tensors.add(new Tensor("head", config.numLayers(), config.vocabSize() * d, true));
+        for (int norm = 0; norm < gains; norm++) tensors.add(new ParameterTensor("norm", config.numLayers(), d, false));
+        if (!is2024) tensors.add(new ParameterTensor("head", config.numLayers(), config.vocabSize() * d, true));
         double all = tensors.stream()
-                .filter(Tensor::multiplied)
-                .mapToLong(Tensor::parameters)
+                .filter(ParameterTensor::multiplied)
+                .mapToLong(ParameterTensor::parameters)
                 .sum();
-        List<Layer> layers = new ArrayList<>();
-        for (Tensor t : tensors) {
+        List<StepLayer> layers = new ArrayList<>();
+        for (ParameterTensor t : tensors) {
             double share = t.multiplied ? t.parameters / all : 0;
             boolean inBlock = t.block >= 0 && t.block < config.numLayers();
-            layers.add(new Layer(t.name, t.block, inBlock, t.parameters, forward.times(share), backward.times(share)));
+            layers.add(
+                    new StepLayer(t.name, t.block, inBlock, t.parameters, forward.times(share), backward.times(share)));
         }
         return new StepModel(layers, optimizer, 2, config.dModel());
     }
 
-    private record Tensor(String name, int block, long parameters, boolean multiplied) {}
+    private record ParameterTensor(String name, int block, long parameters, boolean multiplied) {}
 
     /**
      * Blocks of two linear layers, computing at a share of a device's peak.
@@ -90,18 +93,18 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
         Seconds forward = shape.forward(tokens)
                 .at(new FlopRate(device.peak().perSecond() * utilization))
                 .times(1.0 / shape.blocks());
-        List<Layer> layers = new ArrayList<>();
+        List<StepLayer> layers = new ArrayList<>();
         for (int block = 0; block < shape.blocks(); block++) {
             for (String name : List.of("w1", "w2")) {
                 Seconds half = forward.times(0.5);
-                layers.add(new Layer(name, block, true, shape.blockMatrices() / 2, half, half.times(2)));
+                layers.add(new StepLayer(name, block, true, shape.blockMatrices() / 2, half, half.times(2)));
             }
         }
         return new StepModel(layers, optimizer, shape.pairs(), shape.dModel());
     }
 
     public long parameters() {
-        return layers.stream().mapToLong(Layer::parameters).sum();
+        return layers.stream().mapToLong(StepLayer::parameters).sum();
     }
 
     /** Forward and backward pass of all layers. */

@@ -30,7 +30,7 @@ public record TrainingState(DType weights, DType gradients, DType firstMoment, D
      * The copies of so many parameters, by name: four, not five, for the bf16 weights are made from the master copy and
      * freed.
      */
-    public List<Copy> copies(long parameters) {
+    public List<Copy> tensors(long parameters) {
         return List.of(
                 new Copy("master weights", "P", weights, 1, parameters),
                 new Copy("accumulated gradients", "P", gradients, 1, parameters),
@@ -40,7 +40,7 @@ public record TrainingState(DType weights, DType gradients, DType firstMoment, D
 
     /** All copies together. */
     public Bytes bytes(long parameters) {
-        return new Bytes(copies(parameters).stream().mapToLong(Copy::bytes).sum());
+        return new Bytes(tensors(parameters).stream().mapToLong(Copy::bytes).sum());
     }
 
     /** Of all copies: 16 where all four are fp32. */

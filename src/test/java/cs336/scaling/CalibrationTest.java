@@ -35,8 +35,8 @@ class CalibrationTest {
             new Overheads(Seconds.us(12), Bandwidth.gb(1400), Seconds.us(20), 0.35),
             DType.FLOAT32);
 
-    private static Calibration.Steps measured(Map<Synchronization, Seconds> under) {
-        return new Calibration.Steps(
+    private static Calibration.MeasuredSteps measured(Map<Synchronization, Seconds> under) {
+        return new Calibration.MeasuredSteps(
                 CONFIG, DType.FLOAT32, 2, Seconds.ms(33), Seconds.ms(62), Seconds.ms(20), Seconds.ms(115), under);
     }
 
@@ -48,14 +48,14 @@ class CalibrationTest {
         return under;
     }
 
-    private static List<RingAllReduce.Measured> allReduces() {
+    private static List<RingAllReduce.MeasuredAllReduce> allReduces() {
         return LongStream.of(1, 10, 100, 1000)
                 .mapToObj(mb -> {
                     Bytes payload = new Bytes(mb * 1_000_000);
                     Cluster cluster = TRUTH.cluster();
                     Seconds time =
                             cluster.time(Collective.ALL_REDUCE, payload, cluster.group(2, 1), Cluster.Algorithm.BEST);
-                    return new RingAllReduce.Measured(2, payload, time);
+                    return new RingAllReduce.MeasuredAllReduce(2, payload, time);
                 })
                 .toList();
     }
@@ -96,12 +96,12 @@ class CalibrationTest {
 
     @Test
     void allReducesOfSeveralGroupsShareOneFit() {
-        List<RingAllReduce.Measured> measured = new ArrayList<>(allReduces());
+        List<RingAllReduce.MeasuredAllReduce> measured = new ArrayList<>(allReduces());
         for (int n : new int[] {4, 8}) {
             Bytes payload = new Bytes(50_000_000);
             Seconds ring = TRUTH.cluster()
                     .time(Collective.ALL_REDUCE, payload, TRUTH.cluster().group(n, 1), Cluster.Algorithm.RING);
-            measured.add(new RingAllReduce.Measured(n, payload, ring));
+            measured.add(new RingAllReduce.MeasuredAllReduce(n, payload, ring));
         }
         Cluster fitted = Calibration.network(Cluster.H200, measured);
         assertEquals(330e9, fitted.within().bandwidth().bytesPerSecond(), 1e3);

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.scaling.Cluster.Algorithm;
-import cs336.scaling.Cluster.Group;
+import cs336.scaling.Cluster.DeviceGroup;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
@@ -33,7 +33,7 @@ class ClusterTest {
     @Test
     void aRingMessageByMessageTakesWhatTheFormulaSays() {
         for (int n = 2; n <= 4; n++) {
-            var messages = new MessageSimulation(CLUSTER, new Group(n, 4), new Bytes(1200));
+            var messages = new MessageSimulation(CLUSTER, new DeviceGroup(n, 4), new Bytes(1200));
             assertEquals(
                     time(Collective.ALL_REDUCE, 1200, n, Algorithm.RING),
                     messages.ring().finish().value(),
@@ -45,7 +45,7 @@ class ClusterTest {
     void aRingOverNodesTakesWhatTheFormulaSaysToAFewPercent() {
         // Four adapters of a node make 40 bytes/s; what a link waits for the slow one is not in the formula.
         for (long bytes : new long[] {16, 16_000, 1_600_000}) {
-            var messages = new MessageSimulation(CLUSTER, new Group(16, 4), new Bytes(bytes));
+            var messages = new MessageSimulation(CLUSTER, new DeviceGroup(16, 4), new Bytes(bytes));
             double simulated = messages.ring().finish().value();
             double formula = time(Collective.ALL_REDUCE, bytes, 16, Algorithm.RING);
             assertEquals(simulated, formula, 0.12 * simulated, "bytes " + bytes);
@@ -54,7 +54,7 @@ class ClusterTest {
 
     @Test
     void everyRankOfARingSendsWhatTheCollectiveCounts() {
-        var messages = new MessageSimulation(CLUSTER, new Group(4, 4), new Bytes(1200));
+        var messages = new MessageSimulation(CLUSTER, new DeviceGroup(4, 4), new Bytes(1200));
         Schedule schedule = messages.ring();
         for (int rank = 0; rank < 4; rank++) {
             double sent = schedule.busy(String.valueOf(rank)).value() * 100;
@@ -65,14 +65,14 @@ class ClusterTest {
     @Test
     void aTreeOfTwoIsUpAndDown() {
         // half of 400 bytes each way, both ways at the same time: up takes 1 + 2, down as much
-        var messages = new MessageSimulation(CLUSTER, new Group(2, 4), new Bytes(400));
+        var messages = new MessageSimulation(CLUSTER, new DeviceGroup(2, 4), new Bytes(400));
         assertEquals(2 * (1 + 2), messages.tree(1).finish().value());
     }
 
     @Test
     void inTwoTreesEveryRankSendsThePayloadAtMostTwice() {
         int n = 16;
-        var messages = new MessageSimulation(CLUSTER, new Group(n, n), new Bytes(3200));
+        var messages = new MessageSimulation(CLUSTER, new DeviceGroup(n, n), new Bytes(3200));
         Schedule schedule = messages.tree(8);
         assertEquals(2 * 8 * 2 * (n - 1), schedule.spans().size());
         double most = IntStream.range(0, n)
@@ -86,7 +86,7 @@ class ClusterTest {
     void aTreeOfManySlicesComesNearTheFormulaForLargeAndForSmallPayloads() {
         // One device a node, so that all links are of one class.
         var nodes = new Cluster(1, FAST, FAST, Seconds.ZERO);
-        Group group = nodes.group(32, 1);
+        DeviceGroup group = nodes.group(32, 1);
         for (long bytes : new long[] {64, 64_000_000}) {
             Bytes payload = new Bytes(bytes);
             double simulated = new MessageSimulation(nodes, group, payload)
@@ -102,8 +102,8 @@ class ClusterTest {
     @Test
     void latencyDecidesForTheTreeAndTheLargestPayloadForTheRing() {
         var h200 = Cluster.H200;
-        Group many = h200.group(1024, 1);
-        Group few = h200.group(16, 1);
+        DeviceGroup many = h200.group(1024, 1);
+        DeviceGroup few = h200.group(16, 1);
         Bytes small = new Bytes(1_000_000);
         Bytes large = new Bytes(100_000_000_000L);
         assertEquals(
@@ -127,10 +127,10 @@ class ClusterTest {
 
     @Test
     void anAxisOutsideANodesDevicesHasOneDeviceANode() {
-        assertEquals(new Group(64, 8), Cluster.H200.group(64, 1));
-        assertEquals(new Group(64, 1), Cluster.H200.group(64, 8));
-        assertEquals(new Group(2, 2), Cluster.H200.group(2, 4));
-        assertEquals(50e9, Cluster.H200.bandwidth(new Group(64, 1)).bytesPerSecond());
-        assertEquals(400e9, Cluster.H200.bandwidth(new Group(64, 8)).bytesPerSecond());
+        assertEquals(new DeviceGroup(64, 8), Cluster.H200.group(64, 1));
+        assertEquals(new DeviceGroup(64, 1), Cluster.H200.group(64, 8));
+        assertEquals(new DeviceGroup(2, 2), Cluster.H200.group(2, 4));
+        assertEquals(50e9, Cluster.H200.bandwidth(new DeviceGroup(64, 1)).bytesPerSecond());
+        assertEquals(400e9, Cluster.H200.bandwidth(new DeviceGroup(64, 8)).bytesPerSecond());
     }
 }

@@ -46,7 +46,7 @@ class CommunicationAccountingTest {
                 parameters().multiply(BigInteger.valueOf(16)),
                 BigInteger.valueOf(
                         TrainingState.MIXED.bytes(ModelShape.XXL.parameters()).count()));
-        assertEquals(4, TrainingState.MIXED.copies(1).size());
+        assertEquals(4, TrainingState.MIXED.tensors(1).size());
     }
 
     @Test
@@ -97,10 +97,10 @@ class CommunicationAccountingTest {
     @Test
     void theBatchIsTheFirstThatComputesForLongerThanItCommunicates() {
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 16, 2, 4, 1);
-        long sideBySide = mesh.batchSideBySide().count();
+        long sideBySide = mesh.batchConcurrent().count();
         assertTrue(computeBound(sideBySide, false));
         assertFalse(computeBound(sideBySide - 1.0, false));
-        long inTurn = mesh.batchInTurn().count();
+        long inTurn = mesh.batchSequential().count();
         assertTrue(computeBound(inTurn, true));
         assertFalse(computeBound(inTurn - 1.0, true));
         assertEquals(20_445, sideBySide);
@@ -120,8 +120,8 @@ class CommunicationAccountingTest {
             if (left > 0) inTurn = Math.min(inTurn, x * alpha / 2 / left);
         }
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 16, 2, 4, 1);
-        assertEquals(sideBySide, mesh.batchOfBestMeshSideBySide().count(), 2);
-        assertEquals(inTurn, mesh.batchOfBestMeshInTurn().count(), 2);
+        assertEquals(sideBySide, mesh.batchOfBestMeshConcurrent().count(), 2);
+        assertEquals(inTurn, mesh.batchOfBestMeshSequential().count(), 2);
     }
 
     @Test
@@ -140,7 +140,7 @@ class CommunicationAccountingTest {
     @Test
     void aMeshTooWideForItsMatricesIsRefused() {
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 2, 2, 32, 1);
-        var error = assertThrows(IllegalArgumentException.class, mesh::batchSideBySide);
+        var error = assertThrows(IllegalArgumentException.class, mesh::batchConcurrent);
         assertEquals(
                 "tensor is 32, but above 20.8 moving activations takes longer than computing at any batch",
                 error.getMessage());

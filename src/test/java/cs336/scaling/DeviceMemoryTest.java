@@ -20,7 +20,7 @@ class DeviceMemoryTest {
 
     private static long bytes(Mesh mesh, String copy) {
         return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
-                .held().stream()
+                .tensors().stream()
                         .filter(held -> held.name().startsWith(copy))
                         .mapToLong(held -> held.bytes().count())
                         .sum();
@@ -56,7 +56,7 @@ class DeviceMemoryTest {
 
     private static List<Long> held(Mesh mesh, String first) {
         return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
-                .held().stream().limit(3).map(held -> held.bytes().count()).toList();
+                .tensors().stream().limit(3).map(held -> held.bytes().count()).toList();
     }
 
     @Test

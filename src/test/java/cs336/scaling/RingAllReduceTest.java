@@ -3,7 +3,7 @@ package cs336.scaling;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import cs336.scaling.RingAllReduce.Measured;
+import cs336.scaling.RingAllReduce.MeasuredAllReduce;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
@@ -60,13 +60,13 @@ class RingAllReduceTest {
     void aFitFindsTheRingThatMadeTheTimes() {
         var ring = new RingAllReduce(Seconds.us(7), Bandwidth.gb(330));
         var random = new Random(3);
-        List<Measured> exact = new ArrayList<>(), noisy = new ArrayList<>();
+        List<MeasuredAllReduce> exact = new ArrayList<>(), noisy = new ArrayList<>();
         for (int n : new int[] {2, 4}) {
             for (long bytes : new long[] {512_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000}) {
                 var payload = new Bytes(bytes);
                 Seconds time = ring.time(n, payload);
-                exact.add(new Measured(n, payload, time));
-                noisy.add(new Measured(n, payload, time.times(1 + 0.02 * random.nextGaussian())));
+                exact.add(new MeasuredAllReduce(n, payload, time));
+                noisy.add(new MeasuredAllReduce(n, payload, time.times(1 + 0.02 * random.nextGaussian())));
             }
         }
         assertEquals(7, RingAllReduce.fit(exact).alpha().us(), 1e-6);
@@ -82,16 +82,17 @@ class RingAllReduceTest {
         Seconds ms = Seconds.ms(1);
         String message = assertThrows(
                         IllegalArgumentException.class,
-                        () -> RingAllReduce.fit(
-                                List.of(new Measured(2, small, ms), new Measured(2, small, Seconds.ms(1.1)))))
+                        () -> RingAllReduce.fit(List.of(
+                                new MeasuredAllReduce(2, small, ms), new MeasuredAllReduce(2, small, Seconds.ms(1.1)))))
                 .getMessage();
         assertEquals("2 times do not tell latency from bandwidth: several sizes are needed", message);
         assertThrows(
                 IllegalArgumentException.class,
-                () -> RingAllReduce.fit(List.of(new Measured(2, small, ms), new Measured(2, large, ms))),
+                () -> RingAllReduce.fit(
+                        List.of(new MeasuredAllReduce(2, small, ms), new MeasuredAllReduce(2, large, ms))),
                 "a time that does not grow has no bandwidth");
-        assertThrows(IllegalArgumentException.class, () -> new Measured(1, small, ms));
-        assertThrows(IllegalArgumentException.class, () -> new Measured(2, Bytes.NONE, ms));
-        assertThrows(IllegalArgumentException.class, () -> new Measured(2, small, Seconds.ZERO));
+        assertThrows(IllegalArgumentException.class, () -> new MeasuredAllReduce(1, small, ms));
+        assertThrows(IllegalArgumentException.class, () -> new MeasuredAllReduce(2, Bytes.NONE, ms));
+        assertThrows(IllegalArgumentException.class, () -> new MeasuredAllReduce(2, small, Seconds.ZERO));
     }
 }

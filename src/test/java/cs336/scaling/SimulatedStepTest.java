@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
-import cs336.scaling.StepModel.Layer;
+import cs336.scaling.StepModel.StepLayer;
 import cs336.torch.DType;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
@@ -27,8 +27,8 @@ class SimulatedStepTest {
     private static final StepModel MODEL =
             new StepModel(List.of(layer("a", 0), layer("b", 1), layer("c", 2)), new Seconds(4), 1, 5);
 
-    private static Layer layer(String name, int block) {
-        return new Layer(name, block, true, 50, new Seconds(1), new Seconds(2));
+    private static StepLayer layer(String name, int block) {
+        return new StepLayer(name, block, true, 50, new Seconds(1), new Seconds(2));
     }
 
     private static SimulatedStep step(Cluster cluster, Mesh mesh, Synchronization synchronization, int prefetch) {

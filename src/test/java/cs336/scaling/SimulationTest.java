@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.scaling.Simulation.Resource;
-import cs336.scaling.Simulation.Task;
+import cs336.scaling.Simulation.SimulationTask;
 import cs336.units.Seconds;
 import java.util.ArrayList;
 import java.util.List;
@@ -23,7 +23,7 @@ class SimulationTest {
     void tasksOfOneResourceFollowOneAnotherAndOthersRunBeside() {
         Resource a = simulation.stream("a");
         Resource b = simulation.stream("b");
-        Task first = simulation.task("first", a, s(2));
+        SimulationTask first = simulation.task("first", a, s(2));
         simulation.task("second", a, s(3));
         simulation.task("third", b, s(4), first);
         Schedule schedule = simulation.run();
@@ -39,7 +39,7 @@ class SimulationTest {
             var simulation = new Simulation();
             Resource other = simulation.stream("other");
             Resource served = inOrder ? simulation.stream("served") : simulation.link("served");
-            Task late = simulation.task("late", other, s(5));
+            SimulationTask late = simulation.task("late", other, s(5));
             simulation.task("waits", served, s(1), late);
             simulation.task("ready", served, s(1));
             List<String> order = simulation.run().on("served").stream()
@@ -52,7 +52,7 @@ class SimulationTest {
     @Test
     void latencyDelaysWhatComesAfterButDoesNotHoldTheLink() {
         Resource link = simulation.link("link");
-        Task first = simulation.task("first", link, s(1), s(10), List.of());
+        SimulationTask first = simulation.task("first", link, s(1), s(10), List.of());
         simulation.task("second", link, s(1), s(10), List.of());
         simulation.task("answer", simulation.link("back"), s(1), s(10), List.of(first));
         Schedule schedule = simulation.run();
@@ -65,7 +65,7 @@ class SimulationTest {
     void whoIsSlowedLosesSpeedOnlyWhileTheOtherWorks() {
         Resource network = simulation.stream("network");
         Resource compute = simulation.stream("compute").slowedBy(network, 0.5);
-        Task before = simulation.task("before", simulation.stream("elsewhere"), s(1));
+        SimulationTask before = simulation.task("before", simulation.stream("elsewhere"), s(1));
         simulation.task("work", compute, s(4));
         simulation.task("send", network, s(2), before);
         // 1 s at full speed, 2 s at half, 2 s at full
@@ -78,7 +78,7 @@ class SimulationTest {
         var random = new Random(seed);
         List<Resource> resources = new ArrayList<>();
         for (int i = 0; i < 4; i++) resources.add(i % 2 == 0 ? simulation.stream("r" + i) : simulation.link("r" + i));
-        List<Task> tasks = new ArrayList<>();
+        List<SimulationTask> tasks = new ArrayList<>();
         List<List<Integer>> after = new ArrayList<>();
         double work = 0;
         for (int i = 0; i < 300; i++) {
