@@ -4,6 +4,7 @@ import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
 import cs336.scaling.AttentionMemory;
+import cs336.scaling.MemoryInventory;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.List;
@@ -94,7 +95,7 @@ public final class AttentionFigures {
                             "pytorch_attention[implementation=plain, causal=false, d=%s, context=%s, metric=memory-at-rest].mean"
                                     .formatted(d, context))
                     .value();
-            List<AttentionMemory.Moment> counted =
+            List<MemoryInventory> counted =
                     List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward());
             int moment = List.of(metrics).indexOf(row.getString("metric"));
             double[] bytes = {atRest - memory.inputBytes() + counted.get(moment).bytes(), row.getDouble("mean")};

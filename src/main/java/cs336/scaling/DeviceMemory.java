@@ -1,6 +1,5 @@
 package cs336.scaling;
 
-import cs336.scaling.ModelMemory.Copy;
 import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.ArrayList;
@@ -41,7 +40,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
     public List<DeviceTensor> tensors() {
         var held = new ArrayList<DeviceTensor>();
         long stage = parametersOfStage(model, mesh);
-        for (Copy copy : state.tensors(stage)) {
+        for (TensorMemory copy : state.tensors(stage)) {
             long share = mesh.tensor() * (splits(copy) ? mesh.shards() : 1L);
             held.add(held(copy.name(), copy.dtype().toString(), share, new Bytes(copy.bytes())));
         }
@@ -93,7 +92,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
         return new DeviceTensor(name, dtype, share, whole.sharedBy(share));
     }
 
-    private boolean splits(Copy copy) {
+    private boolean splits(TensorMemory copy) {
         return switch (copy.name()) {
             case "master weights" -> mesh.stage().splitsWeights();
             case "accumulated gradients" -> mesh.stage().splitsGradients();

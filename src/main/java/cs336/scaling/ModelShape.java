@@ -70,7 +70,7 @@ public record ModelShape(
         long matrices = 4 * d * d + (config.form() == ModelEdition.SPRING_2024 ? 2 : 3) * d * config.dFf();
         long head = config.vocabSize() * d;
         long kept = new ModelMemory(config, 1, autocast, Device.Kind.CUDA)
-                .keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum();
+                .keptByBlock().stream().mapToLong(TensorMemory::bytes).sum();
         return new ModelShape(
                 name,
                 config.numLayers(),

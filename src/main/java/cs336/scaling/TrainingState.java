@@ -1,6 +1,5 @@
 package cs336.scaling;
 
-import cs336.scaling.ModelMemory.Copy;
 import cs336.torch.DType;
 import cs336.units.Bytes;
 import java.util.List;
@@ -30,17 +29,18 @@ public record TrainingState(DType weights, DType gradients, DType firstMoment, D
      * The copies of so many parameters, by name: four, not five, for the bf16 weights are made from the master copy and
      * freed.
      */
-    public List<Copy> tensors(long parameters) {
+    public List<TensorMemory> tensors(long parameters) {
         return List.of(
-                new Copy("master weights", "P", weights, 1, parameters),
-                new Copy("accumulated gradients", "P", gradients, 1, parameters),
-                new Copy("AdamW: first moment", "P", firstMoment, 1, parameters),
-                new Copy("AdamW: second moment", "P", secondMoment, 1, parameters));
+                new TensorMemory("master weights", "P", weights, 1, parameters),
+                new TensorMemory("accumulated gradients", "P", gradients, 1, parameters),
+                new TensorMemory("AdamW: first moment", "P", firstMoment, 1, parameters),
+                new TensorMemory("AdamW: second moment", "P", secondMoment, 1, parameters));
     }
 
     /** All copies together. */
     public Bytes bytes(long parameters) {
-        return new Bytes(tensors(parameters).stream().mapToLong(Copy::bytes).sum());
+        return new Bytes(
+                tensors(parameters).stream().mapToLong(TensorMemory::bytes).sum());
     }
 
     /** Of all copies: 16 where all four are fp32. */

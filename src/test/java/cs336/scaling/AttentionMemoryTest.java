@@ -37,8 +37,8 @@ class AttentionMemoryTest {
         return new AttentionMemory(batch, context, d, DType.FLOAT32, causal, Device.Kind.CPU);
     }
 
-    private static List<String> names(AttentionMemory.Moment moment) {
-        return moment.copies().stream().map(AttentionMemory.Copy::name).toList();
+    private static List<String> names(MemoryInventory inventory) {
+        return inventory.tensors().stream().map(TensorMemory::name).toList();
     }
 
     @Test
@@ -84,8 +84,8 @@ class AttentionMemoryTest {
     @Test
     void whereRowsAreWiderThanLongThePeaksAreElsewhere() {
         AttentionMemory memory = fp32(1, 32, 128, false);
-        assertEquals("product with V", memory.peakOfForward().name());
-        assertEquals("backward of product with K", memory.peakOfBackward().name());
+        assertEquals("matmul with V", memory.peakOfForward().name());
+        assertEquals("backward of matmul with K", memory.peakOfBackward().name());
         assertEquals("softmax", fp32(1, 128, 32, false).peakOfForward().name());
     }
 
@@ -109,7 +109,7 @@ class AttentionMemoryTest {
         AttentionMemory memory = fp32(8, 1024, 64, true);
         Table table = memory.table();
         assertEquals(
-                List.of("copy", "shape", "peak of forward", "before backward", "peak of backward"),
+                List.of("tensor", "shape", "peak of forward (MiB)", "before backward (MiB)", "peak of backward (MiB)"),
                 table.columnNames());
         for (String moment : table.columnNames().subList(2, 5)) {
             double[] mib = table.doubleColumn(moment).removeMissing().asDoubleArray();
@@ -117,8 +117,8 @@ class AttentionMemoryTest {
             assertEquals(sum, Arrays.stream(mib).sum() - sum, 1e-9);
         }
         assertEquals(memory.peakBytes() / (double) MIB, table.doubleColumn(4).get(table.rowCount() - 1), 1e-9);
-        assertTrue(table.doubleColumn("peak of backward")
-                .isMissing(table.stringColumn("copy").indexOf("scores")));
+        assertTrue(table.doubleColumn("peak of backward (MiB)")
+                .isMissing(table.stringColumn("tensor").indexOf("scores")));
     }
 
     /**

@@ -83,7 +83,7 @@ class DeviceMemoryTest {
                 var memory = new ModelMemory(config, 2, DType.FLOAT32, Device.Kind.CUDA);
                 long blocks = config.numLayers()
                         * memory.keptByBlock().stream()
-                                .mapToLong(ModelMemory.Copy::bytes)
+                                .mapToLong(TensorMemory::bytes)
                                 .sum();
                 assertEquals(blocks, shape.kept(Tokens.of(2, 128)).count(), 0.001 * blocks);
             }

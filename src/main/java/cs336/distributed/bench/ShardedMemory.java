@@ -3,9 +3,9 @@ package cs336.distributed.bench;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.distributed.training.Strategy;
+import cs336.scaling.MemoryInventory;
 import cs336.scaling.ModelMemory;
-import cs336.scaling.ModelMemory.Copy;
-import cs336.scaling.ModelMemory.Moment;
+import cs336.scaling.TensorMemory;
 import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -35,67 +35,67 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
      * What is alive when model, wrapper and optimizer have been made, directly before the optimizer's first step, and
      * directly after it.
      */
-    public List<Moment> moments() {
-        List<Copy> idle = model.idle();
-        List<Copy> made = idle.stream()
+    public List<MemoryInventory> moments() {
+        List<TensorMemory> idle = model.idle();
+        List<TensorMemory> made = idle.stream()
                 .filter(copy -> !copy.name().equals("token ids and targets")
                         && !copy.name().equals("mask"))
                 .toList();
         return List.of(
-                new Moment("after initialisation", plus(made, gradients())),
-                new Moment("before the first step", plus(idle, gradients())),
-                new Moment("after the first step", plus(idle, gradients(), optimizerState())));
+                new MemoryInventory("after initialisation", plus(made, gradients())),
+                new MemoryInventory("before the first step", plus(idle, gradients())),
+                new MemoryInventory("after the first step", plus(idle, gradients(), optimizerState())));
     }
 
     /**
      * When most is alive until the first of {@link #moments}, from there until the second, and from there until the
      * third.
      */
-    public List<Moment> peaks() {
-        Moment passes = model.moments(Pass.FORWARD_BACKWARD).stream()
+    public List<MemoryInventory> peaks() {
+        MemoryInventory passes = model.candidates(Pass.FORWARD_BACKWARD).stream()
                 .map(this::withBuckets)
-                .max(Comparator.comparingLong(Moment::bytes))
+                .max(Comparator.comparingLong(MemoryInventory::bytes))
                 .orElseThrow();
         return List.of(moments().get(0), passes, moments().get(2));
     }
 
-    private static List<Copy> plus(List<Copy> copies, Copy... more) {
+    private static List<TensorMemory> plus(List<TensorMemory> copies, TensorMemory... more) {
         var all = new ArrayList<>(copies);
         all.addAll(List.of(more));
         return all;
     }
 
-    private Moment withBuckets(Moment moment) {
-        var copies = new ArrayList<Copy>();
+    private MemoryInventory withBuckets(MemoryInventory moment) {
+        var copies = new ArrayList<TensorMemory>();
         copies.add(gradients());
-        for (Copy copy : moment.copies()) {
+        for (TensorMemory copy : moment.tensors()) {
             boolean waiting = copy.name().equals(GRADIENTS);
             copies.add(
                     waiting
                             ? fp32(
                                     "gradients on their way into a bucket",
                                     "",
-                                    Math.min(copy.numbers(), bucketBytes / 4))
+                                    Math.min(copy.elements(), bucketBytes / 4))
                             : copy);
         }
-        return new Moment(moment.name(), copies);
+        return new MemoryInventory(moment.name(), copies);
     }
 
     private long count() {
         return model.config().parameterCount();
     }
 
-    private Copy gradients() {
+    private TensorMemory gradients() {
         return fp32("gradients, in buckets", "P", count());
     }
 
-    private Copy optimizerState() {
+    private TensorMemory optimizerState() {
         return sharded
                 ? fp32("moments of AdamW, of this rank's share", "2P / n", (2 * count() + ranks - 1) / ranks)
                 : fp32("moments of AdamW", "2P", 2 * count());
     }
 
-    private static Copy fp32(String name, String shape, long numbers) {
-        return new Copy(name, shape, DType.FLOAT32, 1, numbers);
+    private static TensorMemory fp32(String name, String shape, long numbers) {
+        return new TensorMemory(name, shape, DType.FLOAT32, 1, numbers);
     }
 }
