@@ -105,12 +105,12 @@ public final class ScalingFigures {
         Row alone = four.where(four.stringColumn("mode").isEqualTo("none")).row(0);
         Table rows = Table.create(StringColumn.create("way"), DoubleColumn.create("ms"), StringColumn.create("kind"));
         for (Row row : four.where(four.stringColumn("mode").isNotEqualTo("none"))) {
-            double megabytes = row.getDouble("bucket_mb");
+            double megabytes = row.getDouble("bucket (MB)");
             String way = megabytes == 0 ? row.getString("mode") : "%.0f MB".formatted(megabytes);
             for (String kind : List.of("measured", "predicted")) {
                 Row at = rows.appendRow();
                 at.setString("way", way);
-                at.setDouble("ms", row.getDouble(kind) - alone.getDouble(kind));
+                at.setDouble("ms", row.getDouble(kind + " (ms)") - alone.getDouble(kind + " (ms)"));
                 at.setString("kind", kind);
             }
         }
@@ -130,7 +130,7 @@ public final class ScalingFigures {
     public static Figure steps(Table curves) {
         return named(Charts.line(curves.where(curves.stringColumn("model").isEqualTo("xl"))))
                 .x("devices", "devices")
-                .y("step", "step (ms)")
+                .y("step (ms)", "step (ms)")
                 .by("strategy")
                 .log2X()
                 .logY()
@@ -147,7 +147,7 @@ public final class ScalingFigures {
     public static Figure useful(Table curves) {
         return named(Charts.line(curves.where(curves.stringColumn("strategy").isNotEqualTo("ddp-flat"))))
                 .x("devices", "devices")
-                .y("useful", "forward and backward pass, % of the step")
+                .y("forward and backward (%)", "forward and backward pass, % of the step")
                 .by("strategy")
                 .panels("model")
                 .rename("xl", "xl, fp32, " + ScaleOutStudy.ALONE_TOKENS + " a card")

@@ -105,48 +105,50 @@ class ScaleOutStudyTest {
         assertEquals(14, predictions.rowCount());
         for (Row row : predictions) {
             if (row.getString("mode").equals("none")) { // pretended to be late
-                assertEquals(TRUTH.model().alone().ms(), row.getDouble("predicted"), 1e-6);
+                assertEquals(TRUTH.model().alone().ms(), row.getDouble("predicted (ms)"), 1e-6);
             } else {
-                assertEquals(0, row.getDouble("off"), 1e-6, row.getString("mode") + " " + row.getInt("processes"));
+                assertEquals(
+                        0, row.getDouble("error (%)"), 1e-6, row.getString("mode") + " " + row.getInt("processes"));
             }
         }
-        assertEquals(7, predictions.stringColumn("fitted").countOccurrences("yes"));
+        assertEquals(7, predictions.stringColumn("used in fit").countOccurrences("yes"));
     }
 
     @Test
     void allReducesOfFourCardsFollowFromThoseOfTwo() throws IOException {
         Table allReduces = new ScaleOutStudy(pretended()).allReduces();
         assertEquals(10, allReduces.rowCount());
-        for (Row row : allReduces) assertEquals(0, row.getDouble("off"), 1e-6);
+        for (Row row : allReduces) assertEquals(0, row.getDouble("error (%)"), 1e-6);
     }
 
     @Test
     void theFitIsATableOfWhatWasPretended() throws IOException {
         Table fits = new ScaleOutStudy(pretended()).fits();
-        assertEquals(List.of("all-reduces", "xl"), fits.stringColumn("from").asList());
-        assertEquals(330, fits.row(0).getDouble("bandwidth"), 1e-6);
-        assertEquals(12, fits.row(0).getDouble("launch"), 1e-6);
+        assertEquals(
+                List.of("all-reduces", "xl"), fits.stringColumn("fitted to").asList());
+        assertEquals(330, fits.row(0).getDouble("link bandwidth (GB/s)"), 1e-6);
+        assertEquals(12, fits.row(0).getDouble("launch (µs)"), 1e-6);
         Row fit = fits.row(1);
-        assertEquals(330, fit.getDouble("bandwidth"), 1e-6);
-        assertEquals(12, fit.getDouble("launch"), 1e-6);
-        assertEquals(9, fit.getDouble("each"), 1e-3);
-        assertEquals(TRUTH.copying().ms(), fit.getDouble("copy"), 1e-4);
-        assertEquals(14, fit.getDouble("start"), 1e-3);
-        assertEquals(30, fit.getDouble("slowdown"), 1e-3);
+        assertEquals(330, fit.getDouble("link bandwidth (GB/s)"), 1e-6);
+        assertEquals(12, fit.getDouble("launch (µs)"), 1e-6);
+        assertEquals(9, fit.getDouble("each collective (µs)"), 1e-3);
+        assertEquals(TRUTH.copying().ms(), fit.getDouble("copy (ms)"), 1e-4);
+        assertEquals(14, fit.getDouble("start (µs)"), 1e-3);
+        assertEquals(30, fit.getDouble("slowdown (%)"), 1e-3);
     }
 
     @Test
     void moreDevicesNeverMakeAStepShorterThanItsPassesAndOnlyWhatFitsIsSimulated() throws IOException {
         Table curves = new ScaleOutStudy(pretended()).curves();
         for (Row row : curves) {
-            assertTrue(row.getDouble("useful") < 100, row.getString("strategy"));
+            assertTrue(row.getDouble("forward and backward (%)") < 100, row.getString("strategy"));
             if (row.getString("model").equals("XXL")) assertTrue(row.getInt("devices") >= 64);
         }
         Table flat = curves.where(curves.stringColumn("strategy").isEqualTo("ddp-flat"));
         assertEquals(12, flat.rowCount());
         for (int i = 1; i < flat.rowCount(); i++) {
-            assertTrue(flat.doubleColumn("step").get(i)
-                    >= flat.doubleColumn("step").get(i - 1));
+            assertTrue(flat.doubleColumn("step (ms)").get(i)
+                    >= flat.doubleColumn("step (ms)").get(i - 1));
         }
     }
 
@@ -194,14 +196,14 @@ class ScaleOutStudyTest {
                                     row.getString("size"),
                                     row.getInt("processes"),
                                     row.getString("mode"),
-                                    row.getDouble("bucket_mb")),
+                                    row.getDouble("bucket (MB)")),
                     row);
         }
         for (Row row : scaling.allReduces()) {
             requireStored(
                     stored,
                     "scaling_all_reduces[processes=%d, megabytes=%s, "
-                            .formatted(row.getInt("processes"), row.getDouble("megabytes")),
+                            .formatted(row.getInt("processes"), row.getDouble("payload (MB)")),
                     row);
         }
     }
@@ -211,19 +213,22 @@ class ScaleOutStudyTest {
     void measuredStepsOfFourCardsAreForetoldFromTwoWithinATenth() throws IOException {
         Table predictions =
                 new ScaleOutStudy(MeasurementQuery.of(Project.path("data/measurements/h200-x4"))).predictions();
-        Table foretold = predictions.where(predictions.stringColumn("fitted").isEqualTo("no"));
+        Table foretold =
+                predictions.where(predictions.stringColumn("used in fit").isEqualTo("no"));
         assertTrue(
                 foretold.stringColumn("mode").asSet().containsAll(List.of("naive", "flat", "overlapped", "bucketed")));
         for (Row row : foretold) {
             assertEquals(4, row.getInt("processes"));
-            double measured = row.getDouble("measured");
-            assertEquals(measured, row.getDouble("predicted"), measured / 10, row.getString("mode"));
+            double measured = row.getDouble("measured (ms)");
+            assertEquals(measured, row.getDouble("predicted (ms)"), measured / 10, row.getString("mode"));
         }
     }
 
     private static void requireStored(MeasurementQuery stored, String selection, Row row) {
-        for (String metric : List.of("measured", "predicted", "off")) {
-            double fresh = row.getDouble(metric);
+        Map<String, String> columns =
+                Map.of("measured", "measured (ms)", "predicted", "predicted (ms)", "off", "error (%)");
+        for (String metric : columns.keySet()) {
+            double fresh = row.getDouble(columns.get(metric));
             double found = stored.quantity(selection + "metric=" + metric + "]").value();
             assertEquals(fresh, found, 1e-6 * Math.abs(fresh) + 1e-9, selection + metric);
         }

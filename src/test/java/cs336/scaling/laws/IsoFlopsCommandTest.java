@@ -47,7 +47,8 @@ class IsoFlopsCommandTest extends CommandTest {
         assertEquals(0, run(new IsoFlopsCommand(), "--resamples 100 --store here", "--runs", shipped));
         assertTrue(
                 out.toString()
-                        .startsWith("72 runs of 9 budgets. Noise: the losses deviate from a surface by 0.20 %.\n"),
+                        .startsWith(
+                                "72 runs of 9 budgets. Noise: the standard deviation of the losses from the surface is 0.20 %.\n"),
                 out.toString());
         Table laws = Measurements.read(folder.resolve("any/isoflops_laws.csv"));
         Table optima = Measurements.read(folder.resolve("any/isoflops_optima.csv"));
