@@ -17,33 +17,32 @@ import java.util.Iterator;
 import java.util.List;
 
 /**
- * One training step on a mesh, simulated. All devices do the same at the same time, so one stands for all: it has a
- * stream for computing, one for the collectives of data parallelism and one for those of tensor parallelism. What the
- * mesh says decides what is sent:
+ * A simulation of one training step on a mesh. All devices do the same at the same time, so only one is simulated. It
+ * has a stream for computing, one for the collectives of data parallelism and one for those of tensor parallelism. The
+ * axes of the mesh determine the collectives:
  *
  * <ul>
- *   <li>replicas (data): gradients are all-reduced as {@link Synchronization} says;
- *   <li>shards of the optimizer's state (ZeRO-1 and 2): gradients are reduce-scattered in the same buckets, each device
- *       updates its share, and the weights are gathered after it;
- *   <li>shards of everything (FSDP): the weights of a block are gathered before its forward and again before its
- *       backward pass, as far ahead as {@code prefetch} says, and its gradients are reduce-scattered after it;
- *   <li>both: the reduced shares are all-reduced among the replicas;
- *   <li>tensor shares: each device does its share of every layer, and the activations are gathered and scattered around
- *       each pair of matrices, which nothing hides.
+ *   <li>Replicas: gradients are all-reduced as {@link Synchronization} says.
+ *   <li>Shards of the optimizer state or also of gradients (ZeRO-1 and 2): gradients are reduce-scattered in the same
+ *       buckets, each device updates its shard, and then the weights are all-gathered.
+ *   <li>Shards of everything (FSDP): the weights of a block are all-gathered before its forward and again before its
+ *       backward pass, {@code prefetch} blocks ahead, and its gradients are reduce-scattered after it.
+ *   <li>Replicas of shards (HSDP): the reduced shards are all-reduced among the replicas.
+ *   <li>Tensor parallelism: each device computes its part of every layer, and the activations are gathered and
+ *       scattered around each pair of matrices, without overlap.
  * </ul>
  *
- * <p>Not in it: devices that are slower than others, links that several jobs share, a host that queues kernels more
- * slowly than they run ({@link Overheads#start} is all of its time that counts), and that narrower matrices are
- * multiplied less efficiently.
+ * <p>Not simulated: stragglers, links shared with other jobs, launch overhead except {@link Overheads#start}, and the
+ * lower efficiency of narrow matmuls.
  *
- * @param model work of a device
- * @param cluster where it runs; tensor shares are neighbours, then shards, then replicas
- * @param mesh how the work is split; pipelines are not simulated
- * @param sent type of the numbers that are sent
- * @param tokens of each group that takes sequences of its own, for tensor parallelism
+ * @param model compute times of one device
+ * @param cluster nodes and links; neighbours form a tensor-parallel group, then shards, then replicas
+ * @param mesh axes of parallelism; pipelines are not supported
+ * @param sent type of the elements that are sent
+ * @param tokens tokens of each group of devices with sequences of its own, for tensor parallelism
  * @param synchronization of gradients
- * @param prefetch blocks whose weights are gathered ahead of the one that computes; 0 gathers only when it is needed
- * @param overheads beside collectives
+ * @param prefetch number of blocks whose weights are gathered ahead; 0 gathers when the weights are needed
+ * @param overheads of communication
  */
 public record SimulatedStep(
         StepModel model,
@@ -54,36 +53,35 @@ public record SimulatedStep(
         Synchronization synchronization,
         int prefetch,
         Overheads overheads) {
-    /** Names of the streams in the schedule. */
+    /** Name of the stream that computes. */
     public static final String COMPUTE = "compute";
 
+    /** Name of the stream with the collectives of data parallelism. */
     public static final String COMMUNICATION = "communication";
+
+    /** Name of the stream with the collectives of tensor parallelism. */
     public static final String TENSOR = "tensor";
 
-    /** @throws IllegalArgumentException if the mesh has a pipeline, or a number is too small */
+    /** @throws IllegalArgumentException if the mesh has a pipeline, or {@code prefetch} is below 0 */
     public SimulatedStep {
         if (mesh.pipeline() != 1) {
-            throw new IllegalArgumentException("pipeline must be 1, not " + mesh.pipeline() + ": it is not simulated");
+            throw new IllegalArgumentException(
+                    "pipeline must be 1, not " + mesh.pipeline() + ": pipelines are not simulated");
         }
         ArgumentCheck.atLeast("prefetch", 0, prefetch);
     }
 
-    /** When everything ran. */
+    /** Runs the simulation. */
     public Schedule run() {
         return new Run().schedule();
     }
 
-    /** How long the step takes. */
+    /** Returns the time of the step. */
     public Seconds time() {
         return run().finish();
     }
 
-    /** The share of the step that its forward and backward pass would take by themselves. */
-    public double useful() {
-        return model.passes().value() / time().value();
-    }
-
-    /** The step while it is being put together. */
+    /** The tasks of one step. */
     private final class Run {
         private final Simulation simulation = new Simulation();
         private final Resource communication = simulation.stream(COMMUNICATION);
@@ -91,14 +89,14 @@ public record SimulatedStep(
         private final Resource compute = simulation.stream(COMPUTE).slowedBy(communication, overheads.slowdown());
         private final DeviceGroup shards = cluster.group(mesh.shards(), mesh.tensor());
         private final DeviceGroup replicas = cluster.group(mesh.data(), mesh.tensor() * mesh.shards());
-        private final DeviceGroup tensorShares = cluster.group(mesh.tensor(), 1);
+        private final DeviceGroup tensorGroup = cluster.group(mesh.tensor(), 1);
         private final boolean gathers = mesh.shards() > 1 && mesh.stage().splitsWeights();
 
         Schedule schedule() {
             List<SimulationTask> reduced = gathers ? blockByBlock() : replicated();
-            Seconds share = model.optimizer().times(1.0 / ((long) mesh.shards() * mesh.tensor()));
+            Seconds shard = model.optimizer().times(1.0 / ((long) mesh.shards() * mesh.tensor()));
             SimulationTask update =
-                    simulation.task("optimizer", compute, share, reduced.toArray(SimulationTask[]::new));
+                    simulation.task("optimizer", compute, shard, reduced.toArray(SimulationTask[]::new));
             if (mesh.shards() > 1 && !gathers) {
                 collective("weights", Collective.ALL_GATHER, bytes(model.parameters()), shards, List.of(update));
             }
@@ -147,7 +145,7 @@ public record SimulatedStep(
             return reduced;
         }
 
-        /** For each layer, the last one first, the parameters of the bucket that is full with it; 0 where none is. */
+        /** Returns for each layer, from the last to the first, the parameters of the bucket that it fills, or 0. */
         private Iterator<Long> filled(Bytes most) {
             List<Long> filled = new ArrayList<>();
             List<StepLayer> layers = lastFirst();
@@ -162,7 +160,7 @@ public record SimulatedStep(
             return filled.iterator();
         }
 
-        /** What computing is held up by to send a bucket, and the bucket on its way. Single tensors are not copied. */
+        /** Starts a bucket, which delays computing by the start and by copying, unless it is a single tensor. */
         private SimulationTask sendDuringBackward(String bucket, long parameters, SimulationTask ready) {
             boolean single = ((Synchronization.Buckets) synchronization).most().equals(Bytes.NONE);
             Seconds held = overheads.start().plus(single ? Seconds.ZERO : copy(parameters));
@@ -181,14 +179,14 @@ public record SimulatedStep(
             return layers;
         }
 
-        /** Sums gradients: among shards so that each has its share, then among replicas. */
+        /** Reduces gradients: reduce-scatter among shards, then all-reduce among replicas. */
         private SimulationTask reduce(String what, long parameters, Collection<SimulationTask> after) {
             Bytes payload = bytes(parameters);
             if (mesh.shards() == 1) return collective(what, Collective.ALL_REDUCE, payload, replicas, after);
             SimulationTask scattered = collective(what, Collective.REDUCE_SCATTER, payload, shards, after);
             if (mesh.data() == 1) return scattered;
-            Bytes share = payload.sharedBy(mesh.shards());
-            return collective(what, Collective.ALL_REDUCE, share, replicas, List.of(scattered));
+            Bytes shard = payload.sharedBy(mesh.shards());
+            return collective(what, Collective.ALL_REDUCE, shard, replicas, List.of(scattered));
         }
 
         // ---- weights gathered block by block ----
@@ -238,11 +236,11 @@ public record SimulatedStep(
             around(block, pass + ": scatter activations", Collective.REDUCE_SCATTER, 1);
         }
 
-        /** Computing waits for the collective, and the collective for computing. */
+        /** Adds collectives between two parts of the computation, without overlap. */
         private void around(List<StepLayer> block, String what, Collective how, int times) {
             if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
             Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent.bytes());
-            Seconds one = cluster.time(how, stream, tensorShares, Algorithm.BEST);
+            Seconds one = cluster.time(how, stream, tensorGroup, Algorithm.BEST);
             SimulationTask reached = simulation.task("reached", compute, Seconds.ZERO);
             SimulationTask moved = simulation.task(what, tensor, one.times((double) times * model.pairs()), reached);
             simulation.task("moved", compute, Seconds.ZERO, moved);
@@ -257,7 +255,7 @@ public record SimulatedStep(
             return simulation.task(how + " " + what, communication, time, Seconds.ZERO, after);
         }
 
-        /** Of a device's share of so many parameters. */
+        /** Returns the bytes of a tensor-parallel device's part of some parameters. */
         private Bytes bytes(long parameters) {
             return Bytes.of(parameters, sent.bytes()).sharedBy(mesh.tensor());
         }

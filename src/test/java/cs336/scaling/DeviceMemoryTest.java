@@ -63,9 +63,9 @@ class DeviceMemoryTest {
     void tensorAndPipelineSplitTheModelAndReplicasDoNot() {
         assertEquals(6_400, bytes(Mesh.single().withTensor(2), "master weights"));
         assertEquals(1_200, bytes(Mesh.single().withTensor(2), "kept"));
-        assertEquals(6_400, bytes(Mesh.single().withPipeline(2), "master weights"));
+        assertEquals(6_400, bytes(new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), "master weights"));
         // half of the blocks, but of two micro-batches
-        assertEquals(2_400, bytes(Mesh.single().withPipeline(2), "kept"));
+        assertEquals(2_400, bytes(new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), "kept"));
         assertEquals(12_800, bytes(Mesh.single().withData(2), "master weights"));
         Mesh all = new Mesh(2, 4, ZeroStage.PARAMETERS, 2, 2);
         assertEquals(32, all.devices());

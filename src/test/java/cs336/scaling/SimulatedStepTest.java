@@ -46,9 +46,6 @@ class SimulatedStepTest {
     void oneDeviceComputesAndNothingElse() {
         assertEquals(13, time(Mesh.single(), Synchronization.overlapped()));
         assertEquals(13, MODEL.alone().value());
-        assertEquals(
-                9 / 13.0,
-                step(CLUSTER, Mesh.single(), Synchronization.flat(), 1).useful());
     }
 
     @Test
@@ -198,7 +195,7 @@ class SimulatedStepTest {
     void aPipelineIsRefused() {
         var error = assertThrows(
                 IllegalArgumentException.class,
-                () -> step(CLUSTER, Mesh.single().withPipeline(2), Synchronization.flat(), 1));
+                () -> step(CLUSTER, new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), Synchronization.flat(), 1));
         assertTrue(error.getMessage().startsWith("pipeline must be 1, not 2"), error.getMessage());
     }
 }

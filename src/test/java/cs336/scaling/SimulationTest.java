@@ -30,7 +30,6 @@ class SimulationTest {
         assertEquals(6, schedule.finish().value());
         assertEquals(2, schedule.on("b").get(0).start().value());
         assertEquals(5, schedule.busy("a").value());
-        assertEquals(1, schedule.exposed("b", "a").value());
     }
 
     @Test
@@ -123,6 +122,6 @@ class SimulationTest {
         assertThrows(IllegalStateException.class, simulation::run);
         var error = assertThrows(
                 IllegalArgumentException.class, () -> simulation.stream("a").slowedBy(simulation.stream("b"), 1));
-        assertEquals("share must be at least 0 and below 1, not 1.0", error.getMessage());
+        assertEquals("fraction must be at least 0 and below 1, not 1.0", error.getMessage());
     }
 }

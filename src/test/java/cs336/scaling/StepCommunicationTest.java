@@ -13,6 +13,10 @@ class StepCommunicationTest {
             ModelShape.feedForward("tiny", 4, 10, 40, DType.BFLOAT16); // 3,200 parameters
     private static final Tokens TOKENS = new Tokens(8);
 
+    private static Mesh pipeline(int stages) {
+        return new Mesh(1, 1, ZeroStage.PARAMETERS, 1, stages);
+    }
+
     private static long sent(Mesh mesh, int microBatches) {
         return new StepCommunication(MODEL, TrainingState.MIXED, mesh, TOKENS, microBatches)
                 .sent()
@@ -33,8 +37,8 @@ class StepCommunicationTest {
         // 8 tokens × 10 numbers × 2 bytes; 4 blocks × (3 gathers + 2 scatters), half of it sent
         assertEquals(4 * 5 * 80, sent(Mesh.single().withTensor(2), 1));
         // of two stages one sends activations, the other one their gradients; of more, those in the middle send both
-        assertEquals(160, sent(Mesh.single().withPipeline(2), 1));
-        assertEquals(2 * 160, sent(Mesh.single().withPipeline(4), 1));
+        assertEquals(160, sent(pipeline(2), 1));
+        assertEquals(2 * 160, sent(pipeline(4), 1));
     }
 
     @Test
@@ -59,14 +63,13 @@ class StepCommunicationTest {
         Stream.of(
                         Mesh.single().withShards(4, ZeroStage.PARAMETERS),
                         Mesh.single().withTensor(2),
-                        Mesh.single().withPipeline(2))
+                        pipeline(2))
                 .forEach(mesh -> assertEquals(16 * sent(mesh, 1), sent(mesh, 16), mesh.toString()));
     }
 
     @Test
     void aPipelinesBubbleIsOneWithOneMicroBatchLessAndShrinksWithMore() {
-        var step =
-                new StepCommunication(MODEL, TrainingState.MIXED, Mesh.single().withPipeline(4), TOKENS, 1);
+        var step = new StepCommunication(MODEL, TrainingState.MIXED, pipeline(4), TOKENS, 1);
         assertEquals(0.75, step.bubble());
         assertEquals(3 / 15.0, new StepCommunication(MODEL, TrainingState.MIXED, step.mesh(), TOKENS, 12).bubble());
         assertTrue(new StepCommunication(MODEL, TrainingState.MIXED, Mesh.single(), TOKENS, 1).bubble() == 0);
