@@ -6,13 +6,12 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The numbers that the problem {@code communication_accounting} asks for, for the model {@link ModelShape#XXL} and for
- * batches that the problem leaves open.
+ * Answers to the problem {@code communication_accounting} for the model {@link ModelShape#XXL}.
  *
- * @param batches tokens whose activations are counted
+ * @param batches numbers of tokens to answer for; the problem does not give any
  */
 public record CommunicationAccounting(List<Tokens> batches) {
-    /** One token, half a sequence of 4,096, a sequence, two. */
+    /** Batches of one token, half a sequence of 4,096 tokens, a sequence, and two. */
     public static final CommunicationAccounting STANDARD =
             new CommunicationAccounting(List.of(new Tokens(1), new Tokens(2048), new Tokens(4096), new Tokens(8192)));
 
@@ -26,12 +25,12 @@ public record CommunicationAccounting(List<Tokens> batches) {
     private static final int TENSOR_AXES = 1;
 
     /**
-     * One number.
+     * One number of an answer.
      *
      * @param part of the problem: {@code a} to {@code d}
-     * @param tokens of the batch; 0 where it does not matter, or is what is asked for
-     * @param fsdp X; 0 where there is no mesh
-     * @param tensor Y; likewise
+     * @param tokens of the batch; 0 if the number does not depend on it, or is the batch
+     * @param fsdp X; 0 without a mesh
+     * @param tensor Y; 0 without a mesh
      * @param name of the number
      * @param value in its unit
      * @param unit {@code bytes}, {@code tokens} …; empty for a pure number
@@ -43,7 +42,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
         batches = List.copyOf(batches);
     }
 
-    /** The mesh of (c): X = 16 on two axes of the torus, Y = 4 on the third. */
+    /** Returns the mesh of (c): X = 16 on two axes of the torus, Y = 4 on the third. */
     public static ComputeBound mesh() {
         return mesh(FSDP, TENSOR);
     }
@@ -52,12 +51,12 @@ public record CommunicationAccounting(List<Tokens> batches) {
         return new ComputeBound(D_MODEL, D_FF, Accelerator.TPU_V5P, fsdp, FSDP_AXES, tensor, TENSOR_AXES);
     }
 
-    /** The memory of (b): half of the activations split. */
+    /** Returns the memory of (b), with half of the activations sharded. */
     public static FsdpMemory memory(Tokens tokens) {
         return new FsdpMemory(MODEL, STATE, tokens, 0.5);
     }
 
-    /** All numbers. */
+    /** Returns all numbers of all parts. */
     public List<AccountingAnswer> answers() {
         List<AccountingAnswer> answers = new ArrayList<>();
         memoryOfOneDevice(answers);
@@ -71,8 +70,9 @@ public record CommunicationAccounting(List<Tokens> batches) {
         long parameters = MODEL.parameters();
         long gpu = Accelerator.H100.memory().count();
         answers.add(answer("a", 0, "parameters", parameters, ""));
-        for (var copy : STATE.tensors(parameters))
-            answers.add(answer("a", 0, copy.name().replaceAll("[ :]+", "-"), copy.bytes(), "bytes"));
+        for (var tensor : STATE.tensors(parameters)) {
+            answers.add(answer("a", 0, tensor.name().replaceAll("[ :]+", "-"), tensor.bytes(), "bytes"));
+        }
         Bytes state = STATE.bytes(parameters);
         answers.add(answer("a", 0, "state", state.count(), "bytes"));
         answers.add(answer("a", 0, "gpus", Math.ceil((double) state.count() / gpu), ""));
@@ -131,7 +131,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
         answers.add(answer(part, mesh, "batch-a-shard-" + how, (double) batch.count() / mesh.fsdp(), "tokens"));
     }
 
-    /** The same chips, more of them along Y. */
+    /** Adds the answers to (d): other meshes of the same number of chips. */
     private static void smallerBatch(List<AccountingAnswer> answers) {
         for (int tensor = 1; tensor <= mesh().widestTensor(); tensor *= 2) {
             ComputeBound mesh = mesh((int) (mesh().chips() / tensor), tensor);

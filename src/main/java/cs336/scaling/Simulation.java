@@ -12,9 +12,9 @@ import java.util.Map;
 import java.util.PriorityQueue;
 
 /**
- * A simulation of discrete events: tasks that wait for other tasks, then for their turn on a resource, and hold it
- * until their work is done. Time jumps from event to event. A task can only wait for tasks that exist when it is made,
- * so nothing waits for itself.
+ * A discrete-event simulation of tasks on resources. A task waits for other tasks, then for its resource, and occupies
+ * the resource until its work is done. Dependencies have no cycles, because a task can only wait for tasks that were
+ * created before it.
  *
  * <pre>{@code
  * var simulation = new Simulation();
@@ -33,7 +33,7 @@ public final class Simulation {
     private long eventCount;
     private boolean ran;
 
-    /** Something that does one task at a time. */
+    /** A resource that runs one task at a time. */
     public final class Resource {
         private final String name;
         private final boolean inOrder;
@@ -49,16 +49,16 @@ public final class Simulation {
         }
 
         /**
-         * While the other resource works, this one loses a part of its speed: kernels of a collective hold some of a
-         * card's multiprocessors and of its memory's bandwidth.
+         * Makes this resource lose a fraction of its speed while the other one runs a task, as the kernels of a
+         * collective take multiprocessors and memory bandwidth from computing.
          *
-         * @param share of the speed that is lost, at least 0 and below 1
+         * @param fraction of the speed that is lost, at least 0 and below 1
          */
-        public Resource slowedBy(Resource other, double share) {
-            if (!(share >= 0 && share < 1)) {
-                throw new IllegalArgumentException("share must be at least 0 and below 1, not " + share);
+        public Resource slowedBy(Resource other, double fraction) {
+            if (!(fraction >= 0 && fraction < 1)) {
+                throw new IllegalArgumentException("fraction must be at least 0 and below 1, not " + fraction);
             }
-            slowedBy.put(other, share);
+            slowedBy.put(other, fraction);
             other.slows.add(this);
             return this;
         }
@@ -72,7 +72,7 @@ public final class Simulation {
         }
     }
 
-    /** A piece of work. */
+    /** A piece of work on a resource. */
     public static final class SimulationTask {
         private final String name;
         private final Resource on;
@@ -94,53 +94,53 @@ public final class Simulation {
         }
     }
 
-    private record SimulationEvent(double time, long number, SimulationTask task, boolean leaves) {}
+    private record SimulationEvent(double time, long number, SimulationTask task, boolean releases) {}
 
-    /** A resource whose tasks run in the order in which they were made, like a CUDA stream. */
+    /** Returns a resource whose tasks run in the order in which they were created, like a CUDA stream. */
     public Resource stream(String name) {
         return new Resource(name, true);
     }
 
-    /** A resource whose tasks run in the order in which they become ready, like a link. */
+    /** Returns a resource whose tasks run in the order in which they become ready, like a link. */
     public Resource link(String name) {
         return new Resource(name, false);
     }
 
-    /** A task that starts when others are done. */
+    /** Creates a task that waits for other tasks. */
     public SimulationTask task(String name, Resource on, Seconds work, SimulationTask... after) {
         return task(name, on, work, Seconds.ZERO, List.of(after));
     }
 
     /**
-     * A task that starts when others are done.
+     * Creates a task that waits for other tasks.
      *
-     * @param work how long it holds the resource, where nothing slows it
-     * @param delay from when it leaves the resource until those that wait for it may start: the latency of a link
+     * @param work time on the resource at full speed
+     * @param delay from releasing the resource until dependent tasks may start: the latency of a link
      */
     public SimulationTask task(
             String name, Resource on, Seconds work, Seconds delay, Collection<SimulationTask> after) {
         SimulationTask task = new SimulationTask(name, on, work.value(), delay.value());
-        for (SimulationTask before : after) follow(before, task);
+        for (SimulationTask before : after) addDependency(before, task);
         if (on.inOrder) {
-            if (on.last != null) follow(on.last, task);
+            if (on.last != null) addDependency(on.last, task);
             on.last = task;
         }
         tasks.add(task);
         return task;
     }
 
-    private static void follow(SimulationTask before, SimulationTask task) {
+    private static void addDependency(SimulationTask before, SimulationTask task) {
         before.next.add(task);
         task.waitsFor++;
     }
 
     /**
-     * Runs all tasks to their end.
+     * Runs all tasks.
      *
-     * @throws IllegalStateException if it ran before
+     * @throws IllegalStateException if the simulation has run before
      */
     public Schedule run() {
-        if (ran) throw new IllegalStateException("this simulation has run");
+        if (ran) throw new IllegalStateException("a simulation runs only once");
         ran = true;
         for (SimulationTask task : tasks) {
             if (task.waitsFor == 0) ready(task);
@@ -148,10 +148,10 @@ public final class Simulation {
         double finish = 0;
         while (!events.isEmpty()) {
             SimulationEvent event = events.remove();
-            if (event.number != event.task.event) continue; // the task's speed has changed since
+            if (event.number != event.task.event) continue; // outdated, because the task's speed has changed
             now = event.time;
             finish = Math.max(finish, now);
-            if (event.leaves) leave(event.task);
+            if (event.releases) release(event.task);
             else done(event.task);
         }
         return new Schedule(
@@ -175,7 +175,7 @@ public final class Simulation {
         changeSpeeds(task.on);
     }
 
-    private void leave(SimulationTask task) {
+    private void release(SimulationTask task) {
         Resource on = task.on;
         task.end = now;
         on.running = null;
@@ -191,7 +191,7 @@ public final class Simulation {
         }
     }
 
-    /** Whoever is slowed by a resource that has begun or ceased to work goes on at another speed. */
+    /** Updates the speed of tasks that a resource slows, after it has become busy or idle. */
     private void changeSpeeds(Resource changed) {
         for (Resource slowed : changed.slows) {
             SimulationTask task = slowed.running;
@@ -205,8 +205,8 @@ public final class Simulation {
         }
     }
 
-    private void expect(SimulationTask task, double time, boolean leaves) {
+    private void expect(SimulationTask task, double time, boolean releases) {
         task.event = ++eventCount;
-        events.add(new SimulationEvent(time, task.event, task, leaves));
+        events.add(new SimulationEvent(time, task.event, task, releases));
     }
 }

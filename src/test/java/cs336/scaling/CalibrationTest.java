@@ -124,8 +124,7 @@ class CalibrationTest {
         var error = assertThrows(
                 IllegalArgumentException.class, () -> Calibration.fit(Cluster.H200, allReduces(), measured(Map.of())));
         assertEquals(
-                "under must hold steps that send each gradient, all at once, and two sizes of buckets, not []",
-                error.getMessage());
+                "synchronizedSteps must include each(), flat() and two sizes of buckets, not []", error.getMessage());
     }
 
     @Test

@@ -142,7 +142,8 @@ class CommunicationAccountingTest {
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 2, 2, 32, 1);
         var error = assertThrows(IllegalArgumentException.class, mesh::batchConcurrent);
         assertEquals(
-                "tensor is 32, but above 20.8 moving activations takes longer than computing at any batch",
+                "tensor must be at most 20.8, not 32: beyond that, moving activations takes longer than computing at any"
+                        + " batch",
                 error.getMessage());
     }
 }

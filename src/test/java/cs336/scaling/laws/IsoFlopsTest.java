@@ -31,17 +31,17 @@ class IsoFlopsTest {
     @ParameterizedTest
     @CsvSource(delimiter = '|', quoteCharacter = '"', textBlock = """
                     [] | there are no runs
-                    {"runs": []} | an array of runs is needed, not {"runs":[]}
-                    [7] | run 1: an object is needed, not 7
-                    [{"parameters": 1e8, "compute_budget": 1e18}] | run 1: final_loss is missing; there are parameters, compute_budget
-                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": -3}] | run 1: final_loss must be above 0 nats a token, not -3.0
+                    {"runs": []} | the root must be an array of runs, not {"runs":[]}
+                    [7] | run 1: a run must be an object, not 7
+                    [{"parameters": 1e8, "compute_budget": 1e18}] | run 1: final_loss is missing; the fields are parameters, compute_budget
+                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": -3}] | run 1: final_loss must be above 0 nats per token, not -3.0
                     [{"parameters": 1e8, "compute_budget": 1e999, "final_loss": 3}] | run 1: compute_budget must be above 0 FLOP, not Infinity
                     [{"parameters": 0, "compute_budget": 1e18, "final_loss": 3}] | run 1: parameters must be above 0, not 0
                     [{"parameters": 1.5, "compute_budget": 1e18, "final_loss": 3}] | run 1: parameters must be a whole number below 2^63, not 1.5
                     [{"parameters": "100M", "compute_budget": 1e18, "final_loss": 3}] | run 1: parameters must be a number without a unit, not "100M"
                     [{"parameters": 1e8, "compute_budget": null, "final_loss": 3}] | run 1: compute_budget must be a number without a unit, not null
-                    [{"parameters": 1e8, "compute_budget": 0.5, "final_loss": 3}] | run 1: compute_budget must be in FLOP: 0.5 pays for 8e-10 tokens of a model of 100000000 parameters
-                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3, "unit": "bits"}] | run 1: the field 'unit' is unknown; known: parameters, compute_budget, final_loss
+                    [{"parameters": 1e8, "compute_budget": 0.5, "final_loss": 3}] | run 1: compute_budget must be in FLOP: 0.5 is enough for 8e-10 tokens of a model of 100000000 parameters
+                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3, "unit": "bits"}] | run 1: fields must be parameters, compute_budget, final_loss, not unit
                     [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3}] | compute_budget must take at least 3 values, not 1 (1e18)
                     """)
     void aFileThatHoldsNoSuchRunsSaysWhichRunAndField(String text, String message) throws IOException {

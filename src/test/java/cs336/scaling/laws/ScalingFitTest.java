@@ -177,7 +177,7 @@ class ScalingFitTest {
                     apart + ", seed " + seed);
             assertTrue(
                     refused.getMessage()
-                            .startsWith("compute_budget must take at least 3 values that lie apart, not 1e18"),
+                            .startsWith("compute_budget must take at least 3 clearly different values, not 1e18"),
                     refused.getMessage());
         }
     }
