@@ -11,8 +11,8 @@ import java.util.Map;
 import tech.tablesaw.api.Table;
 
 /**
- * Predicts the memory of {@link PlainAttention} in training, tensor by tensor, at three points of the step: the peak of
- * the forward pass, between the passes, and the peak of the backward pass.
+ * The predicted memory of {@link PlainAttention} in training, tensor by tensor, at three points of the step: the peak
+ * of the forward pass, between the passes, and the peak of the backward pass.
  *
  * <p>Queries, keys and values are leaves that require gradients and have none yet. The gradient of the output exists
  * from the start, and the output lives until the end. Workspaces of libraries, such as those of cuBLAS, are not

@@ -9,7 +9,7 @@ import java.util.List;
 import tech.tablesaw.api.Table;
 
 /**
- * Predicts the memory of one device of a mesh in a training step: the device with the largest shard. Nothing is
+ * The predicted memory of one device of a mesh in a training step: the device with the largest shard. Nothing is
  * recomputed. Tensor parallelism splits the activations of every layer (sequence parallelism). The first pipeline stage
  * keeps as many micro-batches as there are stages (one forward, one backward). Not counted: fragmentation, workspaces,
  * and the activations of the last layers.

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Predicts the memory of a {@link cs336.basics.TransformerLM} in closed form, tensor by tensor: parameters, gradients,
+ * The predicted memory of a {@link cs336.basics.TransformerLM} in training, tensor by tensor: parameters, gradients,
  * AdamW's moments, the tensors that each layer saves for its backward pass, and the temporary tensors at the points in
  * the step where memory may peak. Covers RMSNorm and plain attention only.
  *
@@ -45,7 +45,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     public ModelMemory {
         ArgumentCheck.atLeast("batch", 1, batch);
         if (!config.normalization().equals("rmsnorm") || !config.attention().equals("plain")) {
-            throw new IllegalArgumentException("only the memory of rmsnorm and plain attention is predicted, not of "
+            throw new IllegalArgumentException("config must have rmsnorm and plain attention, not "
                     + config.normalization() + " and " + config.attention());
         }
         if (autocast.bytes() > WIDE.bytes()) {
@@ -160,14 +160,14 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private TensorMemory probabilities() {
-        return pairs("probabilities", ofSoftmax());
+        return attentionMatrix("probabilities", softmaxType());
     }
 
     /** Returns the cast of the probabilities if the softmax is fp32 and the matmul with V is narrow. */
     private List<TensorMemory> probabilitiesCast() {
-        return ofSoftmax() == autocast
+        return softmaxType() == autocast
                 ? List.of()
-                : List.of(pairs("probabilities, cast for the matmul with V", autocast));
+                : List.of(attentionMatrix("probabilities, cast for the matmul with V", autocast));
     }
 
     private List<TensorMemory> keptByFeedForward() {
@@ -271,9 +271,9 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
             alive.add(probabilities());
         }
         alive.addAll(projected());
-        alive.add(pairs("scores", autocast));
-        if (ofSoftmax() != autocast) {
-            alive.add(pairs("scores, cast for the softmax", ofSoftmax()));
+        alive.add(attentionMatrix("scores", autocast));
+        if (softmaxType() != autocast) {
+            alive.add(attentionMatrix("scores, cast for the softmax", softmaxType()));
         }
         return alive;
     }
@@ -403,10 +403,10 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         alive.add(gradients(gradientsAbove(block) + matrices() * d * config.dFf() + d + d * d));
         alive.add(rows("gradient of the residual stream", WIDE));
         alive.add(rows("gradient of values", autocast));
-        alive.add(pairs("gradient of probabilities", ofSoftmax()));
-        alive.add(pairs("gradient of scores", ofSoftmax()));
+        alive.add(attentionMatrix("gradient of probabilities", softmaxType()));
+        alive.add(attentionMatrix("gradient of scores", softmaxType()));
         if (on == Device.Kind.CUDA) {
-            alive.add(pairs("gradient × probabilities", ofSoftmax()));
+            alive.add(attentionMatrix("gradient × probabilities", softmaxType()));
         }
         return alive;
     }
@@ -478,7 +478,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return autocast.bytes() < WIDE.bytes();
     }
 
-    private DType ofSoftmax() {
+    private DType softmaxType() {
         return on == Device.Kind.CUDA ? WIDE : autocast;
     }
 
@@ -519,7 +519,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return new TensorMemory(name, "N × F", autocast, 1, innerElements());
     }
 
-    private TensorMemory pairs(String name, DType dtype) {
+    private TensorMemory attentionMatrix(String name, DType dtype) {
         return new TensorMemory(name, "B × H × T × T", dtype, 1, tokens() * context() * config.numHeads());
     }
 

@@ -12,7 +12,7 @@ import java.util.List;
 import tech.tablesaw.api.Table;
 
 /**
- * Counts the bytes that one device sends in a training step, by axis of parallelism.
+ * The bytes that one device sends in a training step, by axis of parallelism.
  *
  * @param model the model
  * @param state types of the training state; weights, gradients and activations are sent in {@link TrainingState#sent}

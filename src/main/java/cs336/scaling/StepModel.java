@@ -40,7 +40,7 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
 
     /**
      * Returns the layers of a {@link cs336.basics.TransformerLM} in the order of their registration. Measured times are
-     * divided among the matrices in proportion to their sizes, as their FLOP are; embeddings and gains take no time.
+     * divided among the matrices in proportion to their sizes, as their FLOP are; other tensors take no time.
      *
      * @param forward time of all layers
      * @param backward time of all layers

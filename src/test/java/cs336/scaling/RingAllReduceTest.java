@@ -14,17 +14,17 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 class RingAllReduceTest {
-    /** Passes pieces around a ring of arrays and counts what each rank sends. */
-    private static long[] passAround(long[][] ranks) {
+    /** Passes chunks around a ring of arrays and returns the number of elements that each rank sends. */
+    private static long[] allReduce(long[][] ranks) {
         int n = ranks.length;
-        int piece = ranks[0].length / n;
+        int chunk = ranks[0].length / n;
         long[] sent = new long[n];
         for (int step = 0; step < 2 * (n - 1); step++) {
             long[][] before = Arrays.stream(ranks).map(long[]::clone).toArray(long[][]::new);
             for (int rank = 0; rank < n; rank++) {
                 int to = (rank + 1) % n;
-                int begin = Math.floorMod(rank - step + (step < n - 1 ? 0 : n), n) * piece;
-                for (int i = begin; i < begin + piece; i++) {
+                int begin = Math.floorMod(rank - step + (step < n - 1 ? 0 : n), n) * chunk;
+                for (int i = begin; i < begin + chunk; i++) {
                     ranks[to][i] = before[rank][i] + (step < n - 1 ? ranks[to][i] : 0);
                     sent[rank]++;
                 }
@@ -34,7 +34,7 @@ class RingAllReduceTest {
     }
 
     @Test
-    void aRingThatPassesPiecesSumsAndSendsAsMuchAsCounted() {
+    void aRingOfArraysReducesAndSendsTheCountedElements() {
         var random = new Random(5);
         for (int n : new int[] {2, 3, 4, 6}) {
             long[][] ranks = new long[n][12 * n];
@@ -42,22 +42,23 @@ class RingAllReduceTest {
             long[] sums = new long[12 * n];
             for (long[] rank : ranks) Arrays.setAll(sums, i -> sums[i] + rank[i]);
 
-            for (long sent : passAround(ranks)) assertEquals(RingAllReduce.sent(n) * 12 * n, sent, 1e-9);
+            for (long sent : allReduce(ranks)) assertEquals(RingAllReduce.sent(n) * 12 * n, sent, 1e-9);
             for (long[] rank : ranks) assertEquals(Arrays.toString(sums), Arrays.toString(rank), n + " ranks");
         }
     }
 
     @Test
-    void timeIsLatencyOfEachStepAndBytesThroughOneLink() {
+    void timeIsLatencyPerStepPlusBytesOverOneLink() {
         var ring = new RingAllReduce(Seconds.us(2), Bandwidth.gb(100));
         var gigabyte = new Bytes(1_000_000_000);
-        assertEquals(2 * 2e-6 + 1e9 / 100e9, ring.time(2, gigabyte).value(), 1e-15, "two send all bytes once each");
+        assertEquals(
+                2 * 2e-6 + 1e9 / 100e9, ring.time(2, gigabyte).value(), 1e-15, "two ranks send all bytes once each");
         assertEquals(6 * (2e-6 + 0.25e9 / 100e9), ring.time(4, gigabyte).value(), 1e-15);
-        assertEquals(Seconds.ZERO, ring.time(1, gigabyte), "one rank has nothing to say");
+        assertEquals(Seconds.ZERO, ring.time(1, gigabyte), "one rank sends nothing");
     }
 
     @Test
-    void aFitFindsTheRingThatMadeTheTimes() {
+    void aFitRecoversTheRingThatGeneratedTheTimes() {
         var ring = new RingAllReduce(Seconds.us(7), Bandwidth.gb(330));
         var random = new Random(3);
         List<MeasuredAllReduce> exact = new ArrayList<>(), noisy = new ArrayList<>();
@@ -76,7 +77,7 @@ class RingAllReduceTest {
     }
 
     @Test
-    void whatCannotBeFittedIsSaid() {
+    void timesThatCannotBeFittedAreRejected() {
         var small = new Bytes(1_000_000);
         var large = new Bytes(1_000_000_000);
         Seconds ms = Seconds.ms(1);

@@ -20,7 +20,7 @@ class SimulationTest {
     }
 
     @Test
-    void tasksOfOneResourceFollowOneAnotherAndOthersRunBeside() {
+    void tasksOfOneResourceRunOneAfterTheOtherAndOthersConcurrently() {
         Resource a = simulation.stream("a");
         Resource b = simulation.stream("b");
         SimulationTask first = simulation.task("first", a, s(2));
@@ -33,7 +33,7 @@ class SimulationTest {
     }
 
     @Test
-    void aStreamKeepsItsOrderAndALinkServesWhoComesFirst() {
+    void aStreamKeepsItsOrderAndALinkServesTheFirstReadyTask() {
         for (boolean inOrder : new boolean[] {true, false}) {
             var simulation = new Simulation();
             Resource other = simulation.stream("other");
@@ -49,7 +49,7 @@ class SimulationTest {
     }
 
     @Test
-    void latencyDelaysWhatComesAfterButDoesNotHoldTheLink() {
+    void latencyDelaysDependentTasksButDoesNotOccupyTheLink() {
         Resource link = simulation.link("link");
         SimulationTask first = simulation.task("first", link, s(1), s(10), List.of());
         simulation.task("second", link, s(1), s(10), List.of());
@@ -61,7 +61,7 @@ class SimulationTest {
     }
 
     @Test
-    void whoIsSlowedLosesSpeedOnlyWhileTheOtherWorks() {
+    void aSlowedResourceLosesSpeedOnlyWhileTheOtherRuns() {
         Resource network = simulation.stream("network");
         Resource compute = simulation.stream("compute").slowedBy(network, 0.5);
         SimulationTask before = simulation.task("before", simulation.stream("elsewhere"), s(1));
@@ -72,7 +72,7 @@ class SimulationTest {
     }
 
     @Test
-    void ofRandomTasksNoneIsLostNoneRunsTwoAtATimeAndNoneBeforeWhatItWaitsFor() {
+    void randomTasksAllRunOneAtATimePerResourceAndAfterTheirDependencies() {
         long seed = System.nanoTime();
         var random = new Random(seed);
         List<Resource> resources = new ArrayList<>();
@@ -116,7 +116,7 @@ class SimulationTest {
     }
 
     @Test
-    void itRunsOnce() {
+    void aSimulationRunsOnlyOnce() {
         simulation.task("only", simulation.stream("a"), s(1));
         simulation.run();
         assertThrows(IllegalStateException.class, simulation::run);

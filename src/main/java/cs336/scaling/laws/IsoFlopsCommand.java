@@ -53,7 +53,7 @@ public final class IsoFlopsCommand extends LabCommand {
     @Option(
             names = "--confidence",
             defaultValue = "0.95",
-            paramLabel = "<share>",
+            paramLabel = "<fraction>",
             description = "Confidence of the intervals, between 0 and 1.")
     private double confidence;
 

@@ -44,14 +44,14 @@ class IsoFlopsTest {
                     [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3, "unit": "bits"}] | run 1: fields must be parameters, compute_budget, final_loss, not unit
                     [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3}] | compute_budget must take at least 3 values, not 1 (1e18)
                     """)
-    void aFileThatHoldsNoSuchRunsSaysWhichRunAndField(String text, String message) throws IOException {
+    void invalidRunsAreRejectedByRunAndField(String text, String message) throws IOException {
         Path file = file(text);
         var refused = assertThrows(IllegalArgumentException.class, () -> IsoFlops.read(file));
         assertEquals(file + ": " + message, refused.getMessage().replace("e+", "e"));
     }
 
     @Test
-    void whatIsNoJsonAndWhatIsNotThereAreSaidToBeSo() throws IOException {
+    void invalidJsonAndMissingFilesAreRejected() throws IOException {
         for (String text : List.of("", "[", "[1] 2", "[NaN]", "[{\"parameters\": 1, \"parameters\": 2}]")) {
             Path file = file(text);
             var refused = assertThrows(IllegalArgumentException.class, () -> IsoFlops.read(file), text);
@@ -61,7 +61,7 @@ class IsoFlopsTest {
     }
 
     @Test
-    void aBudgetOfTwoSizesHasNoMinimumBetweenNeighbours() {
+    void aBudgetWithTwoSizesIsRejected() {
         var runs = Stream.of(1e18, 1e19, 1e20)
                 .flatMap(c -> Stream.of(100_000_000L, 200_000_000L, c == 1e19 ? 200_000_000L : 400_000_000L)
                         .map(n -> new TrainingRun(n, c, 3)))
@@ -71,16 +71,14 @@ class IsoFlopsTest {
     }
 
     @Test
-    void whatIsWrittenIsReadAgain() throws IOException {
+    void writtenRunsAreReadBackUnchanged() throws IOException {
         IsoFlops drawn = SyntheticRuns.SHIPPED.seeded(5).draw();
         assertEquals(drawn, IsoFlops.read(file(drawn.json())));
     }
 
-    /**
-     * Other runs may be put in the place of {@code data/isoflops_curves.json}; this is what it holds in the repository.
-     */
+    /** Checks the content of {@code data/isoflops_curves.json}; users may put other runs in its place. */
     @Test
-    void theRepositorysOwnRunsAreGeneratedByteForByte() throws NoSuchAlgorithmException {
+    void theRepositorysRunsAreGeneratedByteForByte() throws NoSuchAlgorithmException {
         byte[] json = SyntheticRuns.SHIPPED.draw().json().getBytes(StandardCharsets.UTF_8);
         assertEquals(
                 "261ed24bdc4760d60a5bb307e23e250816948544d37a8ef17cd422a714001a02",
@@ -88,7 +86,7 @@ class IsoFlopsTest {
     }
 
     @Test
-    void theStoredRunsAreNineProfilesWithTheirMinimaInside() {
+    void theRepositorysRunsAreNineProfilesWithTheirMinimaInside() {
         List<IsoFlopProfile> profiles = SyntheticRuns.SHIPPED.draw().profiles();
         assertEquals(9, profiles.size());
         for (IsoFlopProfile profile : profiles) {
@@ -101,7 +99,7 @@ class IsoFlopsTest {
     }
 
     @Test
-    void noiseHasTheDeviationItSays() {
+    void theNoiseHasTheGivenStandardDeviation() {
         double squares = 0;
         int n = 0;
         for (long seed = 0; seed < 20; seed++) {
