@@ -46,10 +46,10 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
     }
 
     /**
-     * Returns the larger of two candidates for the peak. In the backward pass of the softmax its output, the gradient
-     * of the output and the gradient of its input are alive; on CUDA also the product of output and gradient, which is
-     * written before its rows are summed. In the backward pass of the matmul with K the gradients of queries, keys and
-     * values are alive; the gradient of the keys is computed transposed.
+     * Returns the larger of two candidates for the peak. In the backward pass of the softmax, the probabilities and the
+     * gradients of probabilities and scores are alive; on CUDA also the product of probabilities and their gradient,
+     * which is written before its rows are summed. In the backward pass of the matmul with K, the gradients of scores,
+     * queries, keys and values are alive.
      */
     public MemoryInventory peakOfBackward() {
         List<TensorMemory> softmax = new ArrayList<>(List.of(

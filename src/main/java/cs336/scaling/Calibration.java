@@ -97,9 +97,9 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     public static Calibration fit(
             Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces, MeasuredSteps steps) {
         Seconds phases = steps.forward.plus(steps.backward).plus(steps.optimizer);
-        double whole = steps.alone.value() / phases.value(); // the gaps between phases are spread over them
+        double gaps = steps.alone.value() / phases.value(); // the gaps between phases are spread over them
         var model = StepModel.of(
-                steps.config, steps.forward.times(whole), steps.backward.times(whole), steps.optimizer.times(whole));
+                steps.config, steps.forward.times(gaps), steps.backward.times(gaps), steps.optimizer.times(gaps));
         var fitted = new Calibration(model, network(nominal, allReduces), Overheads.NONE, steps.dtype);
         return fitted.with(fitted.overheads(steps));
     }

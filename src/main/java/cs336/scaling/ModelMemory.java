@@ -45,7 +45,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     public ModelMemory {
         ArgumentCheck.atLeast("batch", 1, batch);
         if (!config.normalization().equals("rmsnorm") || !config.attention().equals("plain")) {
-            throw new IllegalArgumentException("config must have rmsnorm and plain attention, not "
+            throw new IllegalArgumentException("only the memory of rmsnorm and plain attention is predicted, not of "
                     + config.normalization() + " and " + config.attention());
         }
         if (autocast.bytes() > WIDE.bytes()) {
@@ -148,10 +148,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private List<TensorMemory> keptUpToSoftmax() {
-        var kept = new ArrayList<TensorMemory>();
-        kept.add(rows("input of ln1: the residual stream", WIDE));
-        kept.add(rows("ln1: x / rms", WIDE));
-        kept.add(new TensorMemory("ln1: 1 / rms", "N", WIDE, 1, tokens()));
+        var kept = new ArrayList<>(keptByNorm("ln1"));
         kept.addAll(inputs("q_proj, k_proj, v_proj", 3));
         kept.add(rows("queries, scaled, per head", autocast));
         kept.add(rows("keys, per head", autocast));
@@ -171,10 +168,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private List<TensorMemory> keptByFeedForward() {
-        var kept = new ArrayList<TensorMemory>();
-        kept.add(rows("input of ln2: the residual stream", WIDE));
-        kept.add(rows("ln2: x / rms", WIDE));
-        kept.add(new TensorMemory("ln2: 1 / rms", "N", WIDE, 1, tokens()));
+        var kept = new ArrayList<>(keptByNorm("ln2"));
         kept.addAll(is2024() ? inputs("w1", 1) : inputs("w1, w3", 2));
         kept.addAll(innerOfFeedForward());
         return kept;
@@ -191,10 +185,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private List<TensorMemory> keptByHead() {
-        var kept = new ArrayList<TensorMemory>();
-        kept.add(rows("input of ln_final: the residual stream", WIDE));
-        kept.add(rows("ln_final: x / rms", WIDE));
-        kept.add(new TensorMemory("ln_final: 1 / rms", "N", WIDE, 1, tokens()));
+        var kept = new ArrayList<>(keptByNorm("ln_final"));
         kept.addAll(inputs("lm_head", 1));
         kept.addAll(weightCastOfHead());
         kept.add(vocabulary("logits", autocast));
@@ -202,9 +193,16 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return kept;
     }
 
+    private List<TensorMemory> keptByNorm(String layer) {
+        return List.of(
+                rows("input of " + layer + ": the residual stream", WIDE),
+                rows(layer + ": x / rms", WIDE),
+                new TensorMemory(layer + ": 1 / rms", "N", WIDE, 1, tokens()));
+    }
+
     /** Returns the saved inputs of some layers: in fp32 they share one tensor, under autocast each casts its own. */
     private List<TensorMemory> inputs(String layers, int count) {
-        return narrow()
+        return isNarrow()
                 ? List.of(new TensorMemory("inputs of " + layers + ", cast", "N × D", autocast, count, rows()))
                 : List.of(rows("input of " + layers, WIDE));
     }
@@ -214,7 +212,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
      * layer's backward pass.
      */
     private List<TensorMemory> weightCasts(int blocks) {
-        return narrow()
+        return isNarrow()
                 ? List.of(new TensorMemory(
                         "weights of a block, cast", "4D² + " + matrices() + "DF", autocast, blocks, blockMatrices()))
                 : List.of();
@@ -222,7 +220,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
 
     /** Returns {@link #weightCasts} while the last block computes its attention. */
     private List<TensorMemory> weightCastsInAttention() {
-        if (!narrow()) {
+        if (!isNarrow()) {
             return List.of();
         }
         long d = config.dModel();
@@ -232,7 +230,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private List<TensorMemory> weightCastOfHead() {
-        return narrow()
+        return isNarrow()
                 ? List.of(new TensorMemory("weight of lm_head, cast", "V × D", autocast, 1, vocabularyMatrix()))
                 : List.of();
     }
@@ -262,7 +260,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         var alive = new ArrayList<TensorMemory>();
         if (graph) {
             alive.addAll(keptUpToSoftmax());
-            if (narrow()) {
+            if (isNarrow()) {
                 alive.add(rows("output of ln1", WIDE));
             }
         } else {
@@ -297,7 +295,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         var alive = new ArrayList<TensorMemory>();
         alive.add(new TensorMemory("queries, keys, values, as projected", "N × D", autocast, 3, rows()));
         if (!is2024()) {
-            if (narrow()) {
+            if (isNarrow()) {
                 alive.add(new TensorMemory("queries, keys in fp32, before rotation", "N × D", WIDE, 2, rows()));
             }
             alive.add(new TensorMemory("queries, keys, rotated", "N × D", WIDE, 2, rows()));
@@ -322,7 +320,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         var alive = new ArrayList<TensorMemory>();
         alive.add(rows("input of ln_final", WIDE));
         alive.add(rows("output of ln_final", WIDE));
-        if (narrow()) {
+        if (isNarrow()) {
             alive.add(rows("output of ln_final, cast", autocast));
         }
         alive.add(vocabulary("logits", autocast));
@@ -332,7 +330,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     private List<MemoryInventory> forwardWithGraph(List<TensorMemory> held) {
         int earlier = config.numLayers() - 1;
         var loss = new ArrayList<>(kept());
-        if (narrow()) {
+        if (isNarrow()) {
             loss.add(vocabulary("logits in fp32", WIDE));
         }
         return List.of(
@@ -383,8 +381,8 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         long dDf = (long) config.dModel() * config.dFf();
         alive.add(gradients(gradientsAbove(block) + dDf));
         alive.add(rows("gradient of the residual stream", WIDE));
-        int inner =
-                is2024() ? 1 : 2; // gradients of gelu's input and output (2025: one more) minus the freed input of w2
+        // The gradients of the activation's inputs and output, minus the input of w2, which has been freed.
+        int inner = is2024() ? 1 : 2;
         alive.add(new TensorMemory(
                 "gradients inside the feed-forward layer, minus the input of w2",
                 "N × F",
@@ -419,7 +417,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
             alive.add(new TensorMemory(
                     "gradient of the tied embedding table, as embedding", "V × D", WIDE, 1, vocabularyMatrix()));
         }
-        if (is2024() && !narrow()) {
+        if (is2024() && !isNarrow()) {
             // The gradient of the head is a transposed view; the other gradient cannot be accumulated in place.
             alive.add(new TensorMemory("sum of its two gradients", "V × D", WIDE, 1, vocabularyMatrix()));
         } else {
@@ -474,7 +472,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return config.form() == ModelEdition.SPRING_2024;
     }
 
-    private boolean narrow() {
+    private boolean isNarrow() {
         return autocast.bytes() < WIDE.bytes();
     }
 

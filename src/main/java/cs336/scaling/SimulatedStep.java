@@ -114,7 +114,8 @@ public record SimulatedStep(
                 tensorAfter(block, "forward");
             }
             boolean during = mesh.batchShards() > 1 && synchronization instanceof Synchronization.Buckets;
-            Iterator<Long> filled = during ? filled(((Synchronization.Buckets) synchronization).most()) : null;
+            Iterator<Long> completed =
+                    during ? completedBuckets(((Synchronization.Buckets) synchronization).most()) : null;
             List<SimulationTask> reduced = new ArrayList<>();
             SimulationTask last = null;
             List<List<StepLayer>> blocks = blocks();
@@ -126,7 +127,7 @@ public record SimulatedStep(
                             "backward " + block.get(i).name(),
                             compute,
                             block.get(i).backward());
-                    long bucket = during ? filled.next() : 0;
+                    long bucket = during ? completed.next() : 0;
                     if (bucket > 0) reduced.add(sendDuringBackward("bucket " + reduced.size(), bucket, last));
                 }
                 tensorAfter(block, "backward");
@@ -145,27 +146,27 @@ public record SimulatedStep(
             return reduced;
         }
 
-        /** Returns for each layer, from the last to the first, the parameters of the bucket that it fills, or 0. */
-        private Iterator<Long> filled(Bytes most) {
-            List<Long> filled = new ArrayList<>();
+        /** Returns for each layer, from the last to the first, the parameters of the bucket it completes, or 0. */
+        private Iterator<Long> completedBuckets(Bytes most) {
+            List<Long> completed = new ArrayList<>();
             List<StepLayer> layers = lastFirst();
             long parameters = 0;
             for (int i = 0; i < layers.size(); i++) {
                 parameters += layers.get(i).parameters();
                 boolean full = i == layers.size() - 1
                         || bytes(parameters + layers.get(i + 1).parameters()).compareTo(most) > 0;
-                filled.add(full ? parameters : 0);
+                completed.add(full ? parameters : 0);
                 if (full) parameters = 0;
             }
-            return filled.iterator();
+            return completed.iterator();
         }
 
         /** Starts a bucket, which delays computing by the start and by copying, unless it is a single tensor. */
         private SimulationTask sendDuringBackward(String bucket, long parameters, SimulationTask ready) {
             boolean single = ((Synchronization.Buckets) synchronization).most().equals(Bytes.NONE);
-            Seconds held = overheads.start().plus(single ? Seconds.ZERO : copy(parameters));
+            Seconds delay = overheads.start().plus(single ? Seconds.ZERO : copy(parameters));
             SimulationTask started =
-                    held.equals(Seconds.ZERO) ? ready : simulation.task("start " + bucket, compute, held);
+                    delay.equals(Seconds.ZERO) ? ready : simulation.task("start " + bucket, compute, delay);
             return reduce(bucket, parameters, List.of(started));
         }
 
@@ -229,15 +230,15 @@ public record SimulatedStep(
         // ---- tensor parallelism, on the critical path ----
 
         private void tensorBefore(List<StepLayer> block, String pass, int gathers) {
-            around(block, pass + ": gather activations", Collective.ALL_GATHER, gathers);
+            addExposed(block, pass + ": gather activations", Collective.ALL_GATHER, gathers);
         }
 
         private void tensorAfter(List<StepLayer> block, String pass) {
-            around(block, pass + ": scatter activations", Collective.REDUCE_SCATTER, 1);
+            addExposed(block, pass + ": scatter activations", Collective.REDUCE_SCATTER, 1);
         }
 
-        /** Adds collectives between two parts of the computation, without overlap. */
-        private void around(List<StepLayer> block, String what, Collective how, int times) {
+        /** Adds collectives that do not overlap with computing. */
+        private void addExposed(List<StepLayer> block, String what, Collective how, int times) {
             if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
             Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent.bytes());
             Seconds one = cluster.time(how, stream, tensorGroup, Algorithm.BEST);
@@ -255,7 +256,7 @@ public record SimulatedStep(
             return simulation.task(how + " " + what, communication, time, Seconds.ZERO, after);
         }
 
-        /** Returns the bytes of a tensor-parallel device's part of some parameters. */
+        /** Returns the bytes of some parameters on one device of a tensor-parallel group. */
         private Bytes bytes(long parameters) {
             return Bytes.of(parameters, sent.bytes()).sharedBy(mesh.tensor());
         }

@@ -106,7 +106,7 @@ class ModelMemoryTest {
     void unsupportedModelsAreRejected() {
         TransformerConfig flash = config(2025, 64, 2, 2, 256, 500, 64).withAttention("flash");
         assertEquals(
-                "config must have rmsnorm and plain attention, not rmsnorm and flash",
+                "only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
                 assertThrows(
                                 IllegalArgumentException.class,
                                 () -> new ModelMemory(flash, 2, DType.FLOAT32, Device.Kind.CPU))

@@ -62,7 +62,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
             @Header("lowest run (1e9)") double lowestRun,
             @Header("parabola (1e9)") double parabola,
             @Header("loss surface (1e9)") double lossSurface,
-            @Header("inside the sizes tried") boolean inside,
+            @Header("lowest is inside") boolean inside,
             @Header("tied runs") int tied,
             @Header("tied from (1e9)") double from,
             @Header("tied to (1e9)") double to) {}
