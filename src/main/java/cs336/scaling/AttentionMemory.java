@@ -3,7 +3,7 @@ package cs336.scaling;
 import cs336.basics.PlainAttention;
 import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -25,7 +25,7 @@ import tech.tablesaw.api.Table;
  * @param causal whether a causal mask is applied
  * @param on the kind of device; PyTorch's softmax backward needs one more tensor on CUDA
  */
-public record AttentionMemory(int batch, int context, int d, DType dtype, boolean causal, Device.Kind on) {
+public record AttentionMemory(int batch, int context, int d, DType dtype, boolean causal, DeviceKind on) {
     /** @throws IllegalArgumentException if a size is below 1 */
     public AttentionMemory {
         ArgumentCheck.atLeast("batch", 1, batch);
@@ -58,7 +58,7 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
                 matrix("gradient of probabilities"),
                 matrix("gradient of scores"),
                 rows("gradient of values")));
-        if (on == Device.Kind.CUDA) softmax.add(matrix("gradient × probabilities"));
+        if (on == DeviceKind.CUDA) softmax.add(matrix("gradient × probabilities"));
         return larger(
                 MemoryInventory.of("backward of softmax", inputs(), saved(), softmax),
                 MemoryInventory.of(
@@ -88,7 +88,7 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
      *
      * @param bytes the memory, without the workspaces of libraries
      */
-    public static int longestContext(int batch, int d, DType dtype, boolean causal, Device.Kind on, long bytes) {
+    public static int longestContext(int batch, int d, DType dtype, boolean causal, DeviceKind on, long bytes) {
         int fits = 0;
         int doesNot = 1 << 24;
         while (doesNot - fits > 1) {

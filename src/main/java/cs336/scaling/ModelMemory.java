@@ -5,7 +5,7 @@ import cs336.basics.TransformerConfig;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -29,7 +29,7 @@ import java.util.stream.Stream;
  * @param on kind of device. Under autocast the softmax is fp32 on CUDA and narrow on the CPU. On CUDA its backward pass
  *     needs one more tensor, and libraries have workspaces.
  */
-public record ModelMemory(TransformerConfig config, int batch, DType autocast, Device.Kind on) {
+public record ModelMemory(TransformerConfig config, int batch, DType autocast, DeviceKind on) {
     /**
      * The workspace in bytes that cuBLAS takes from PyTorch's allocator for each thread that calls it: PyTorch's
      * default on Hopper. On other GPUs it is 8 MiB.
@@ -403,7 +403,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         alive.add(rows("gradient of values", autocast));
         alive.add(attentionMatrix("gradient of probabilities", softmaxType()));
         alive.add(attentionMatrix("gradient of scores", softmaxType()));
-        if (on == Device.Kind.CUDA) {
+        if (on == DeviceKind.CUDA) {
             alive.add(attentionMatrix("gradient × probabilities", softmaxType()));
         }
         return alive;
@@ -452,7 +452,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
                     new TensorMemory("rotary position table", "T × D/H", WIDE, 1, (long) context() * config.headDim()));
         }
         held.add(new TensorMemory("mask", "T × T", autocast, 1, (long) context() * context()));
-        if (on == Device.Kind.CUDA) {
+        if (on == DeviceKind.CUDA) {
             held.add(new TensorMemory("cuBLAS workspace", "", WIDE, cublasThreads, CUBLAS_WORKSPACE / WIDE.bytes()));
         }
         return held;
@@ -477,7 +477,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private DType softmaxType() {
-        return on == Device.Kind.CUDA ? WIDE : autocast;
+        return on == DeviceKind.CUDA ? WIDE : autocast;
     }
 
     private int context() {
