@@ -7,6 +7,7 @@ import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.scaling.AttentionMemory;
+import cs336.scaling.MemoryInventory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import java.util.ArrayList;
@@ -89,7 +90,7 @@ public final class AttentionFigures {
                             "pytorch_attention[implementation=plain, causal=false, d=%s, context=%s, metric=memory-at-rest].mean"
                                     .formatted(d, context))
                     .value();
-            List<AttentionMemory.Moment> counted =
+            List<MemoryInventory> counted =
                     List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward());
             int point = List.of(metrics).indexOf(row.getString("metric"));
             double predicted = atRest - memory.inputBytes() + counted.get(point).bytes();

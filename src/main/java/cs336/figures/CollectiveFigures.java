@@ -142,9 +142,9 @@ public final class CollectiveFigures {
 
     /** Returns the ring model fitted to NCCL's back-to-back all-reduces on this number of GPUs. */
     public static RingAllReduce ring(MeasurementQuery numbers, int ranks) {
-        var measured = new ArrayList<RingAllReduce.Measured>();
+        var measured = new ArrayList<RingAllReduce.MeasuredAllReduce>();
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl, processes=" + ranks, "queued")) {
-            measured.add(new RingAllReduce.Measured(
+            measured.add(new RingAllReduce.MeasuredAllReduce(
                     ranks, bytes(row.getNumber("megabytes")), Seconds.ms(row.getDouble("median"))));
         }
         return RingAllReduce.fit(measured);

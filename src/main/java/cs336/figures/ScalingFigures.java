@@ -85,8 +85,8 @@ public final class ScalingFigures {
                     given.fsdpAxes(),
                     tensor,
                     given.tensorAxes());
-            sideBySide[i] = (double) mesh.batchSideBySide().count() / chips;
-            inTurn[i] = (double) mesh.batchInTurn().count() / chips;
+            sideBySide[i] = (double) mesh.batchConcurrent().count() / chips;
+            inTurn[i] = (double) mesh.batchSequential().count() / chips;
         }
         Map<String, double[]> series = new LinkedHashMap<>();
         series.put("one after the other", inTurn);
@@ -121,9 +121,9 @@ public final class ScalingFigures {
         for (Row row : four.where(four.stringColumn("mode").isNotEqualTo("none"))) {
             times.add(new CommunicationTime(
                     row.getString("mode"),
-                    row.getDouble("bucket_mb"),
-                    row.getDouble("measured") - alone.getDouble("measured"),
-                    row.getDouble("predicted") - alone.getDouble("predicted")));
+                    row.getDouble("bucket (MB)"),
+                    row.getDouble("measured (ms)") - alone.getDouble("measured (ms)"),
+                    row.getDouble("predicted (ms)") - alone.getDouble("predicted (ms)")));
         }
         return times;
     }
@@ -160,7 +160,7 @@ public final class ScalingFigures {
     public static Figure steps(Table curves) {
         return named(Charts.line(curves.where(curves.stringColumn("model").isEqualTo("xl"))))
                 .x("devices", "devices")
-                .y("step", "step (ms)")
+                .y("step (ms)", "step (ms)")
                 .by("strategy")
                 .log2X()
                 .logY()
@@ -181,7 +181,7 @@ public final class ScalingFigures {
     public static Figure useful(Table curves) {
         return named(Charts.line(curves.where(curves.stringColumn("strategy").isNotEqualTo("ddp-flat"))))
                 .x("devices", "devices")
-                .y("useful", "forward and backward pass, % of the step")
+                .y("forward and backward (%)", "forward and backward pass, % of the step")
                 .by("strategy")
                 .panels("model")
                 .rename("xl", "xl, fp32, " + ScaleOutStudy.ALONE_TOKENS + " per GPU")

@@ -5,27 +5,27 @@ import cs336.units.Bytes;
 import cs336.units.FlopRate;
 
 /**
- * A device as its data sheet describes it, dense bf16.
+ * Data sheet numbers of a device.
  *
  * @param name of the device
- * @param peak what its matrix units do in bf16
- * @param link what it sends and receives together over one axis of its network (TPU), or sends over NVLink (GPU)
- * @param memory of its own
+ * @param peak dense bf16 rate of its matrix units
+ * @param link bandwidth of one axis of its network, both directions together (TPU), or of NVLink in one direction (GPU)
+ * @param memory HBM of the device
  */
 public record Accelerator(String name, FlopRate peak, Bandwidth link, Bytes memory) {
-    /** As the course's problem states it after the Scaling Book: W = 2 · 9·10¹⁰ bytes/s for each axis of the torus. */
+    /** TPU v5p as in the course's problem, after the Scaling Book: W = 2 · 9·10¹⁰ bytes/s per axis of the torus. */
     public static final Accelerator TPU_V5P =
             new Accelerator("TPU v5p", new FlopRate(4.6e14), new Bandwidth(2 * 9e10), new Bytes(95_000_000_000L));
 
-    /** NVIDIA's data sheet: 989 TFLOP/s without sparsity, NVLink 450 GB/s each way. */
+    /** H100 after NVIDIA's data sheet: 989 TFLOP/s without sparsity, NVLink with 450 GB/s in each direction. */
     public static final Accelerator H100 =
             new Accelerator("H100 80GB", new FlopRate(989e12), Bandwidth.gb(450), new Bytes(80_000_000_000L));
 
-    /** NVIDIA's data sheet; the same chip with more memory. */
+    /** H200 after NVIDIA's data sheet: an H100 with more memory. */
     public static final Accelerator H200 =
             new Accelerator("H200", new FlopRate(989e12), Bandwidth.gb(450), new Bytes(141_000_000_000L));
 
-    /** Operations for each byte over one link. */
+    /** Returns the arithmetic intensity of the link: the peak over the link's bandwidth, in FLOP per byte. */
     public double intensity() {
         return peak.perByteOf(link);
     }

@@ -8,27 +8,24 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * How much memory {@link PlainAttention} needs in training, copy by copy: what is alive at the peak of the forward
- * pass, between the passes, and at the peak of the backward pass. Inputs are leaves that require gradients and have
- * none yet; the gradient of the output is there from the start, and the output lives to the end. What libraries keep
- * for themselves, such as the workspaces of cuBLAS, is not in it.
+ * The predicted memory of {@link PlainAttention} in training, tensor by tensor, at three points of the step: the peak
+ * of the forward pass, between the passes, and the peak of the backward pass.
  *
- * @param batch B, sequences (times heads, where there are heads)
- * @param context T, queries and as many keys
+ * <p>Queries, keys and values are leaves that require gradients and have none yet. The gradient of the output exists
+ * from the start, and the output lives until the end. Workspaces of libraries, such as those of cuBLAS, are not
+ * counted.
+ *
+ * @param batch B, the number of sequences (times the number of heads, if there are several)
+ * @param context T, the number of queries and of keys
  * @param d width of queries, keys and values
  * @param dtype type of all tensors
- * @param causal whether there is a mask
- * @param on the kind of device: PyTorch's softmax on CUDA makes one copy more on its way back
+ * @param causal whether a causal mask is applied
+ * @param on the kind of device; PyTorch's softmax backward needs one more tensor on CUDA
  */
 public record AttentionMemory(int batch, int context, int d, DType dtype, boolean causal, DeviceKind on) {
-    private static final double MIB = 1 << 20;
-
     /** @throws IllegalArgumentException if a size is below 1 */
     public AttentionMemory {
         ArgumentCheck.atLeast("batch", 1, batch);
@@ -36,89 +33,60 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
         ArgumentCheck.atLeast("d", 1, d);
     }
 
-    /**
-     * A tensor that is alive.
-     *
-     * @param name what it is
-     * @param shape in the letters B, T, d
-     * @param bytes its size
-     */
-    public record Copy(String name, String shape, long bytes) {}
-
-    /**
-     * What is alive at one time.
-     *
-     * @param name when that is
-     * @param copies all tensors
-     */
-    public record Moment(String name, List<Copy> copies) {
-        public Moment {
-            copies = List.copyOf(copies);
-        }
-
-        /** All copies together. */
-        public long bytes() {
-            return copies.stream().mapToLong(Copy::bytes).sum();
-        }
+    /** Returns the larger of two candidates for the peak: in the softmax, and in the matmul with V. */
+    public MemoryInventory peakOfForward() {
+        return larger(
+                MemoryInventory.of("softmax", inputs(), saved(), List.of(matrix("scores"), matrix("probabilities"))),
+                MemoryInventory.of("matmul with V", inputs(), saved(), List.of(matrix("probabilities"), output())));
     }
 
-    /** The larger of the two times when much is alive: when the softmax is taken, and when values are summed. */
-    public Moment peakOfForward() {
-        Moment softmax = moment("softmax", held(), forBackward(), Stream.of(matrix("scores"), matrix("probabilities")));
-        Moment product = moment("product with V", held(), forBackward(), Stream.of(matrix("probabilities"), output()));
-        return larger(softmax, product);
-    }
-
-    /** The inputs, the output, and what the graph has saved. */
-    public Moment beforeBackward() {
-        return moment("before backward", held(), forBackward(), Stream.of(matrix("probabilities"), output()));
+    /** Returns the inputs, the output, and the tensors saved for the backward pass. */
+    public MemoryInventory beforeBackward() {
+        return MemoryInventory.of("before backward", inputs(), saved(), List.of(matrix("probabilities"), output()));
     }
 
     /**
-     * The larger of the two times when much is alive: when the gradient goes back through the softmax, whose own input
-     * and output it is between (on CUDA it writes the product of the two before it sums rows), and when it goes back
-     * through the product of queries and keys. The gradient of the keys is computed transposed.
+     * Returns the larger of two candidates for the peak. In the backward pass of the softmax, the probabilities and the
+     * gradients of probabilities and scores are alive; on CUDA also the product of probabilities and their gradient,
+     * which is written before its rows are summed. In the backward pass of the matmul with K, the gradients of scores,
+     * queries, keys and values are alive.
      */
-    public Moment peakOfBackward() {
-        Moment softmax = moment(
-                "backward of softmax",
-                held(),
-                forBackward(),
-                Stream.of(
-                        output(),
-                        matrix("probabilities"),
-                        matrix("gradient of probabilities"),
-                        matrix("gradient of scores"),
-                        rows("gradient of values")),
-                on == DeviceKind.CUDA ? Stream.of(matrix("gradient × probabilities")) : Stream.of());
-        Moment product = moment(
-                "backward of product with K",
-                held(),
-                forBackward(),
-                Stream.of(
-                        output(),
-                        matrix("gradient of scores"),
-                        rows("gradient of values"),
-                        rows("gradient of scaled queries"),
-                        rows("gradient of keys")));
-        return larger(softmax, product);
+    public MemoryInventory peakOfBackward() {
+        List<TensorMemory> softmax = new ArrayList<>(List.of(
+                output(),
+                matrix("probabilities"),
+                matrix("gradient of probabilities"),
+                matrix("gradient of scores"),
+                rows("gradient of values")));
+        if (on == DeviceKind.CUDA) softmax.add(matrix("gradient × probabilities"));
+        return larger(
+                MemoryInventory.of("backward of softmax", inputs(), saved(), softmax),
+                MemoryInventory.of(
+                        "backward of matmul with K",
+                        inputs(),
+                        saved(),
+                        List.of(
+                                output(),
+                                matrix("gradient of scores"),
+                                rows("gradient of values"),
+                                rows("gradient of scaled queries"),
+                                rows("gradient of keys"))));
     }
 
-    /** The most that is alive at any time of a step. */
+    /** Returns the peak memory of a step in bytes. */
     public long peakBytes() {
         return Math.max(peakOfForward().bytes(), peakOfBackward().bytes());
     }
 
-    /** What the caller gives, alive all the time: queries, keys, values, and the gradient of the output. */
+    /** Returns the bytes of queries, keys, values and the gradient of the output, which the caller holds throughout. */
     public long inputBytes() {
-        return held().mapToLong(Copy::bytes).sum();
+        return MemoryInventory.bytes(inputs());
     }
 
     /**
-     * The largest context whose training step fits into some memory.
+     * Returns the longest context whose training step fits into the given memory, or 0 if none does.
      *
-     * @param bytes the memory, without what libraries keep for themselves
-     * @return 0 if none does
+     * @param bytes the memory, without the workspaces of libraries
      */
     public static int longestContext(int batch, int d, DType dtype, boolean causal, DeviceKind on, long bytes) {
         int fits = 0;
@@ -135,69 +103,43 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
     }
 
     /**
-     * A row a copy and a column a moment, in MiB; a last row with the sums. A cell is empty where the copy is not
-     * alive.
+     * Returns a table with a row for each tensor, a column in MiB for each of the three points, and a last row with the
+     * sums. A cell is missing where the tensor is not alive.
      */
     public Table table() {
-        List<Moment> moments = List.of(peakOfForward(), beforeBackward(), peakOfBackward());
-        Map<String, Copy> copies = new LinkedHashMap<>();
-        moments.forEach(moment -> moment.copies().forEach(copy -> copies.putIfAbsent(copy.name(), copy)));
-        StringColumn names = StringColumn.create("copy");
-        StringColumn shapes = StringColumn.create("shape");
-        copies.values().forEach(copy -> names.append(copy.name()));
-        copies.values().forEach(copy -> shapes.append(copy.shape()));
-        Table table = Table.create("MiB alive", names.append("sum"), shapes.append(""));
-        List<String> columns = List.of("peak of forward", "before backward", "peak of backward");
-        for (int i = 0; i < columns.size(); i++) {
-            DoubleColumn mib = DoubleColumn.create(columns.get(i));
-            Moment moment = moments.get(i);
-            for (Copy copy : copies.values()) {
-                if (moment.copies().contains(copy)) {
-                    mib.append(copy.bytes() / MIB);
-                } else {
-                    mib.appendMissing();
-                }
-            }
-            table.addColumns(mib.append(moment.bytes() / MIB));
-        }
-        return table;
+        Map<String, MemoryInventory> points = new LinkedHashMap<>();
+        points.put("peak of forward", peakOfForward());
+        points.put("before backward", beforeBackward());
+        points.put("peak of backward", peakOfBackward());
+        return MemoryInventory.table("tensors alive", points);
     }
 
-    private Stream<Copy> held() {
-        return Stream.of(rows("queries"), rows("keys"), rows("values"), rows("gradient of output"));
+    private List<TensorMemory> inputs() {
+        return List.of(rows("queries"), rows("keys"), rows("values"), rows("gradient of output"));
     }
 
-    /** What the forward pass makes first and the graph, or the attention itself, then keeps. */
-    private Stream<Copy> forBackward() {
-        Copy mask = new Copy("mask", "T × T", Math.multiplyExact((long) context * context, dtype.bytes()));
-        return causal ? Stream.of(rows("scaled queries"), mask) : Stream.of(rows("scaled queries"));
+    /** Returns the first tensors of the forward pass, which stay alive until the backward pass. */
+    private List<TensorMemory> saved() {
+        TensorMemory queries = rows("scaled queries");
+        return causal
+                ? List.of(queries, new TensorMemory("mask", "T × T", dtype, 1, (long) context * context))
+                : List.of(queries);
     }
 
-    private Copy output() {
+    private TensorMemory output() {
         return rows("output");
     }
 
-    private Copy rows(String name) {
-        return new Copy(name, "B × T × d", Math.multiplyExact((long) batch * context * d, dtype.bytes()));
+    private TensorMemory rows(String name) {
+        return new TensorMemory(name, "B × T × d", dtype, 1, (long) batch * context * d);
     }
 
-    private Copy matrix(String name) {
-        return new Copy(
-                name,
-                "B × T × T",
-                Math.multiplyExact(Math.multiplyExact((long) context * context, batch), dtype.bytes()));
+    private TensorMemory matrix(String name) {
+        return new TensorMemory(
+                name, "B × T × T", dtype, 1, Math.multiplyExact((long) context * context, (long) batch));
     }
 
-    @SafeVarargs
-    private static Moment moment(String name, Stream<Copy>... copies) {
-        List<Copy> all = new ArrayList<>();
-        for (Stream<Copy> some : copies) {
-            some.forEach(all::add);
-        }
-        return new Moment(name, all);
-    }
-
-    private static Moment larger(Moment a, Moment b) {
+    private static MemoryInventory larger(MemoryInventory a, MemoryInventory b) {
         return a.bytes() >= b.bytes() ? a : b;
     }
 }

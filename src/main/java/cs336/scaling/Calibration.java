@@ -18,44 +18,45 @@ import org.hipparchus.optim.nonlinear.scalar.ObjectiveFunction;
 import org.hipparchus.optim.nonlinear.scalar.noderiv.BOBYQAOptimizer;
 
 /**
- * A cluster and the overheads of a step, fitted to what was measured with few devices of one node, so that steps of
- * more can be predicted.
+ * A cluster and the overheads of a step, fitted to measurements on a few devices of one node, to predict steps on more
+ * devices.
  *
- * <p>Each number is fitted to one kind of measurement, in this order:
+ * <p>The fit has two parts:
  *
  * <ol>
- *   <li>bandwidth of the link in a node, and what a collective takes beside its messages: to all-reduces of many sizes;
- *   <li>all of {@link Overheads} together: to all steps that send gradients, by least squares of relative errors. Many
- *       tensors one after the other tell what each collective costs, one buffer what copying does, many and few buckets
- *       what is lost while computing goes on.
+ *   <li>The bandwidth of the link in a node and the launch time of a collective are fitted to all-reduces of many
+ *       sizes.
+ *   <li>All {@link Overheads} are fitted together to the steps that send gradients, by least squares of relative
+ *       errors. Many consecutive collectives determine the cost of each, a single flat buffer the cost of copying, many
+ *       and few buckets the costs of overlap.
  * </ol>
  *
- * Nothing comes out negative.
+ * <p>No fitted number is negative.
  *
- * @param model work of a device
+ * @param model work of one device
  * @param cluster with the fitted link
  * @param overheads fitted
- * @param sent type of the numbers that are sent
+ * @param sent type of the elements that are sent
  */
 public record Calibration(StepModel model, Cluster cluster, Overheads overheads, DType sent) {
     private static final double LARGEST_SLOWDOWN = 0.95;
-    private static final double FIRST_STEP = 0.1; // of the search
+    private static final double FIRST_STEP = 0.1; // initial trust region of the search
     private static final double LAST_STEP = 1e-9;
     private static final int EVALUATIONS = 500;
 
     /**
-     * Steps of a data-parallel model on the devices of one node.
+     * Measured steps of a data-parallel model on the devices of one node.
      *
      * @param config the model
      * @param dtype of its gradients
-     * @param processes devices
-     * @param forward phases of a step in which nothing is sent meanwhile
-     * @param backward likewise
-     * @param optimizer likewise
-     * @param alone a step that sends nothing at all, with what lies between its phases
-     * @param under steps as a whole, by how gradients are summed
+     * @param processes number of devices
+     * @param forward time of the forward pass while nothing is sent
+     * @param backward time of the backward pass while nothing is sent
+     * @param optimizer time of the optimizer while nothing is sent
+     * @param alone time of a whole step that sends nothing, including the gaps between its phases
+     * @param synchronizedSteps times of whole steps, by gradient synchronization
      */
-    public record Steps(
+    public record MeasuredSteps(
             TransformerConfig config,
             DType dtype,
             int processes,
@@ -63,58 +64,58 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
             Seconds backward,
             Seconds optimizer,
             Seconds alone,
-            Map<Synchronization, Seconds> under) {
-        public Steps {
-            under = Map.copyOf(under);
+            Map<Synchronization, Seconds> synchronizedSteps) {
+        public MeasuredSteps {
+            synchronizedSteps = Map.copyOf(synchronizedSteps);
         }
 
-        /** Always in the same order: a sum of errors depends on it in its last digit. */
-        List<Synchronization> ways() {
-            boolean enough = under.containsKey(Synchronization.each())
-                    && under.containsKey(Synchronization.flat())
-                    && under.size() >= 4;
+        /** Returns the synchronizations in a fixed order, on which the last digit of a sum of errors depends. */
+        List<Synchronization> synchronizations() {
+            boolean enough = synchronizedSteps.containsKey(Synchronization.each())
+                    && synchronizedSteps.containsKey(Synchronization.flat())
+                    && synchronizedSteps.size() >= 4;
             if (!enough) {
                 throw new IllegalArgumentException(
-                        "under must hold steps that send each gradient, all at once, and two sizes of buckets, not "
-                                + under.keySet());
+                        "synchronizedSteps must include each(), flat() and two sizes of buckets, not "
+                                + synchronizedSteps.keySet());
             }
-            return under.keySet().stream()
+            return synchronizedSteps.keySet().stream()
                     .sorted(Comparator.comparing(Synchronization::toString))
                     .toList();
         }
     }
 
     /**
-     * Fits everything.
+     * Fits the network and the overheads.
      *
-     * @param nominal latencies and the links between nodes, which are kept
+     * @param nominal cluster whose latencies and links between nodes are kept
      * @param allReduces measured on devices of one node
      * @param steps measured on one node
-     * @throws IllegalArgumentException where a step that is needed was not measured, or times do not follow latency and
+     * @throws IllegalArgumentException if a required step is missing, or the all-reduces do not follow a latency and a
      *     bandwidth
      */
-    public static Calibration fit(Cluster nominal, List<RingAllReduce.Measured> allReduces, Steps steps) {
+    public static Calibration fit(
+            Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces, MeasuredSteps steps) {
         Seconds phases = steps.forward.plus(steps.backward).plus(steps.optimizer);
-        double whole = steps.alone.value() / phases.value(); // what lies between phases is spread over them
+        double gaps = steps.alone.value() / phases.value(); // the gaps between phases are spread over them
         var model = StepModel.of(
-                steps.config, steps.forward.times(whole), steps.backward.times(whole), steps.optimizer.times(whole));
+                steps.config, steps.forward.times(gaps), steps.backward.times(gaps), steps.optimizer.times(gaps));
         var fitted = new Calibration(model, network(nominal, allReduces), Overheads.NONE, steps.dtype);
         return fitted.with(fitted.overheads(steps));
     }
 
     /**
-     * The link in a node, and what a collective takes beside its messages, that fit measured all-reduces best.
-     * Latencies of hops stay.
+     * Fits the bandwidth of the link in a node and the launch time of a collective.
      *
-     * @param nominal latencies and the links between nodes, which are kept
-     * @param allReduces measured on devices of one node, of several sizes; any numbers of them
-     * @throws IllegalArgumentException if times do not follow latency and bandwidth
+     * @param nominal cluster whose latencies and links between nodes are kept
+     * @param allReduces measured on devices of one node, with several payloads and any numbers of ranks
+     * @throws IllegalArgumentException if the times do not follow a latency and a bandwidth
      */
-    public static Cluster network(Cluster nominal, List<RingAllReduce.Measured> allReduces) {
+    public static Cluster network(Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces) {
         Seconds hop = nominal.within().latency();
-        // Without its hops, and with the bytes that a device sends, each is as one of two devices.
-        List<RingAllReduce.Measured> ofTwo = allReduces.stream()
-                .map(m -> new RingAllReduce.Measured(
+        // Without the latency of its hops, an all-reduce is like one of two ranks with the bytes that a rank sends.
+        List<RingAllReduce.MeasuredAllReduce> ofTwo = allReduces.stream()
+                .map(m -> new RingAllReduce.MeasuredAllReduce(
                         2,
                         m.payload().times(RingAllReduce.sent(m.ranks())),
                         new Seconds(m.time().value()
@@ -126,13 +127,13 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
                 nominal.perNode(), within, nominal.between(), fit.alpha().times(RingAllReduce.steps(2)));
     }
 
-    private Overheads overheads(Steps steps) {
-        List<Synchronization> ways = steps.ways();
+    private Overheads overheads(MeasuredSteps steps) {
+        List<Synchronization> synchronizations = steps.synchronizations();
         MultivariateFunction squares = at -> {
             Calibration tried = with(overheads(at, steps));
-            return ways.stream()
-                    .mapToDouble(way -> tried.beyondPrediction(way, steps)
-                            / steps.under.get(way).value())
+            return synchronizations.stream()
+                    .mapToDouble(how -> tried.beyondPrediction(how, steps)
+                            / steps.synchronizedSteps.get(how).value())
                     .map(error -> error * error)
                     .sum();
         };
@@ -148,8 +149,8 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         return overheads(best, steps);
     }
 
-    /** All in proportion to the step that sends nothing, so that they are searched for on one scale. */
-    private Overheads overheads(double[] at, Steps steps) {
+    /** Returns overheads from their ratios to the step that sends nothing, which are searched on one scale. */
+    private Overheads overheads(double[] at, MeasuredSteps steps) {
         Seconds unit = steps.alone.times(1.0 / model.layers().size());
         Bandwidth copy = at[1] == 0
                 ? Overheads.NONE.copy()
@@ -157,8 +158,8 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         return new Overheads(unit.times(at[0]), copy, unit.times(at[2]), at[3]);
     }
 
-    private double beyondPrediction(Synchronization synchronization, Steps steps) {
-        return steps.under.get(synchronization).value()
+    private double beyondPrediction(Synchronization synchronization, MeasuredSteps steps) {
+        return steps.synchronizedSteps.get(synchronization).value()
                 - dataParallel(synchronization, steps.processes).time().value();
     }
 
@@ -166,21 +167,21 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         return new Calibration(model, cluster, other, sent);
     }
 
-    /** A step of so many replicas with the same work each. */
+    /** Returns a step of data-parallel training with constant work per replica. */
     public SimulatedStep dataParallel(Synchronization synchronization, int processes) {
         return step(Mesh.single().withData(processes), synchronization, new Tokens(0));
     }
 
     /**
-     * A step on a mesh with the same work for each device, weights gathered one block ahead.
+     * Returns a step on a mesh with constant work per device and weights gathered one block ahead.
      *
-     * @param tokens of a group that takes sequences of its own; only tensor parallelism asks for it
+     * @param tokens tokens of a group of devices with sequences of its own, needed for tensor parallelism only
      */
     public SimulatedStep step(Mesh mesh, Synchronization synchronization, Tokens tokens) {
         return new SimulatedStep(model, cluster, mesh, sent, tokens, synchronization, 1, overheads);
     }
 
-    /** How long it takes to copy all gradients into the buffers in which they are sent. */
+    /** Returns the time to copy all gradients into the buffers in which they are sent. */
     public Seconds copying() {
         return Bytes.of(model.parameters(), sent.bytes()).over(overheads.copy());
     }

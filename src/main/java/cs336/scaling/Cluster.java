@@ -6,23 +6,23 @@ import cs336.units.Bytes;
 import cs336.units.Seconds;
 
 /**
- * Devices in nodes, joined by one class of links in a node and another one between nodes, and how long collectives take
- * on them.
+ * Nodes of devices, with one class of links inside a node and another one between nodes, and the time of collectives on
+ * them.
  *
- * <p>In a ring each device sends to the next one, and the devices of a node are neighbours. A node has an adapter a
- * device and builds as many rings as it has devices in the group, each leaving through another adapter, so that a group
- * with g devices a node has g adapters' bandwidth between nodes.
+ * <p>In a ring each device sends to the next one, and the devices of a node are neighbours. A node has one network
+ * adapter per device and builds one ring for each of its devices in the group, each with an adapter of its own: a group
+ * with g devices per node has the bandwidth of g adapters between nodes.
  *
- * @param perNode devices of a node
+ * @param perNode devices per node
  * @param within link between devices of a node
- * @param between link between nodes, for each device's adapter
- * @param launch what a collective takes beside its messages
+ * @param between link between nodes, per adapter
+ * @param launch fixed time of a collective in addition to its messages
  */
 public record Cluster(int perNode, Link within, Link between, Seconds launch) {
     /**
-     * NVIDIA H200s, eight a node. Latencies of a hop are those of NCCL's own model (src/graph/tuning.cc, protocol
-     * LL128: 1.9 µs in a ring over NVLink, 8.5 µs in a tree over a network; in a ring over a network 4.0). Bandwidths
-     * are nominal: NVLink 450 GB/s, and 400 Gbit/s InfiniBand for each card.
+     * Nodes of eight NVIDIA H200s. Latencies per hop are those of NCCL's own model (src/graph/tuning.cc, protocol
+     * LL128: 1.9 µs in a ring over NVLink, 8.5 µs in a tree over a network; in a ring over a network 4.0 µs).
+     * Bandwidths are nominal: NVLink 450 GB/s, and 400 Gbit/s InfiniBand per GPU.
      */
     public static final Cluster H200 = new Cluster(
             8,
@@ -30,31 +30,33 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
             new Link("InfiniBand", Seconds.us(8.5), Bandwidth.gb(50)),
             Seconds.us(10));
 
-    /** @throws IllegalArgumentException if a node has no device */
+    /** @throws IllegalArgumentException if {@code perNode} is below 1 */
     public Cluster {
         ArgumentCheck.atLeast("perNode", 1, perNode);
     }
 
-    /** How a collective is done. */
+    /** The algorithm of a collective. */
     public enum Algorithm {
-        /** Round the ring in n−1 steps a pass: every link busy all the time, latency grows with n. */
+        /** A ring with n−1 steps per pass: all links are used at once, and the latency grows with n. */
         RING,
         /**
-         * Up and down two trees, half of the data each: latency grows with the logarithm of the nodes. All-reduce only.
+         * Two trees, each for half of the data: the latency grows with the logarithm of the number of nodes. All-reduce
+         * only.
          */
         TREE,
-        /** Whichever takes less. */
+        /** The faster one of the two. */
         BEST
     }
 
     /**
-     * Devices that communicate with one another.
+     * A group of devices that communicate with one another.
      *
-     * @param ranks n
-     * @param perNode g, of each node
+     * @param ranks n, the number of devices
+     * @param perNode g, the number of devices in each node
      */
-    public record Group(int ranks, int perNode) {
-        public Group {
+    public record DeviceGroup(int ranks, int perNode) {
+        /** @throws IllegalArgumentException if a number is below 1 */
+        public DeviceGroup {
             ArgumentCheck.atLeast("ranks", 1, ranks);
             ArgumentCheck.atLeast("perNode", 1, perNode);
             perNode = Math.min(perNode, ranks);
@@ -66,17 +68,17 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
     }
 
     /**
-     * The group along one axis of a mesh.
+     * Returns the group along one axis of a mesh.
      *
-     * @param ranks along the axis
+     * @param ranks number of devices along the axis
      * @param stride distance of neighbours along the axis in the order of devices: 1 for the innermost axis
      */
-    public Group group(int ranks, int stride) {
-        return new Group(ranks, Math.max(1, perNode / Math.max(1, stride)));
+    public DeviceGroup group(int ranks, int stride) {
+        return new DeviceGroup(ranks, Math.max(1, perNode / Math.max(1, stride)));
     }
 
-    /** How long a collective takes from when all ranks have come; nothing where there is only one rank. */
-    public Seconds time(Collective collective, Bytes payload, Group group, Algorithm algorithm) {
+    /** Returns the time of a collective from the arrival of the last rank; 0 for one rank. */
+    public Seconds time(Collective collective, Bytes payload, DeviceGroup group, Algorithm algorithm) {
         if (group.ranks == 1) return Seconds.ZERO;
         Seconds ring = launch.plus(ring(collective, payload, group));
         if (collective != Collective.ALL_REDUCE || algorithm == Algorithm.RING) return ring;
@@ -84,8 +86,8 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
         return algorithm == Algorithm.TREE || tree.compareTo(ring) < 0 ? tree : ring;
     }
 
-    /** A step takes as long as the ring's links do on average: while pieces go once around, each passes all of them. */
-    private Seconds ring(Collective collective, Bytes payload, Group group) {
+    /** A step has the mean latency of the ring's links, because each chunk passes all of them. */
+    private Seconds ring(Collective collective, Bytes payload, DeviceGroup group) {
         int crossings = group.nodes() == 1 ? 0 : group.nodes();
         Seconds round = within.latency()
                 .times(group.ranks - crossings)
@@ -94,15 +96,15 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
         return allReduce.time(group.ranks, payload).times(collective.passes() / 2.0);
     }
 
-    /** Up and down: twice the depth in latencies, and every device sends the payload twice. */
-    private Seconds tree(Bytes payload, Group group) {
+    /** Up and down: twice the latency of the tree's depth, and every device sends the payload twice. */
+    private Seconds tree(Bytes payload, DeviceGroup group) {
         double depth = (group.perNode - 1) * within.latency().value()
                 + log2(group.nodes()) * between.latency().value();
         return new Seconds(2 * (depth + payload.over(bandwidth(group)).value()));
     }
 
-    /** Of the narrowest place that a group's data pass, for each device's share. */
-    Bandwidth bandwidth(Group group) {
+    /** Returns the bandwidth of the bottleneck of a group: NVLink, or all adapters of the group in a node. */
+    Bandwidth bandwidth(DeviceGroup group) {
         if (group.nodes() == 1) return within.bandwidth();
         Bandwidth adapters = between.bandwidth().times(group.perNode);
         return adapters.compareTo(within.bandwidth()) < 0 ? adapters : within.bandwidth();

@@ -4,11 +4,12 @@ import cs336.bench.ArgumentCheck;
 import cs336.units.Bytes;
 
 /**
- * What ranks do together, and how many bytes that takes at least. The payload S is the whole tensor: what is reduced,
- * what all have after a gather, what all had before a scatter.
+ * A collective and the bytes that it sends. The payload S is the whole tensor: the reduced tensor, the result of a
+ * gather, or the input of a scatter.
  *
- * <p>Every rank must receive (n−1)/n·S that it does not have, for a gather; a reduce-scatter is a gather backwards; an
- * all-reduce is both in turn. A ring sends exactly that (Patarasuk and Yuan, 2009).
+ * <p>In an all-gather every rank must receive the (n−1)/n·S bytes that it does not have. A reduce-scatter is an
+ * all-gather in reverse; an all-reduce is a reduce-scatter followed by an all-gather. A ring sends exactly these bytes
+ * (Patarasuk and Yuan, 2009).
  */
 public enum Collective {
     ALL_REDUCE("all-reduce", 2),
@@ -23,12 +24,12 @@ public enum Collective {
         this.passes = passes;
     }
 
-    /** How often the data go round the ring. */
+    /** Returns how many times the data go around the ring. */
     public int passes() {
         return passes;
     }
 
-    /** What each of n ranks sends for a payload, in a ring. */
+    /** Returns the bytes that each of n ranks sends in a ring. */
     public Bytes sent(Bytes payload, int ranks) {
         ArgumentCheck.atLeast("ranks", 1, ranks);
         return payload.times(passes / 2.0 * RingAllReduce.sent(ranks));

@@ -6,13 +6,12 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The numbers that the problem {@code communication_accounting} asks for, for the model {@link ModelShape#XXL} and for
- * batches that the problem leaves open.
+ * Answers to the problem {@code communication_accounting} for the model {@link ModelShape#XXL}.
  *
- * @param batches tokens whose activations are counted
+ * @param batches numbers of tokens to answer for; the problem does not give any
  */
 public record CommunicationAccounting(List<Tokens> batches) {
-    /** One token, half a sequence of 4,096, a sequence, two. */
+    /** Batches of one token, half a sequence of 4,096 tokens, a sequence, and two. */
     public static final CommunicationAccounting STANDARD =
             new CommunicationAccounting(List.of(new Tokens(1), new Tokens(2048), new Tokens(4096), new Tokens(8192)));
 
@@ -26,23 +25,24 @@ public record CommunicationAccounting(List<Tokens> batches) {
     private static final int TENSOR_AXES = 1;
 
     /**
-     * One number.
+     * One number of an answer.
      *
      * @param part of the problem: {@code a} to {@code d}
-     * @param tokens of the batch; 0 where it does not matter, or is what is asked for
-     * @param fsdp X; 0 where there is no mesh
-     * @param tensor Y; likewise
+     * @param tokens of the batch; 0 if the number does not depend on it, or is the batch
+     * @param fsdp X; 0 without a mesh
+     * @param tensor Y; 0 without a mesh
      * @param name of the number
      * @param value in its unit
      * @param unit {@code bytes}, {@code tokens} …; empty for a pure number
      */
-    public record Answer(String part, long tokens, int fsdp, int tensor, String name, double value, String unit) {}
+    public record AccountingAnswer(
+            String part, long tokens, int fsdp, int tensor, String name, double value, String unit) {}
 
     public CommunicationAccounting {
         batches = List.copyOf(batches);
     }
 
-    /** The mesh of (c): X = 16 on two axes of the torus, Y = 4 on the third. */
+    /** Returns the mesh of (c): X = 16 on two axes of the torus, Y = 4 on the third. */
     public static ComputeBound mesh() {
         return mesh(FSDP, TENSOR);
     }
@@ -51,14 +51,14 @@ public record CommunicationAccounting(List<Tokens> batches) {
         return new ComputeBound(D_MODEL, D_FF, Accelerator.TPU_V5P, fsdp, FSDP_AXES, tensor, TENSOR_AXES);
     }
 
-    /** The memory of (b): half of the activations split. */
+    /** Returns the memory of (b), with half of the activations sharded. */
     public static FsdpMemory memory(Tokens tokens) {
         return new FsdpMemory(MODEL, STATE, tokens, 0.5);
     }
 
-    /** All numbers. */
-    public List<Answer> answers() {
-        List<Answer> answers = new ArrayList<>();
+    /** Returns all numbers of all parts. */
+    public List<AccountingAnswer> answers() {
+        List<AccountingAnswer> answers = new ArrayList<>();
         memoryOfOneDevice(answers);
         devices(answers);
         batch(answers);
@@ -66,12 +66,13 @@ public record CommunicationAccounting(List<Tokens> batches) {
         return answers;
     }
 
-    private void memoryOfOneDevice(List<Answer> answers) {
+    private void memoryOfOneDevice(List<AccountingAnswer> answers) {
         long parameters = MODEL.parameters();
         long gpu = Accelerator.H100.memory().count();
         answers.add(answer("a", 0, "parameters", parameters, ""));
-        for (var copy : STATE.copies(parameters))
-            answers.add(answer("a", 0, copy.name().replaceAll("[ :]+", "-"), copy.bytes(), "bytes"));
+        for (var tensor : STATE.tensors(parameters)) {
+            answers.add(answer("a", 0, tensor.name().replaceAll("[ :]+", "-"), tensor.bytes(), "bytes"));
+        }
         Bytes state = STATE.bytes(parameters);
         answers.add(answer("a", 0, "state", state.count(), "bytes"));
         answers.add(answer("a", 0, "gpus", Math.ceil((double) state.count() / gpu), ""));
@@ -89,7 +90,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
         }
     }
 
-    private void devices(List<Answer> answers) {
+    private void devices(List<AccountingAnswer> answers) {
         Bytes tpu = Accelerator.TPU_V5P.memory();
         answers.add(answer(
                 "b", 0, "largest-batch", memory(batches.get(0)).limit(tpu).count(), "tokens"));
@@ -106,16 +107,16 @@ public record CommunicationAccounting(List<Tokens> batches) {
         }
     }
 
-    private static void batch(List<Answer> answers) {
+    private static void batch(List<AccountingAnswer> answers) {
         ComputeBound mesh = mesh();
         answers.add(answer("c", mesh, "intensity", mesh.intensity(), ""));
         answers.add(answer("c", mesh, "widest-tensor", mesh.widestTensor(), ""));
-        batches(answers, "c", mesh, "side-by-side", mesh.batchSideBySide());
-        batches(answers, "c", mesh, "in-turn", mesh.batchInTurn());
-        batches(answers, "c", mesh, "best-mesh-side-by-side", mesh.batchOfBestMeshSideBySide());
-        batches(answers, "c", mesh, "best-mesh-in-turn", mesh.batchOfBestMeshInTurn());
-        answers.add(answer("c", mesh, "best-x", mesh.bestFsdp(mesh.batchOfBestMeshSideBySide()), ""));
-        Tokens batch = mesh.batchSideBySide();
+        batches(answers, "c", mesh, "side-by-side", mesh.batchConcurrent());
+        batches(answers, "c", mesh, "in-turn", mesh.batchSequential());
+        batches(answers, "c", mesh, "best-mesh-side-by-side", mesh.batchOfBestMeshConcurrent());
+        batches(answers, "c", mesh, "best-mesh-in-turn", mesh.batchOfBestMeshSequential());
+        answers.add(answer("c", mesh, "best-x", mesh.bestFsdp(mesh.batchOfBestMeshConcurrent()), ""));
+        Tokens batch = mesh.batchConcurrent();
         answers.add(answer("c", mesh, "computing", mesh.computing(batch).ms(), "ms"));
         answers.add(
                 answer("c", mesh, "gathering-weights", mesh.gatheringWeights().ms(), "ms"));
@@ -123,26 +124,27 @@ public record CommunicationAccounting(List<Tokens> batches) {
                 "c", mesh, "moving-activations", mesh.movingActivations(batch).ms(), "ms"));
     }
 
-    private static void batches(List<Answer> answers, String part, ComputeBound mesh, String how, Tokens batch) {
+    private static void batches(
+            List<AccountingAnswer> answers, String part, ComputeBound mesh, String how, Tokens batch) {
         answers.add(answer(part, mesh, "batch-" + how, batch.count(), "tokens"));
         answers.add(answer(part, mesh, "batch-a-chip-" + how, (double) batch.count() / mesh.chips(), "tokens"));
         answers.add(answer(part, mesh, "batch-a-shard-" + how, (double) batch.count() / mesh.fsdp(), "tokens"));
     }
 
-    /** The same chips, more of them along Y. */
-    private static void smallerBatch(List<Answer> answers) {
+    /** Adds the answers to (d): other meshes of the same number of chips. */
+    private static void smallerBatch(List<AccountingAnswer> answers) {
         for (int tensor = 1; tensor <= mesh().widestTensor(); tensor *= 2) {
             ComputeBound mesh = mesh((int) (mesh().chips() / tensor), tensor);
-            batches(answers, "d", mesh, "side-by-side", mesh.batchSideBySide());
-            batches(answers, "d", mesh, "in-turn", mesh.batchInTurn());
+            batches(answers, "d", mesh, "side-by-side", mesh.batchConcurrent());
+            batches(answers, "d", mesh, "in-turn", mesh.batchSequential());
         }
     }
 
-    private static Answer answer(String part, long tokens, String name, double value, String unit) {
-        return new Answer(part, tokens, 0, 0, name, value, unit);
+    private static AccountingAnswer answer(String part, long tokens, String name, double value, String unit) {
+        return new AccountingAnswer(part, tokens, 0, 0, name, value, unit);
     }
 
-    private static Answer answer(String part, ComputeBound mesh, String name, double value, String unit) {
-        return new Answer(part, 0, mesh.fsdp(), mesh.tensor(), name, value, unit);
+    private static AccountingAnswer answer(String part, ComputeBound mesh, String name, double value, String unit) {
+        return new AccountingAnswer(part, 0, mesh.fsdp(), mesh.tensor(), name, value, unit);
     }
 }

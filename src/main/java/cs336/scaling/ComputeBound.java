@@ -7,26 +7,26 @@ import cs336.units.Tokens;
 import java.util.Locale;
 
 /**
- * When a mesh of X × Y chips, FSDP along X and tensor parallelism along Y, computes for longer than it communicates:
- * the forward pass of a block of two matrices D → F → D over a batch of B tokens, everything sent in bf16, after the
- * Scaling Book (Austin et al. 2025, part 5). With C operations a second, and W bytes a second over each of M axes of
- * the torus that a mesh axis has:
+ * Conditions under which a mesh of X × Y chips, with FSDP along X and tensor parallelism along Y, is compute-bound.
+ * They are for the forward pass of a block of two matrices D → F → D on a batch of B tokens, with everything sent in
+ * bf16, after the Scaling Book (Austin et al. 2025, part 5). A chip computes C FLOP/s and sends W bytes/s over each
+ * axis of the torus; X has M_X of these axes and Y has M_Y.
  *
  * <ul>
- *   <li>computing takes 4BDF / (XYC),
- *   <li>gathering the weights along X takes 4DF / (Y·M_X·W),
- *   <li>gathering and scattering the activations along Y takes 4BD / (X·M_Y·W).
+ *   <li>Computing takes 4BDF / (XYC).
+ *   <li>Gathering the weights along X takes 4DF / (Y·M_X·W).
+ *   <li>Gathering and scattering the activations along Y takes 4BD / (X·M_Y·W).
  * </ul>
  *
- * <p>As in the book, (n−1)/n is taken as 1 and messages as large, so that latency does not count.
+ * <p>As in the book, (n−1)/n is approximated by 1 and latency is neglected.
  *
  * @param dModel D
  * @param dFf F
  * @param chip C and W
  * @param fsdp X
- * @param fsdpAxes M_X, axes of the torus that carry X
+ * @param fsdpAxes M_X
  * @param tensor Y
- * @param tensorAxes M_Y, axes of the torus that carry Y
+ * @param tensorAxes M_Y
  */
 public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int fsdpAxes, int tensor, int tensorAxes) {
     /** @throws IllegalArgumentException if a number is below 1 */
@@ -39,23 +39,23 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
         ArgumentCheck.atLeast("tensorAxes", 1, tensorAxes);
     }
 
-    /** N, all chips. */
+    /** Returns N, the number of chips. */
     public long chips() {
         return (long) fsdp * tensor;
     }
 
-    /** What computing takes. */
+    /** Returns the compute time. */
     public Seconds computing(Tokens batch) {
         return new Flop(4.0 * batch.count() * dModel * dFf / chips()).at(chip.peak());
     }
 
-    /** What gathering the weights takes; the batch does not matter. */
+    /** Returns the time to gather the weights, which does not depend on the batch. */
     public Seconds gatheringWeights() {
         return new Seconds(
                 4.0 * dModel * dFf / tensor / chip.link().times(fsdpAxes).bytesPerSecond());
     }
 
-    /** What gathering and scattering the activations takes. */
+    /** Returns the time to gather and scatter the activations. */
     public Seconds movingActivations(Tokens batch) {
         return new Seconds(4.0
                 * batch.count()
@@ -64,50 +64,50 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
                 / chip.link().times(tensorAxes).bytesPerSecond());
     }
 
-    /** α = C / W, operations for each byte. */
+    /** Returns α = C / W, in FLOP per byte. */
     public double intensity() {
         return chip.intensity();
     }
 
-    /** The widest Y whose activations move in the time of computing, whatever the batch: F·M_Y / α. */
+    /** Returns the largest Y for which the activations move within the compute time, for any batch: F·M_Y / α. */
     public double widestTensor() {
         return dFf * tensorAxes / intensity();
     }
 
     /**
-     * The smallest batch that computes for at least as long as each of the two communications, which run side by side,
-     * for they use different axes: X·α / M_X.
+     * Returns the smallest compute-bound batch if both communications run concurrently, on different axes: X·α / M_X.
      *
-     * @throws IllegalArgumentException if Y is wider than {@link #widestTensor}
+     * @throws IllegalArgumentException if Y is larger than {@link #widestTensor}
      */
-    public Tokens batchSideBySide() {
+    public Tokens batchConcurrent() {
         requireNarrow();
         return tokens(fsdp * intensity() / fsdpAxes);
     }
 
     /**
-     * The same where the two communications run one after the other: X·(α / M_X) / (1 − Y / Y_widest).
+     * Returns the smallest compute-bound batch if both communications run one after the other: X·(α / M_X) / (1 − Y /
+     * Y_widest).
      *
-     * @throws IllegalArgumentException if Y is not narrower than {@link #widestTensor}
+     * @throws IllegalArgumentException if Y is not smaller than {@link #widestTensor}
      */
-    public Tokens batchInTurn() {
+    public Tokens batchSequential() {
         requireNarrow();
         double left = 1 - tensor / widestTensor();
         if (left <= 0) throw tooWide();
         return tokens(fsdp * intensity() / fsdpAxes / left);
     }
 
-    /** The smallest batch of any X and Y, not only whole ones, with the same XY: N·α² / (M_X·M_Y·F) side by side. */
-    public Tokens batchOfBestMeshSideBySide() {
+    /** Returns the minimum of {@link #batchConcurrent} over all real X and Y with the same XY: N·α² / (M_X·M_Y·F). */
+    public Tokens batchOfBestMeshConcurrent() {
         return tokens(chips() * intensity() * intensity() / (fsdpAxes * tensorAxes * (double) dFf));
     }
 
-    /** The same in turn: four times as much. */
-    public Tokens batchOfBestMeshInTurn() {
+    /** Returns the minimum of {@link #batchSequential} over all real X and Y: four times the concurrent one. */
+    public Tokens batchOfBestMeshSequential() {
         return tokens(4.0 * chips() * intensity() * intensity() / (fsdpAxes * tensorAxes * (double) dFf));
     }
 
-    /** The X for which both communications take equally long: √(N·B·M_X / (F·M_Y)). */
+    /** Returns the X for which both communications take equally long: √(N·B·M_X / (F·M_Y)). */
     public double bestFsdp(Tokens batch) {
         return Math.sqrt((double) chips() * batch.count() * fsdpAxes / ((double) dFf * tensorAxes));
     }
@@ -123,8 +123,9 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
     private IllegalArgumentException tooWide() {
         return new IllegalArgumentException(String.format(
                 Locale.ROOT,
-                "tensor is %d, but above %.1f moving activations takes longer than computing at any batch",
-                tensor,
-                widestTensor()));
+                "tensor must be at most %.1f, not %d: beyond that, moving activations takes longer than computing at any"
+                        + " batch",
+                widestTensor(),
+                tensor));
     }
 }

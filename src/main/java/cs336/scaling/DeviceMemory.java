@@ -1,100 +1,91 @@
 package cs336.scaling;
 
-import cs336.scaling.ModelMemory.Copy;
+import cs336.numbers.Header;
+import cs336.numbers.Tables;
 import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * What one device of a mesh holds in a training step, copy by copy: the device with the largest share. Nothing is
- * recomputed; the activations of tensor parallelism are split in every layer (sequence parallelism); the first stage of
- * a pipeline keeps as many micro-batches as there are stages (one forward, one backward). The allocator's losses,
- * workspaces and what the last layers keep are not in it.
+ * The predicted memory of one device of a mesh in a training step: the device with the largest shard. Nothing is
+ * recomputed. Tensor parallelism splits the activations of every layer (sequence parallelism). The first pipeline stage
+ * keeps as many micro-batches as there are stages (one forward, one backward). Not counted: fragmentation, workspaces,
+ * and the activations of the last layers.
  *
  * @param model the model
- * @param state the copies of its parameters
- * @param mesh how all of it is split
- * @param tokens of one micro-batch, of each of the mesh's groups that take sequences of their own
+ * @param state types of the training state
+ * @param mesh axes of parallelism
+ * @param tokens tokens of a micro-batch, for each group of devices with sequences of its own
  */
 public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens) {
-    /** @throws IllegalArgumentException if the mesh has more stages than the model has blocks */
+    /** @throws IllegalArgumentException if the mesh has more pipeline stages than the model has blocks */
     public DeviceMemory {
         requireBlocks(model, mesh);
     }
 
     /**
-     * One kind of memory.
+     * The part of one kind of tensor that a device holds.
      *
-     * @param name what it is
-     * @param dtype of its numbers
-     * @param share into how many parts the whole is split
-     * @param bytes the largest part
+     * @param name what the tensor holds
+     * @param dtype of its elements
+     * @param shards number of parts into which the whole is split
+     * @param bytes of the largest part
      */
-    public record Held(String name, String dtype, long share, Bytes bytes) {}
+    public record DeviceTensor(String name, String dtype, long shards, Bytes bytes) {}
 
-    /** All of them, the state first. */
-    public List<Held> held() {
-        var held = new ArrayList<Held>();
-        long stage = parametersOfStage(model, mesh);
-        for (Copy copy : state.copies(stage)) {
-            long share = mesh.tensor() * (splits(copy) ? mesh.shards() : 1L);
-            held.add(held(copy.name(), copy.dtype().toString(), share, new Bytes(copy.bytes())));
+    /** Returns all tensors of the device, the training state first. */
+    public List<DeviceTensor> tensors() {
+        var tensors = new ArrayList<DeviceTensor>();
+        for (TensorMemory tensor : state.tensors(parametersOfStage(model, mesh))) {
+            long shards = mesh.tensor() * (isSharded(tensor) ? mesh.shards() : 1L);
+            tensors.add(shard(tensor.name(), tensor.dtype().toString(), shards, new Bytes(tensor.bytes())));
         }
         boolean gathers = mesh.shards() > 1 && mesh.stage().splitsWeights();
         if (gathers || state.sent() != state.weights()) {
             Bytes block = Bytes.of(model.blockMatrices(), state.sent().bytes());
             String name = gathers ? "weights of two blocks, gathered" : "weights of a block, cast";
-            held.add(held(name, state.sent().toString(), mesh.tensor(), block.times(gathers ? 2 : 1)));
+            tensors.add(shard(name, state.sent().toString(), mesh.tensor(), block.times(gathers ? 2 : 1)));
         }
         Bytes kept = model.keptPerToken()
                 .times(blocksOfStage(model, mesh))
                 .times(tokens.count())
                 .times(mesh.pipeline());
-        held.add(held("kept for the backward pass", "as computed", mesh.tensor(), kept));
-        return held;
+        tensors.add(shard("kept for the backward pass", "as computed", mesh.tensor(), kept));
+        return tensors;
     }
 
-    /** All together. */
+    /** Returns the size of all tensors. */
     public Bytes total() {
-        return held().stream().map(Held::bytes).reduce(Bytes.NONE, Bytes::plus);
+        return tensors().stream().map(DeviceTensor::bytes).reduce(Bytes.NONE, Bytes::plus);
     }
 
-    /**
-     * A row for each: {@code copy}, {@code dtype}, {@code split by}, {@code GB}, {@code GiB}; a last row with the sum.
-     */
+    private record DeviceTensorRow(
+            String tensor,
+            String dtype,
+            @Header("split by") String shards,
+            @Header("memory (GB)") double gb,
+            @Header("memory (GiB)") double gib) {}
+
+    /** Returns a table with a row for each tensor and a last row with the sum. */
     public Table table() {
-        Table table = Table.create(
-                model.name() + " on " + mesh + ", a device",
-                StringColumn.create("copy"),
-                StringColumn.create("dtype"),
-                StringColumn.create("split by"),
-                DoubleColumn.create("GB"),
-                DoubleColumn.create("GiB"));
-        held().forEach(h -> append(table, h.name, h.dtype, String.valueOf(h.share), h.bytes));
-        append(table, "sum", "", "", total());
-        return table;
+        List<DeviceTensorRow> rows = new ArrayList<>();
+        for (DeviceTensor t : tensors()) rows.add(row(t.name, t.dtype, String.valueOf(t.shards), t.bytes));
+        rows.add(row("sum", "", "", total()));
+        return Tables.of(DeviceTensorRow.class, rows).setName(model.name() + " on " + mesh + ", one device");
     }
 
-    private static void append(Table table, String name, String dtype, String share, Bytes bytes) {
-        Row row = table.appendRow();
-        row.setString("copy", name);
-        row.setString("dtype", dtype);
-        row.setString("split by", share);
-        row.setDouble("GB", bytes.gb());
-        row.setDouble("GiB", bytes.gib());
+    private static DeviceTensorRow row(String name, String dtype, String shards, Bytes bytes) {
+        return new DeviceTensorRow(name, dtype, shards, bytes.gb(), bytes.gib());
     }
 
-    private static Held held(String name, String dtype, long share, Bytes whole) {
-        return new Held(name, dtype, share, whole.sharedBy(share));
+    private static DeviceTensor shard(String name, String dtype, long shards, Bytes whole) {
+        return new DeviceTensor(name, dtype, shards, whole.sharedBy(shards));
     }
 
-    private boolean splits(Copy copy) {
-        return switch (copy.name()) {
+    private boolean isSharded(TensorMemory tensor) {
+        return switch (tensor.name()) {
             case "master weights" -> mesh.stage().splitsWeights();
             case "accumulated gradients" -> mesh.stage().splitsGradients();
             default -> true;
@@ -108,11 +99,12 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
         }
     }
 
+    /** Returns the number of blocks in the largest pipeline stage. */
     static long blocksOfStage(ModelShape model, Mesh mesh) {
         return -Math.floorDiv(-(long) model.blocks(), mesh.pipeline());
     }
 
-    /** Of the stage with most: with several, one has the tables and another one the head. */
+    /** Returns the parameters of the largest pipeline stage; the embeddings and the head are in different stages. */
     static long parametersOfStage(ModelShape model, Mesh mesh) {
         if (mesh.pipeline() == 1) return model.parameters();
         return blocksOfStage(model, mesh) * model.blockMatrices()

@@ -4,17 +4,16 @@ import cs336.units.Bytes;
 import cs336.units.Tokens;
 
 /**
- * The memory of a device when the state and a part of the activations are split among N devices and the rest of the
- * activations is whole on each, the setting of {@code communication_accounting} (b):
+ * The memory of a device if N devices shard the training state and a fraction of the activations, and each holds the
+ * rest of the activations whole: the setting of {@code communication_accounting} (b).
  *
- * <p>memory(N) = (s·P + f·A) / N + (1 − f)·A, with s bytes of state a parameter, A the bytes kept for the backward pass
- * and f the part of them that is split.
+ * <p>memory(N) = (s·P + f·A) / N + (1 − f)·A, with s bytes of state per parameter, A bytes of activations kept for the
+ * backward pass, and f the sharded fraction of them.
  *
  * @param model the model
- * @param state its copies
- * @param tokens whose activations are A: the batch of the group of N devices
- * @param splitActivations f, between 0 and 1: ½ for every second layer, 1 where each device keeps its own sequences
- *     only
+ * @param state types of the training state
+ * @param tokens tokens whose activations are A: the batch of the group of N devices
+ * @param splitActivations f, between 0 and 1: ½ for every second layer, 1 if each device keeps its own sequences only
  */
 public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, double splitActivations) {
     /** @throws IllegalArgumentException if f is not between 0 and 1 */
@@ -24,36 +23,36 @@ public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, d
         }
     }
 
-    /** What is whole on each device, however many there are. */
+    /** Returns the bytes that each device holds whole, for any N. */
     public Bytes whole() {
         return model.kept(tokens).times(1 - splitActivations);
     }
 
-    /** What all devices hold together of the split part. */
+    /** Returns the sharded bytes of all devices together. */
     public Bytes split() {
         return state.bytes(model.parameters()).plus(model.kept(tokens).times(splitActivations));
     }
 
-    /** memory(N), the largest share. */
+    /** Returns memory(N), for the device with the largest shard. */
     public Bytes perDevice(long n) {
         return split().sharedBy(n).plus(whole());
     }
 
     /**
-     * The least N for which a device's memory is larger than memory(N).
+     * Returns the smallest N for which memory(N) is below the memory of a device.
      *
-     * @throws IllegalArgumentException if what is whole on each device fills it alone
+     * @throws IllegalArgumentException if {@link #whole} alone fills a device
      */
     public long devicesToFit(Bytes memory) {
         long room = memory.count() - whole().count();
         if (room <= 1) {
-            throw new IllegalArgumentException("tokens: of " + tokens + " each device keeps " + whole()
-                    + ", and has only " + memory + "; no number of devices is enough");
+            throw new IllegalArgumentException("tokens must be at most " + limit(memory) + ", not " + tokens
+                    + ": each device holds " + whole() + " of activations whole and has " + memory);
         }
         return Math.max(1, -Math.floorDiv(-split().count(), room - 1));
     }
 
-    /** The most tokens whose whole part leaves room on a device at all. */
+    /** Returns the most tokens for which {@link #whole} does not exceed the memory of a device. */
     public Tokens limit(Bytes memory) {
         double perToken = model.keptPerToken().times(model.blocks()).count() * (1 - splitActivations);
         return new Tokens(perToken == 0 ? Long.MAX_VALUE : (long) (memory.count() / perToken));

@@ -5,19 +5,19 @@ import cs336.units.Bytes;
 import cs336.units.Seconds;
 
 /**
- * A way from one device to the next.
+ * A link from one device to another.
  *
- * @param name of its class
- * @param latency until the first byte of a message arrives
- * @param bandwidth that a device sends with, and receives with at the same time
+ * @param name of the class of links, such as NVLink
+ * @param latency from sending to the arrival of the first byte
+ * @param bandwidth in each direction
  */
 public record Link(String name, Seconds latency, Bandwidth bandwidth) {
-    /** How long a message holds the link; it arrives a latency later. */
+    /** Returns how long a message occupies the link; it arrives one latency later. */
     public Seconds holds(Bytes message) {
         return message.over(bandwidth);
     }
 
-    /** The same link with another bandwidth. */
+    /** Returns the link with another bandwidth. */
     public Link withBandwidth(Bandwidth other) {
         return new Link(name, latency, other);
     }

@@ -3,14 +3,14 @@ package cs336.scaling;
 import cs336.bench.ArgumentCheck;
 
 /**
- * Devices in a grid: how many along each axis. Sequences are split along {@code data} and {@code shards}, each block's
- * matrices along {@code tensor}, blocks along {@code pipeline}.
+ * A mesh of devices with four axes of parallelism. Sequences are split along {@code data} and {@code shards}, the
+ * matrices of each block along {@code tensor}, and blocks along {@code pipeline}.
  *
- * @param data replicas of the training state, kept equal by all-reduce
- * @param shards devices among which each replica is split, as {@code stage} says
- * @param stage what is split along {@code shards}
- * @param tensor devices that share each matrix
- * @param pipeline stages of consecutive blocks
+ * @param data number of replicas of the training state, synchronized by all-reduce
+ * @param shards number of devices that shard each replica
+ * @param stage what is sharded along {@code shards}
+ * @param tensor number of devices that split each matrix
+ * @param pipeline number of stages of consecutive blocks
  */
 public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeline) {
     /** @throws IllegalArgumentException if an axis is below 1 */
@@ -21,36 +21,37 @@ public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeli
         ArgumentCheck.atLeast("pipeline", 1, pipeline);
     }
 
-    /** One device. */
+    /** Returns a mesh of one device. */
     public static Mesh single() {
         return new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 1);
     }
 
+    /** Returns the mesh with n replicas. */
     public Mesh withData(int n) {
         return new Mesh(n, shards, stage, tensor, pipeline);
     }
 
+    /** Returns the mesh with n shards of each replica. */
     public Mesh withShards(int n, ZeroStage what) {
         return new Mesh(data, n, what, tensor, pipeline);
     }
 
+    /** Returns the mesh with n devices that split each matrix. */
     public Mesh withTensor(int n) {
         return new Mesh(data, shards, stage, n, pipeline);
     }
 
-    public Mesh withPipeline(int n) {
-        return new Mesh(data, shards, stage, tensor, n);
-    }
-
+    /** Returns the number of devices. */
     public long devices() {
         return (long) data * shards * tensor * pipeline;
     }
 
-    /** Groups of devices that each take sequences of their own. */
+    /** Returns the number of groups of devices with sequences of their own. */
     public long batchShards() {
         return (long) data * shards;
     }
 
+    /** Returns the axes longer than 1, as in {@code DP 2 × FSDP 16 × TP 8}. */
     @Override
     public String toString() {
         var text = new StringBuilder();

@@ -1,9 +1,9 @@
 package cs336.scaling;
 
 import cs336.bench.ArgumentCheck;
-import cs336.scaling.Cluster.Group;
+import cs336.scaling.Cluster.DeviceGroup;
 import cs336.scaling.Simulation.Resource;
-import cs336.scaling.Simulation.Task;
+import cs336.scaling.Simulation.SimulationTask;
 import cs336.units.Bytes;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -11,36 +11,35 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * An all-reduce message by message, every device and every link of it. {@link Cluster#time} says in closed form what
- * comes out; this says whether that is right, for as many devices as one can wait for.
+ * A simulation of an all-reduce, message by message on every link, to check the closed form of {@link Cluster#time}.
  *
- * @param cluster links and latencies; {@link Cluster#launch} does not count here
+ * @param cluster links and latencies; {@link Cluster#launch} is not simulated
  * @param group the devices
  * @param payload S
  */
-public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
-    /** @throws IllegalArgumentException if there is only one device */
+public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payload) {
+    /** @throws IllegalArgumentException if the group has only one device */
     public MessageSimulation {
         ArgumentCheck.atLeast("ranks", 2, group.ranks());
     }
 
     /**
-     * Every device sends one n-th of the payload to the next one, 2(n−1) times, and each time what it has just
-     * received: in the first half it adds its own part to it, in the second half it passes it on.
+     * Simulates a ring. Every device sends a chunk of S / n bytes to the next one in each of 2(n−1) steps. In the first
+     * half of the steps it adds its own chunk to the one received and sends the sum; in the second half it forwards.
      */
     public Schedule ring() {
         int n = group.ranks();
         var simulation = new Simulation();
         List<Resource> links = links(simulation);
-        Bytes part = payload.sharedBy(n);
-        List<Task> received = new ArrayList<>();
+        Bytes chunk = payload.sharedBy(n);
+        List<SimulationTask> received = new ArrayList<>();
         for (int step = 0; step < 2 * (n - 1); step++) {
-            List<Task> sent = new ArrayList<>();
+            List<SimulationTask> sent = new ArrayList<>();
             for (int rank = 0; rank < n; rank++) {
                 Link link = link(rank, (rank + 1) % n);
-                List<Task> after = step == 0 ? List.of() : List.of(received.get((rank + n - 1) % n));
+                List<SimulationTask> after = step == 0 ? List.of() : List.of(received.get((rank + n - 1) % n));
                 sent.add(simulation.task(
-                        "step " + step + " of " + rank, links.get(rank), link.holds(part), link.latency(), after));
+                        "step " + step + " of " + rank, links.get(rank), link.holds(chunk), link.latency(), after));
             }
             received = sent;
         }
@@ -48,12 +47,12 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
     }
 
     /**
-     * Two trees, each with half of the payload in slices. In the first tree, of ranks from 0, a rank's parent has one
-     * bit less at the end; the second one is the first in a mirror, so that for an even number of ranks who passes on
-     * in one only sends in the other. A slice goes up when those of the children have come, and from the root down
-     * again.
+     * Simulates two binary trees, each with half of the payload in slices. In the first tree a rank's parent is the
+     * rank with the lowest set bit moved up or removed. The second tree mirrors the first, so that for an even number
+     * of ranks the inner ranks of one tree are leaves of the other. A slice goes up as soon as it has arrived from both
+     * children, and then from the root down.
      *
-     * @param slices of each half: more make waiting for the first one shorter, and cost nothing here
+     * @param slices number of slices of each half; more slices pipeline better, and have no cost of their own here
      */
     public Schedule tree(int slices) {
         ArgumentCheck.atLeast("slices", 1, slices);
@@ -67,7 +66,7 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
         return simulation.run();
     }
 
-    /** A slice on its way up one of the trees and down again. */
+    /** The messages of one slice, up one of the trees and down again. */
     private final class Slice {
         private final Simulation simulation;
         private final List<Resource> links;
@@ -87,21 +86,21 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
                     .boxed()
                     .sorted(Comparator.comparing(rank -> depth(rank, n)))
                     .toList();
-            List<List<Task>> had = new ArrayList<>(); // by rank: what it must have received before it can send on
-            for (int rank = 0; rank < n; rank++) had.add(new ArrayList<>());
+            List<List<SimulationTask>> received = new ArrayList<>(); // by rank: messages it needs before it sends
+            for (int rank = 0; rank < n; rank++) received.add(new ArrayList<>());
             for (int i = n - 1; i > 0; i--) {
                 int rank = rootFirst.get(i);
                 int parent = parent(rank, n);
-                had.get(parent).add(message(rank, parent, had.get(rank)));
+                received.get(parent).add(message(rank, parent, received.get(rank)));
             }
             for (int i = 1; i < n; i++) {
                 int rank = rootFirst.get(i);
                 int parent = parent(rank, n);
-                had.set(rank, List.of(message(parent, rank, had.get(parent))));
+                received.set(rank, List.of(message(parent, rank, received.get(parent))));
             }
         }
 
-        private Task message(int from, int to, List<Task> after) {
+        private SimulationTask message(int from, int to, List<SimulationTask> after) {
             int sender = mirrored ? n - 1 - from : from;
             int receiver = mirrored ? n - 1 - to : to;
             Link link = link(sender, receiver);
@@ -110,7 +109,7 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
         }
     }
 
-    /** The parent has the lowest bit of the rank moved one place up, or, where there is no such rank, removed. */
+    /** Returns the rank with its lowest set bit moved up by one or, if there is no such rank, removed. */
     private static int parent(int rank, int ranks) {
         int bit = Integer.lowestOneBit(rank);
         int moved = (rank ^ bit) | bit << 1;
@@ -129,7 +128,7 @@ public record MessageSimulation(Cluster cluster, Group group, Bytes payload) {
                 .toList();
     }
 
-    /** Between nodes all adapters of the group's devices in a node serve every ring. */
+    /** Returns a link; between nodes it has the bandwidth of all adapters of the group in a node. */
     private Link link(int from, int to) {
         if (from / group.perNode() == to / group.perNode()) return cluster.within();
         return cluster.between().withBandwidth(cluster.between().bandwidth().times(group.perNode()));

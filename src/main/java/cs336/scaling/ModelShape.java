@@ -10,17 +10,17 @@ import cs336.units.Flop;
 import cs336.units.Tokens;
 
 /**
- * What of a model counts for memory, operations and traffic: equal blocks of matrices, and the rest.
+ * The sizes of a model that determine its memory, FLOP and communication: equal blocks of matrices, and the rest.
  *
  * @param name for tables
  * @param blocks L
- * @param dModel D, numbers a token in the stream between blocks
- * @param blockMatrices numbers in the matrices of one block
- * @param headMatrix numbers in a matrix after the blocks that each token is multiplied with; 0 without a head
- * @param otherParameters learned numbers that no token is multiplied with: tables, gains
- * @param pairs pairs of matrices in a block, first split by columns, then by rows, under tensor parallelism: one a
- *     feed-forward layer, one more with attention
- * @param keptPerToken what one block keeps of each token for its backward pass, all activations, nothing recomputed
+ * @param dModel D, the width of the residual stream
+ * @param blockMatrices parameters in the matrices of one block
+ * @param headMatrix parameters in the matrix after the blocks; 0 without a head
+ * @param otherParameters parameters outside of matmuls: embeddings and gains
+ * @param pairs number of matrix pairs in a block that tensor parallelism splits first by columns, then by rows: one for
+ *     the feed-forward layer, one more with attention
+ * @param keptPerToken activations of one block per token that are kept for the backward pass, without recomputation
  */
 public record ModelShape(
         String name,
@@ -48,10 +48,10 @@ public record ModelShape(
     }
 
     /**
-     * Blocks of two linear layers, D → F → D, without activation function, attention, embeddings and head. Each layer
-     * keeps its input for the gradient of its weight: D and F numbers a token.
+     * Returns a model of blocks of two linear layers, D → F → D, without activation function, attention, embeddings and
+     * head. Each layer keeps its input for the gradient of its weight: D and F elements per token.
      *
-     * @param activations type of what is kept
+     * @param activations type of the kept activations
      */
     public static ModelShape feedForward(String name, int blocks, int dModel, int dFf, DType activations) {
         ArgumentCheck.atLeast("dFf", 1, dFf);
@@ -60,17 +60,16 @@ public record ModelShape(
     }
 
     /**
-     * One of our own models. What a block keeps is {@link ModelMemory}'s count for one sequence of the full context,
-     * attention in plain operations, a token's share of it rounded up.
+     * Returns the shape of a {@link cs336.basics.TransformerLM}. The kept activations are those of {@link ModelMemory}
+     * for one sequence of the full context with plain attention, per token and rounded up.
      *
-     * @param autocast type of matrix products
+     * @param autocast type of the matmuls
      */
     public static ModelShape of(String name, TransformerConfig config, DType autocast) {
         long d = config.dModel();
         long matrices = 4 * d * d + (config.edition() == ModelEdition.SPRING_2024 ? 2 : 3) * d * config.dFf();
         long head = config.vocabSize() * d;
-        long kept = new ModelMemory(config, 1, autocast, DeviceKind.CUDA)
-                .keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum();
+        var memory = new ModelMemory(config, 1, autocast, DeviceKind.CUDA);
         return new ModelShape(
                 name,
                 config.numLayers(),
@@ -79,28 +78,25 @@ public record ModelShape(
                 head,
                 config.parameterCount() - config.numLayers() * matrices - head,
                 2,
-                new Bytes(kept).sharedBy(config.contextLength()));
+                new Bytes(MemoryInventory.bytes(memory.keptByBlock())).sharedBy(config.contextLength()));
     }
 
-    /** P, all learned numbers. */
+    /** Returns P, the number of parameters. */
     public long parameters() {
         return blocks * blockMatrices + headMatrix + otherParameters;
     }
 
-    /**
-     * Operations of a forward pass in products with weights: two a token and weight. Attention's own products are not
-     * counted.
-     */
+    /** Returns the FLOP of the forward pass: 2 per token and weight, without the matmuls of attention scores. */
     public Flop forward(Tokens tokens) {
         return new Flop(2.0 * tokens.count() * (blocks * blockMatrices + headMatrix));
     }
 
-    /** Operations of forward and backward pass: the gradient of each product takes two. */
+    /** Returns the FLOP of forward and backward pass: the backward pass of each matmul is two matmuls. */
     public Flop forwardBackward(Tokens tokens) {
         return forward(tokens).times(3);
     }
 
-    /** What all blocks keep of some tokens for the backward pass. */
+    /** Returns the activations of all blocks that are kept for the backward pass. */
     public Bytes kept(Tokens tokens) {
         return keptPerToken.times(blocks).times(tokens.count());
     }

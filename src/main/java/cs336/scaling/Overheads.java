@@ -4,20 +4,20 @@ import cs336.units.Bandwidth;
 import cs336.units.Seconds;
 
 /**
- * What a step loses beside the time of its collectives.
+ * Costs of communication in a training step in addition to {@link Cluster#time}.
  *
- * @param eachCollective added to each collective in a row of them, beside {@link Cluster#time}
- * @param copy how fast gradients are copied into the buffers in which they are sent; those that are sent one by one are
- *     not
- * @param start what computing waits for each collective that is started while it goes on: the host, or what the host
- *     holds meanwhile
- * @param slowdown share of its speed that computing loses while something is sent
+ * @param eachCollective fixed time of each of several consecutive collectives
+ * @param copy bandwidth of copying gradients into the buffers in which they are sent; gradients that are sent
+ *     individually are not copied
+ * @param start time that the backward pass waits for the start of each collective that overlaps with it
+ * @param slowdown fraction of its speed that computing loses during a collective
  */
 public record Overheads(Seconds eachCollective, Bandwidth copy, Seconds start, double slowdown) {
-    /** Nothing is lost. */
+    /** No overheads. */
     public static final Overheads NONE =
             new Overheads(Seconds.ZERO, new Bandwidth(Double.POSITIVE_INFINITY), Seconds.ZERO, 0);
 
+    /** @throws IllegalArgumentException if {@code slowdown} is below 0, or 1 and above */
     public Overheads {
         if (!(slowdown >= 0 && slowdown < 1)) {
             throw new IllegalArgumentException("slowdown must be at least 0 and below 1, not " + slowdown);

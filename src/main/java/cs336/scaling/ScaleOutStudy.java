@@ -1,8 +1,12 @@
 package cs336.scaling;
 
+import static cs336.units.UnitFactors.MB;
+
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
+import cs336.numbers.Header;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
 import cs336.torch.DType;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
@@ -17,36 +21,32 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.IntColumn;
 import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * Training steps on many devices, simulated. First those of four cards, foretold from two and held against what was
- * measured; then those of 8 to 16,384, from what one card computes and how two and four communicate.
+ * Simulated training steps on many devices. Steps on four GPUs are predicted from measurements on two and compared with
+ * measurements; steps on 8 to 16,384 GPUs are predicted from the compute time of one GPU and the all-reduces of two and
+ * four.
  *
- * @param numbers measurements of a machine with four cards: all-reduces, and data-parallel steps on two and four
+ * @param numbers measurements of a machine with four GPUs: all-reduces, and data-parallel steps on two and four
  */
 public record ScaleOutStudy(MeasurementQuery numbers) {
-    /**
-     * Sequences of each device where several were measured, and their length: long enough for a step to be the card's
-     * time.
-     */
+    /** Sequences of each GPU in the data-parallel measurements. */
     static final int BATCH = 2;
 
+    /** Tokens of a sequence, enough for the steps to be GPU-bound. */
     static final int CONTEXT = 512;
-    private static final DType DTYPE = DType.FLOAT32;
-    private static final double MB = 1e6;
 
-    /** Modes without which nothing can be fitted. */
+    private static final DType DTYPE = DType.FLOAT32;
+
+    /** Modes of gradient synchronization without which the overheads cannot be fitted. */
     private static final List<String> NEEDED = List.of("none", "naive", "flat", "bucketed");
 
-    /** Sequences of one card that trains xl by itself, as it was benchmarked. */
+    /** Sequences in the benchmark of xl on one GPU. */
     private static final int ALONE_BATCH = 4;
 
-    /** Of each card of {@link #curves} that trains xl. */
+    /** Tokens of each GPU that trains xl in {@link #curves}. */
     public static final Tokens ALONE_TOKENS = Tokens.of(ALONE_BATCH, CONTEXT);
 
     private static final String ALONE = "benchmarking_script@h200[size=xl, year=2025, batch=" + ALONE_BATCH
@@ -54,40 +54,114 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     private static final Synchronization BUCKETS = Synchronization.buckets(new Bytes(25_000_000));
 
-    /** More devices want fewer collectives. */
+    /** Larger buckets, which need fewer collectives and are better on many devices. */
     private static final List<Synchronization> LARGER_BUCKETS = Stream.of(100_000_000L, 400_000_000L, 1_600_000_000L)
             .map(bytes -> Synchronization.buckets(new Bytes(bytes)))
             .toList();
 
     private static final int LARGEST = 16_384;
 
-    /** Of each card of {@link #curves} that trains the large model. */
+    /** Tokens of each GPU that trains the XXL model in {@link #curves}. */
     public static final Tokens LARGE_TOKENS = new Tokens(4096);
 
     private static final double LARGE_UTILIZATION = 0.5;
 
-    /** What a step takes on one way of splitting it. */
-    private record Way(String name, Mesh mesh, Synchronization synchronization) {}
+    /** A combination of data, sharded and tensor parallelism on a number of devices. */
+    private record ScaleOutStrategy(String name, Mesh mesh, Synchronization synchronization) {}
 
-    // ---- held against measurements ----
+    /**
+     * A measured step of data-parallel training and its simulation.
+     *
+     * @param size of the model
+     * @param processes GPUs
+     * @param mode of gradient synchronization; {@code none} sends nothing
+     * @param bucketMb size of the buckets; 0 for other modes
+     * @param measured time in ms
+     * @param predicted time in ms
+     * @param error of the prediction in percent of the measured time
+     * @param fitted {@code yes} if the measurement was used for the fit, else {@code no}
+     */
+    public record PredictedStep(
+            String size,
+            int processes,
+            String mode,
+            @Header("bucket (MB)") double bucketMb,
+            @Header("measured (ms)") double measured,
+            @Header("predicted (ms)") double predicted,
+            @Header("error (%)") double error,
+            @Header("used in fit") String fitted) {}
 
-    /** A cluster and overheads fitted to the steps of one size on two cards. */
+    /**
+     * A measured all-reduce and its prediction.
+     *
+     * @param processes GPUs
+     * @param megabytes payload
+     * @param measured time in ms
+     * @param predicted time in ms
+     * @param error of the prediction in percent of the measured time
+     */
+    public record PredictedAllReduce(
+            int processes,
+            @Header("payload (MB)") double megabytes,
+            @Header("measured (ms)") double measured,
+            @Header("predicted (ms)") double predicted,
+            @Header("error (%)") double error) {}
+
+    /**
+     * Fitted numbers of the network and, if the fit is to steps, the overheads of a step.
+     *
+     * @param from the measurements: {@code all-reduces}, or the steps of a model size
+     * @param bandwidth of a link in GB/s
+     * @param launch overhead of a collective in µs
+     * @param each overhead of each of several consecutive collectives in µs
+     * @param copy time to copy all gradients into buffers in ms
+     * @param start time in µs that the backward pass waits for the start of a collective
+     * @param slowdown of computing during a collective in percent
+     */
+    public record FittedNumbers(
+            @Header("fitted to") String from,
+            @Header("link bandwidth (GB/s)") double bandwidth,
+            @Header("launch (µs)") double launch,
+            @Header("each collective (µs)") Double each,
+            @Header("copy (ms)") Double copy,
+            @Header("start (µs)") Double start,
+            @Header("slowdown (%)") Double slowdown) {}
+
+    /**
+     * A simulated step on many devices.
+     *
+     * @param model name of the model
+     * @param strategy of parallelism
+     * @param devices number of devices
+     * @param step time in ms
+     * @param useful percentage of the step that forward and backward pass would take without communication
+     */
+    public record ScaleOutPoint(
+            String model,
+            String strategy,
+            int devices,
+            @Header("step (ms)") double step,
+            @Header("forward and backward (%)") double useful) {}
+
+    // ---- compared with measurements ----
+
+    /** Returns the cluster and the overheads fitted to the steps of one model size on two GPUs. */
     public Calibration calibration(String size) {
         Map<String, Map<String, Double>> steps = steps(size, 2);
         Map<String, Double> alone = steps.get("none 0");
         if (alone == null) {
-            throw new IllegalArgumentException("no step of " + size
-                    + " without communication was measured on 2 cards at " + BATCH + " × " + CONTEXT + " tokens");
+            throw new IllegalArgumentException("size must have a measured step without communication on 2 GPUs (batch "
+                    + BATCH + ", context " + CONTEXT + "); " + size + " has none");
         }
-        Map<Synchronization, Seconds> under = new LinkedHashMap<>();
-        steps.forEach((way, ms) -> {
-            if (!way.startsWith("none")) under.put(synchronization(way), Seconds.ms(ms.get("total")));
+        Map<Synchronization, Seconds> synchronizedSteps = new LinkedHashMap<>();
+        steps.forEach((mode, ms) -> {
+            if (!mode.startsWith("none")) synchronizedSteps.put(synchronization(mode), Seconds.ms(ms.get("total")));
         });
         Seconds forward = undisturbed(steps, "forward");
         Seconds backward = undisturbed(steps, "backward");
         Seconds optimizer = undisturbed(steps, "optimizer");
         double between = alone.get("total") / (alone.get("forward") + alone.get("backward") + alone.get("optimizer"));
-        var measured = new Calibration.Steps(
+        var measured = new Calibration.MeasuredSteps(
                 ModelSize.parse(size).config(ModelEdition.SPRING_2025, CONTEXT),
                 DTYPE,
                 2,
@@ -95,78 +169,66 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
                 backward,
                 optimizer,
                 forward.plus(backward).plus(optimizer).times(between),
-                under);
+                synchronizedSteps);
         return Calibration.fit(Cluster.H200, measuredAllReduces(2), measured);
     }
 
-    /**
-     * Of a phase in the three ways in which nothing is sent meanwhile, so that all compute the same, the one in the
-     * middle.
-     */
+    /** Returns the median time of a phase over the modes that send nothing during it. */
     private static Seconds undisturbed(Map<String, Map<String, Double>> steps, String phase) {
         double[] ms = Stream.of("none 0", "naive 0", "flat 0")
                 .filter(steps::containsKey)
-                .mapToDouble(way -> steps.get(way).get(phase))
+                .mapToDouble(mode -> steps.get(mode).get(phase))
                 .sorted()
                 .toArray();
         return Seconds.ms(ms[ms.length / 2]);
     }
 
-    private List<RingAllReduce.Measured> measuredAllReduces(int processes) {
-        List<RingAllReduce.Measured> measured = new ArrayList<>();
+    private List<RingAllReduce.MeasuredAllReduce> measuredAllReduces(int processes) {
+        List<RingAllReduce.MeasuredAllReduce> measured = new ArrayList<>();
         for (Row row : numbers.select(
                 "distributed_communication_single_node[implementation=java, backend=nccl, nodes=1, processes="
                         + processes + ", metric=queued, status=ok]")) {
             double bytes = Double.parseDouble(String.valueOf(row.getObject("megabytes"))) * MB;
-            measured.add(new RingAllReduce.Measured(
+            measured.add(new RingAllReduce.MeasuredAllReduce(
                     processes, new Bytes(Math.round(bytes)), Seconds.ms(row.getDouble("median"))));
         }
         return measured;
     }
 
-    /**
-     * Measured and simulated steps of two and four cards, a row for steps that send nothing ({@code none}) and one for
-     * each way of summing gradients: {@code size}, {@code processes}, {@code mode}, {@code bucket_mb}, {@code measured}
-     * and {@code predicted} in ms, {@code off} in percent of what was measured, {@code fitted} whether the measurement
-     * was used for the fit.
-     */
+    /** Returns {@link #predictedSteps} as a table. */
     public Table predictions() {
-        Table table = Table.create(
-                "predictions",
-                StringColumn.create("size"),
-                IntColumn.create("processes"),
-                StringColumn.create("mode"),
-                DoubleColumn.create("bucket_mb"),
-                DoubleColumn.create("measured"),
-                DoubleColumn.create("predicted"),
-                DoubleColumn.create("off"),
-                StringColumn.create("fitted"));
+        return Tables.of(PredictedStep.class, predictedSteps()).setName("predictions");
+    }
+
+    /** Returns measured and simulated steps on two and four GPUs, for each mode of gradient synchronization. */
+    public List<PredictedStep> predictedSteps() {
+        List<PredictedStep> predicted = new ArrayList<>();
         for (String size : sizes()) {
             Calibration calibration = calibration(size);
             for (int processes : new int[] {2, 4}) {
-                measuredSteps(size, processes).forEach((way, ms) -> {
-                    double predicted = predicted(calibration, way, processes).ms();
-                    Row row = table.appendRow();
-                    row.setString("size", size);
-                    row.setInt("processes", processes);
-                    row.setString("mode", way.split(" ")[0]);
-                    row.setDouble("bucket_mb", megabytes(way));
-                    row.setDouble("measured", rounded(ms.get("total")));
-                    row.setDouble("predicted", rounded(predicted));
-                    row.setDouble("off", rounded(100 * (predicted / ms.get("total") - 1)));
-                    row.setString("fitted", processes == 2 ? "yes" : "no");
+                measuredSteps(size, processes).forEach((mode, measured) -> {
+                    double ms = predicted(calibration, mode, processes).ms();
+                    predicted.add(new PredictedStep(
+                            size,
+                            processes,
+                            mode.split(" ")[0],
+                            megabytes(mode),
+                            rounded(measured.get("total")),
+                            rounded(ms),
+                            rounded(100 * (ms / measured.get("total") - 1)),
+                            processes == 2 ? "yes" : "no"));
                 });
             }
         }
-        return table;
+        return predicted;
     }
 
-    private static Seconds predicted(Calibration calibration, String way, int processes) {
-        if (way.startsWith("none")) return calibration.model().alone();
-        return calibration.dataParallel(synchronization(way), processes).time();
+    private static Seconds predicted(Calibration calibration, String mode, int processes) {
+        if (mode.startsWith("none")) return calibration.model().alone();
+        return calibration.dataParallel(synchronization(mode), processes).time();
     }
 
-    /** The sizes whose steps were measured on two cards in all ways that the fit needs, and on four. */
+    /** Returns the model sizes that were measured on two GPUs in all modes that the fit needs, and on four. */
     public List<String> sizes() {
         return Stream.of(ModelSize.values())
                 .map(ModelSize::label)
@@ -177,81 +239,69 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     private Set<String> modes(String size, int processes) {
         return measuredSteps(size, processes).keySet().stream()
-                .map(way -> way.split(" ")[0])
+                .map(mode -> mode.split(" ")[0])
                 .collect(Collectors.toSet());
     }
 
-    /**
-     * Measured all-reduces of two and four cards beside what the fit to those of two says: {@code processes},
-     * {@code megabytes}, {@code measured} and {@code predicted} in ms, {@code off} in percent.
-     */
+    /** Returns {@link #predictedAllReduces} as a table. */
     public Table allReduces() {
-        Table table = Table.create(
-                "all-reduces",
-                IntColumn.create("processes"),
-                DoubleColumn.create("megabytes"),
-                DoubleColumn.create("measured"),
-                DoubleColumn.create("predicted"),
-                DoubleColumn.create("off"));
+        return Tables.of(PredictedAllReduce.class, predictedAllReduces()).setName("all-reduces");
+    }
+
+    /** Returns measured all-reduces of two and four GPUs with predictions from a fit to those of two. */
+    public List<PredictedAllReduce> predictedAllReduces() {
+        List<PredictedAllReduce> all = new ArrayList<>();
         Cluster fitted = Calibration.network(Cluster.H200, measuredAllReduces(2));
         for (int processes : new int[] {2, 4}) {
-            for (RingAllReduce.Measured measured : measuredAllReduces(processes)) {
+            for (RingAllReduce.MeasuredAllReduce measured : measuredAllReduces(processes)) {
+                double ms = measured.time().ms();
                 double predicted = fitted.time(
                                 Collective.ALL_REDUCE,
                                 measured.payload(),
                                 fitted.group(processes, 1),
                                 Cluster.Algorithm.RING)
                         .ms();
-                Row row = table.appendRow();
-                row.setInt("processes", processes);
-                row.setDouble("megabytes", measured.payload().count() / MB);
-                row.setDouble("measured", measured.time().ms());
-                row.setDouble("predicted", predicted);
-                row.setDouble("off", rounded(100 * (predicted / measured.time().ms() - 1)));
+                all.add(new PredictedAllReduce(
+                        processes,
+                        measured.payload().count() / MB,
+                        ms,
+                        predicted,
+                        rounded(100 * (predicted / ms - 1))));
             }
         }
-        return table;
+        return all;
     }
 
-    /**
-     * What was fitted, a row a fit: {@code from} what, {@code bandwidth} of the link in GB/s, {@code launch} of a
-     * collective in µs; and for each size of {@link #sizes} {@code each} collective's own cost in µs, {@code copy} of
-     * all gradients into buffers in ms, {@code start} of a collective beside the backward pass in µs, {@code slowdown}
-     * in percent.
-     */
+    /** Returns {@link #fittedNumbers} as a table. */
     public Table fits() {
-        Table table = Table.create(
-                "fits",
-                StringColumn.create("from"),
-                DoubleColumn.create("bandwidth"),
-                DoubleColumn.create("launch"),
-                DoubleColumn.create("each"),
-                DoubleColumn.create("copy"),
-                DoubleColumn.create("start"),
-                DoubleColumn.create("slowdown"));
-        append(table, "all-reduces", network());
+        return Tables.of(FittedNumbers.class, fittedNumbers()).setName("fits");
+    }
+
+    /** Returns the fitted numbers: of the network from all all-reduces, and of the steps of each of {@link #sizes}. */
+    public List<FittedNumbers> fittedNumbers() {
+        List<FittedNumbers> fits = new ArrayList<>();
+        fits.add(fitted("all-reduces", network(), null, null));
         for (String size : sizes()) {
             Calibration fit = calibration(size);
-            Row row = append(table, size, fit.cluster());
-            row.setDouble("each", fit.overheads().eachCollective().us());
-            row.setDouble("copy", fit.copying().ms());
-            row.setDouble("start", fit.overheads().start().us());
-            row.setDouble("slowdown", 100 * fit.overheads().slowdown());
+            fits.add(fitted(size, fit.cluster(), fit.overheads(), fit.copying().ms()));
         }
-        return table;
+        return fits;
     }
 
-    private static Row append(Table table, String from, Cluster cluster) {
-        Row row = table.appendRow();
-        row.setString("from", from);
-        row.setDouble("bandwidth", cluster.within().bandwidth().bytesPerSecond() / 1e9);
-        row.setDouble("launch", cluster.launch().us());
-        return row;
+    private static FittedNumbers fitted(String from, Cluster cluster, Overheads overheads, Double copy) {
+        return new FittedNumbers(
+                from,
+                cluster.within().bandwidth().gb(),
+                cluster.launch().us(),
+                overheads == null ? null : overheads.eachCollective().us(),
+                copy,
+                overheads == null ? null : overheads.start().us(),
+                overheads == null ? null : 100 * overheads.slowdown());
     }
 
-    /** Fitted to all-reduces of two and of four cards. */
+    /** Returns the network fitted to all-reduces of two and of four GPUs. */
     private Cluster network() {
-        List<RingAllReduce.Measured> all = new ArrayList<>(measuredAllReduces(2));
+        List<RingAllReduce.MeasuredAllReduce> all = new ArrayList<>(measuredAllReduces(2));
         all.addAll(measuredAllReduces(4));
         return Calibration.network(Cluster.H200, all);
     }
@@ -259,14 +309,14 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     private Map<String, Map<String, Double>> measuredSteps(String size, int processes) {
         try {
             return steps(size, processes);
-        } catch (IllegalArgumentException noneOfThese) {
+        } catch (IllegalArgumentException notMeasured) {
             return Map.of();
         }
     }
 
     /**
-     * Medians in ms by metric, of each mode and size of buckets. Rounds are averaged, those that have all modes that a
-     * fit needs: a host that was slower in another one would be so for some modes alone.
+     * Returns median times in ms, by mode and bucket size and then by metric. Each is a mean over the rounds that have
+     * all modes that a fit needs: in a round with some modes only, a slow host would affect those alone.
      */
     private Map<String, Map<String, Double>> steps(String size, int processes) {
         Map<String, Map<String, List<Double>>> all = new TreeMap<>();
@@ -274,28 +324,28 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
                 ("ddp_benchmarking[size=%s, year=2025, batch=%d, context=%d, dtype=%s, backend=nccl, nodes=1, processes=%d,"
                                 + " implementation=plain, status=ok]")
                         .formatted(size, BATCH, CONTEXT, DTYPE, processes));
-        Set<String> complete = complete(rows);
+        Set<String> complete = completeRounds(rows);
         for (Row row : rows) {
             if (!complete.contains(round(row))) continue;
-            String way = row.getString("mode") + " " + row.getObject("bucket_mb");
-            all.computeIfAbsent(way, w -> new TreeMap<>())
+            String mode = row.getString("mode") + " " + row.getObject("bucket_mb");
+            all.computeIfAbsent(mode, m -> new TreeMap<>())
                     .computeIfAbsent(row.getString("metric"), m -> new ArrayList<>())
                     .add(row.getDouble("median"));
         }
         Map<String, Map<String, Double>> means = new TreeMap<>(
-                Comparator.comparing((String way) -> List.of("none", "naive", "flat", "overlapped", "bucketed")
-                                .indexOf(way.split(" ")[0]))
+                Comparator.comparing((String mode) -> List.of("none", "naive", "flat", "overlapped", "bucketed")
+                                .indexOf(mode.split(" ")[0]))
                         .thenComparing(ScaleOutStudy::megabytes));
-        all.forEach((way, metrics) -> {
+        all.forEach((mode, metrics) -> {
             Map<String, Double> mean = new TreeMap<>();
             metrics.forEach((metric, values) -> mean.put(
                     metric, values.stream().mapToDouble(v -> v).average().orElseThrow()));
-            means.put(way, mean);
+            means.put(mode, mean);
         });
         return means;
     }
 
-    private static Set<String> complete(Table rows) {
+    private static Set<String> completeRounds(Table rows) {
         Map<String, Set<String>> modes = new TreeMap<>();
         for (Row row : rows) {
             modes.computeIfAbsent(round(row), r -> new TreeSet<>()).add(row.getString("mode"));
@@ -308,75 +358,73 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return String.valueOf(row.getObject("round"));
     }
 
-    /** To a thousandth: what is below tells nothing. */
+    /** Rounds to a thousandth. */
     private static double rounded(double value) {
         return Math.rint(1e3 * value) / 1e3;
     }
 
-    private static Synchronization synchronization(String way) {
-        return switch (way.split(" ")[0]) {
+    private static Synchronization synchronization(String mode) {
+        return switch (mode.split(" ")[0]) {
             case "naive" -> Synchronization.each();
             case "flat" -> Synchronization.flat();
             case "overlapped" -> Synchronization.overlapped();
-            default -> Synchronization.buckets(new Bytes(Math.round(megabytes(way) * MB)));
+            default -> Synchronization.buckets(new Bytes(Math.round(megabytes(mode) * MB)));
         };
     }
 
-    private static double megabytes(String way) {
-        return Double.parseDouble(way.split(" ")[1]);
+    private static double megabytes(String mode) {
+        return Double.parseDouble(mode.split(" ")[1]);
     }
 
     // ---- beyond measurements ----
 
-    /**
-     * Steps of 8 to 16,384 cards whose work a card stays the same: {@code model}, {@code strategy}, {@code devices},
-     * {@code step} in ms, {@code useful}, the percentage of it that forward and backward pass take by themselves. Two
-     * models: xl in fp32 as it was benchmarked on one card, with {@value #ALONE_BATCH} sequences of {@value #CONTEXT}
-     * tokens; and {@link ModelShape#XXL} in bf16 with {@value #LARGE_UTILIZATION} of the peak and 4,096 tokens a card,
-     * only where a card's memory holds its share. Buckets have 25, 100, 400 or 1,600 MB, whichever takes least.
-     */
+    /** Returns {@link #scaleOut} as a table. */
     public Table curves() {
-        Table table = Table.create(
-                "curves",
-                StringColumn.create("model"),
-                StringColumn.create("strategy"),
-                IntColumn.create("devices"),
-                DoubleColumn.create("step"),
-                DoubleColumn.create("useful"));
-        Calibration xl = oneCard();
+        return Tables.of(ScaleOutPoint.class, scaleOut()).setName("curves");
+    }
+
+    /**
+     * Returns simulated steps on 8 to 16,384 GPUs with constant work per GPU (weak scaling), for two models: xl in fp32
+     * with {@value #ALONE_BATCH} sequences of {@value #CONTEXT} tokens, as benchmarked on one GPU; and
+     * {@link ModelShape#XXL} in bf16 with 4,096 tokens per GPU at {@value #LARGE_UTILIZATION} of the peak, only where a
+     * device's memory suffices. Buckets have 25, 100, 400 or 1,600 MB, whichever is fastest.
+     */
+    public List<ScaleOutPoint> scaleOut() {
+        List<ScaleOutPoint> points = new ArrayList<>();
+        Calibration xl = oneGpu();
         for (int n = 8; n <= LARGEST; n *= 2) {
-            for (Way way : ways(n)) {
-                Tokens ofGroup = ALONE_TOKENS.times(way.mesh.tensor());
-                append(table, "xl", way, best(xl, way, ofGroup));
+            for (ScaleOutStrategy strategy : strategies(n)) {
+                Tokens ofGroup = ALONE_TOKENS.times(strategy.mesh.tensor());
+                points.add(point("xl", strategy, best(xl, strategy, ofGroup)));
             }
         }
         Calibration large = large(xl);
         for (int n = 8; n <= LARGEST; n *= 2) {
-            for (Way way : largeWays(n)) {
-                Tokens ofGroup = LARGE_TOKENS.times(way.mesh.tensor());
-                var memory = new DeviceMemory(ModelShape.XXL, TrainingState.MIXED, way.mesh, ofGroup);
+            for (ScaleOutStrategy strategy : largeStrategies(n)) {
+                Tokens ofGroup = LARGE_TOKENS.times(strategy.mesh.tensor());
+                var memory = new DeviceMemory(ModelShape.XXL, TrainingState.MIXED, strategy.mesh, ofGroup);
                 if (memory.total().compareTo(Accelerator.H200.memory()) <= 0) {
-                    append(table, "XXL", way, best(large, way, ofGroup));
+                    points.add(point("XXL", strategy, best(large, strategy, ofGroup)));
                 }
             }
         }
-        return table;
+        return points;
     }
 
-    private static SimulatedStep best(Calibration calibration, Way way, Tokens tokens) {
-        SimulatedStep step = calibration.step(way.mesh, way.synchronization, tokens);
-        boolean inBuckets = way.synchronization.equals(BUCKETS)
-                && !(way.mesh.shards() > 1 && way.mesh.stage() == ZeroStage.PARAMETERS);
+    private static SimulatedStep best(Calibration calibration, ScaleOutStrategy strategy, Tokens tokens) {
+        SimulatedStep step = calibration.step(strategy.mesh, strategy.synchronization, tokens);
+        boolean inBuckets = strategy.synchronization.equals(BUCKETS)
+                && !(strategy.mesh.shards() > 1 && strategy.mesh.stage() == ZeroStage.PARAMETERS);
         if (!inBuckets) return step;
         return Stream.concat(
                         Stream.of(step),
-                        LARGER_BUCKETS.stream().map(buckets -> calibration.step(way.mesh, buckets, tokens)))
+                        LARGER_BUCKETS.stream().map(buckets -> calibration.step(strategy.mesh, buckets, tokens)))
                 .min(Comparator.comparing(SimulatedStep::time))
                 .orElseThrow();
     }
 
-    /** xl as one card computes it, on the network that two and four cards showed, and nothing lost beside it. */
-    private Calibration oneCard() {
+    /** Returns xl with its times on one GPU, the network fitted to two and four GPUs, and no overheads. */
+    private Calibration oneGpu() {
         var config = ModelSize.XL.config(ModelEdition.SPRING_2025, CONTEXT);
         var model = StepModel.of(config, alone("forward"), alone("backward"), alone("optimizer"));
         return new Calibration(model, network(), Overheads.NONE, DTYPE);
@@ -386,7 +434,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return Seconds.ms(numbers.quantity(ALONE.formatted(metric)).value());
     }
 
-    /** The large model on the same cluster: the optimizer takes as long for each parameter as was measured. */
+    /** Returns the XXL model on the same cluster, with xl's measured optimizer time per parameter. */
     private static Calibration large(Calibration xl) {
         double perParameter = xl.model().optimizer().value() / xl.model().parameters();
         var model = StepModel.feedForward(
@@ -398,41 +446,41 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return new Calibration(model, xl.cluster(), xl.overheads(), TrainingState.MIXED.sent());
     }
 
-    private static List<Way> ways(int n) {
+    private static List<ScaleOutStrategy> strategies(int n) {
         Mesh one = Mesh.single();
-        List<Way> ways = new ArrayList<>();
-        ways.add(new Way("ddp-flat", one.withData(n), Synchronization.flat()));
-        ways.add(new Way("ddp", one.withData(n), BUCKETS));
-        ways.add(new Way("zero-1", one.withShards(n, ZeroStage.OPTIMIZER_STATE), BUCKETS));
-        ways.add(new Way("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
-        ways.add(new Way("hsdp", one.withData(n / 8).withShards(8, ZeroStage.PARAMETERS), BUCKETS));
-        ways.add(new Way("tp-ddp", one.withData(n / 8).withTensor(8), BUCKETS));
-        return ways;
+        List<ScaleOutStrategy> all = new ArrayList<>();
+        all.add(new ScaleOutStrategy("ddp-flat", one.withData(n), Synchronization.flat()));
+        all.add(new ScaleOutStrategy("ddp", one.withData(n), BUCKETS));
+        all.add(new ScaleOutStrategy("zero-1", one.withShards(n, ZeroStage.OPTIMIZER_STATE), BUCKETS));
+        all.add(new ScaleOutStrategy("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
+        all.add(new ScaleOutStrategy("hsdp", one.withData(n / 8).withShards(8, ZeroStage.PARAMETERS), BUCKETS));
+        all.add(new ScaleOutStrategy("tp-ddp", one.withData(n / 8).withTensor(8), BUCKETS));
+        return all;
     }
 
-    private static List<Way> largeWays(int n) {
+    private static List<ScaleOutStrategy> largeStrategies(int n) {
         Mesh one = Mesh.single();
-        List<Way> ways = new ArrayList<>();
-        ways.add(new Way("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
+        List<ScaleOutStrategy> all = new ArrayList<>();
+        all.add(new ScaleOutStrategy("fsdp", one.withShards(n, ZeroStage.PARAMETERS), BUCKETS));
         if (n >= 128) {
-            ways.add(new Way("hsdp", one.withData(n / 64).withShards(64, ZeroStage.PARAMETERS), BUCKETS));
-            ways.add(new Way(
+            all.add(new ScaleOutStrategy("hsdp", one.withData(n / 64).withShards(64, ZeroStage.PARAMETERS), BUCKETS));
+            all.add(new ScaleOutStrategy(
                     "fsdp-tp", one.withShards(n / 8, ZeroStage.PARAMETERS).withTensor(8), BUCKETS));
-            ways.add(new Way(
+            all.add(new ScaleOutStrategy(
                     "hsdp-tp",
                     one.withData(n / 128).withShards(16, ZeroStage.PARAMETERS).withTensor(8),
                     BUCKETS));
         }
-        return ways;
+        return all;
     }
 
-    private static void append(Table table, String model, Way way, SimulatedStep step) {
+    private static ScaleOutPoint point(String model, ScaleOutStrategy strategy, SimulatedStep step) {
         double ms = step.time().ms();
-        Row row = table.appendRow();
-        row.setString("model", model);
-        row.setString("strategy", way.name);
-        row.setInt("devices", (int) way.mesh.devices());
-        row.setDouble("step", ms);
-        row.setDouble("useful", 100 * step.model().passes().ms() / ms);
+        return new ScaleOutPoint(
+                model,
+                strategy.name,
+                (int) strategy.mesh.devices(),
+                ms,
+                100 * step.model().passes().ms() / ms);
     }
 }

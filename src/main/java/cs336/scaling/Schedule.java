@@ -5,21 +5,22 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * When everything ran.
+ * The result of a {@link Simulation}.
  *
- * @param spans one a task, in the order in which tasks were made
- * @param finish when the last one was done
+ * @param spans one for each task, in the order in which the tasks were created
+ * @param finish end of the last task
  */
 public record Schedule(List<Span> spans, Seconds finish) {
     /**
-     * A task that ran.
+     * The time in which a task ran.
      *
-     * @param task its name
-     * @param resource where
-     * @param start when
-     * @param end when it left the resource
+     * @param task name of the task
+     * @param resource name of the resource
+     * @param start of the task
+     * @param end time at which the task released the resource
      */
     public record Span(String task, String resource, Seconds start, Seconds end) {
+        /** Returns the time between start and end. */
         public Seconds length() {
             return new Seconds(Math.max(0, end.value() - start.value()));
         }
@@ -29,7 +30,7 @@ public record Schedule(List<Span> spans, Seconds finish) {
         spans = List.copyOf(spans);
     }
 
-    /** The tasks of one resource, in the order in which they ran. */
+    /** Returns the tasks of one resource in the order in which they ran. */
     public List<Span> on(String resource) {
         return spans.stream()
                 .filter(span -> span.resource.equals(resource))
@@ -37,23 +38,9 @@ public record Schedule(List<Span> spans, Seconds finish) {
                 .toList();
     }
 
-    /** How long a resource worked. */
+    /** Returns the time in which a resource was in use. */
     public Seconds busy(String resource) {
         return new Seconds(
                 on(resource).stream().mapToDouble(span -> span.length().value()).sum());
-    }
-
-    /** How long a resource worked while another one did not. */
-    public Seconds exposed(String resource, String behind) {
-        double hidden = 0;
-        List<Span> others = on(behind);
-        for (Span span : on(resource)) {
-            for (Span other : others) {
-                double from = Math.max(span.start.value(), other.start.value());
-                double to = Math.min(span.end.value(), other.end.value());
-                hidden += Math.max(0, to - from);
-            }
-        }
-        return new Seconds(Math.max(0, busy(resource).value() - hidden));
     }
 }

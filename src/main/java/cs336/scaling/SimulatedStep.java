@@ -2,10 +2,10 @@ package cs336.scaling;
 
 import cs336.bench.ArgumentCheck;
 import cs336.scaling.Cluster.Algorithm;
-import cs336.scaling.Cluster.Group;
+import cs336.scaling.Cluster.DeviceGroup;
 import cs336.scaling.Simulation.Resource;
-import cs336.scaling.Simulation.Task;
-import cs336.scaling.StepModel.Layer;
+import cs336.scaling.Simulation.SimulationTask;
+import cs336.scaling.StepModel.StepLayer;
 import cs336.torch.DType;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
@@ -17,33 +17,32 @@ import java.util.Iterator;
 import java.util.List;
 
 /**
- * One training step on a mesh, simulated. All devices do the same at the same time, so one stands for all: it has a
- * stream for computing, one for the collectives of data parallelism and one for those of tensor parallelism. What the
- * mesh says decides what is sent:
+ * A simulation of one training step on a mesh. All devices do the same at the same time, so only one is simulated. It
+ * has a stream for computing, one for the collectives of data parallelism and one for those of tensor parallelism. The
+ * axes of the mesh determine the collectives:
  *
  * <ul>
- *   <li>replicas (data): gradients are all-reduced as {@link Synchronization} says;
- *   <li>shards of the optimizer's state (ZeRO-1 and 2): gradients are reduce-scattered in the same buckets, each device
- *       updates its share, and the weights are gathered after it;
- *   <li>shards of everything (FSDP): the weights of a block are gathered before its forward and again before its
- *       backward pass, as far ahead as {@code prefetch} says, and its gradients are reduce-scattered after it;
- *   <li>both: the reduced shares are all-reduced among the replicas;
- *   <li>tensor shares: each device does its share of every layer, and the activations are gathered and scattered around
- *       each pair of matrices, which nothing hides.
+ *   <li>Replicas: gradients are all-reduced as {@link Synchronization} says.
+ *   <li>Shards of the optimizer state or also of gradients (ZeRO-1 and 2): gradients are reduce-scattered in the same
+ *       buckets, each device updates its shard, and then the weights are all-gathered.
+ *   <li>Shards of everything (FSDP): the weights of a block are all-gathered before its forward and again before its
+ *       backward pass, {@code prefetch} blocks ahead, and its gradients are reduce-scattered after it.
+ *   <li>Replicas of shards (HSDP): the reduced shards are all-reduced among the replicas.
+ *   <li>Tensor parallelism: each device computes its part of every layer, and the activations are gathered and
+ *       scattered around each pair of matrices, without overlap.
  * </ul>
  *
- * <p>Not in it: devices that are slower than others, links that several jobs share, a host that queues kernels more
- * slowly than they run ({@link Overheads#start} is all of its time that counts), and that narrower matrices are
- * multiplied less efficiently.
+ * <p>Not simulated: stragglers, links shared with other jobs, launch overhead except {@link Overheads#start}, and the
+ * lower efficiency of narrow matmuls.
  *
- * @param model work of a device
- * @param cluster where it runs; tensor shares are neighbours, then shards, then replicas
- * @param mesh how the work is split; pipelines are not simulated
- * @param sent type of the numbers that are sent
- * @param tokens of each group that takes sequences of its own, for tensor parallelism
+ * @param model compute times of one device
+ * @param cluster nodes and links; neighbours form a tensor-parallel group, then shards, then replicas
+ * @param mesh axes of parallelism; pipelines are not supported
+ * @param sent type of the elements that are sent
+ * @param tokens tokens of each group of devices with sequences of its own, for tensor parallelism
  * @param synchronization of gradients
- * @param prefetch blocks whose weights are gathered ahead of the one that computes; 0 gathers only when it is needed
- * @param overheads beside collectives
+ * @param prefetch number of blocks whose weights are gathered ahead; 0 gathers when the weights are needed
+ * @param overheads of communication
  */
 public record SimulatedStep(
         StepModel model,
@@ -54,50 +53,50 @@ public record SimulatedStep(
         Synchronization synchronization,
         int prefetch,
         Overheads overheads) {
-    /** Names of the streams in the schedule. */
+    /** Name of the stream that computes. */
     public static final String COMPUTE = "compute";
 
+    /** Name of the stream with the collectives of data parallelism. */
     public static final String COMMUNICATION = "communication";
+
+    /** Name of the stream with the collectives of tensor parallelism. */
     public static final String TENSOR = "tensor";
 
-    /** @throws IllegalArgumentException if the mesh has a pipeline, or a number is too small */
+    /** @throws IllegalArgumentException if the mesh has a pipeline, or {@code prefetch} is below 0 */
     public SimulatedStep {
         if (mesh.pipeline() != 1) {
-            throw new IllegalArgumentException("pipeline must be 1, not " + mesh.pipeline() + ": it is not simulated");
+            throw new IllegalArgumentException(
+                    "pipeline must be 1, not " + mesh.pipeline() + ": pipelines are not simulated");
         }
         ArgumentCheck.atLeast("prefetch", 0, prefetch);
     }
 
-    /** When everything ran. */
+    /** Runs the simulation. */
     public Schedule run() {
         return new Run().schedule();
     }
 
-    /** How long the step takes. */
+    /** Returns the time of the step. */
     public Seconds time() {
         return run().finish();
     }
 
-    /** The share of the step that its forward and backward pass would take by themselves. */
-    public double useful() {
-        return model.passes().value() / time().value();
-    }
-
-    /** The step while it is being put together. */
+    /** The tasks of one step. */
     private final class Run {
         private final Simulation simulation = new Simulation();
         private final Resource communication = simulation.stream(COMMUNICATION);
         private final Resource tensor = simulation.stream(TENSOR);
         private final Resource compute = simulation.stream(COMPUTE).slowedBy(communication, overheads.slowdown());
-        private final Group shards = cluster.group(mesh.shards(), mesh.tensor());
-        private final Group replicas = cluster.group(mesh.data(), mesh.tensor() * mesh.shards());
-        private final Group tensorShares = cluster.group(mesh.tensor(), 1);
+        private final DeviceGroup shards = cluster.group(mesh.shards(), mesh.tensor());
+        private final DeviceGroup replicas = cluster.group(mesh.data(), mesh.tensor() * mesh.shards());
+        private final DeviceGroup tensorGroup = cluster.group(mesh.tensor(), 1);
         private final boolean gathers = mesh.shards() > 1 && mesh.stage().splitsWeights();
 
         Schedule schedule() {
-            List<Task> reduced = gathers ? blockByBlock() : replicated();
-            Seconds share = model.optimizer().times(1.0 / ((long) mesh.shards() * mesh.tensor()));
-            Task update = simulation.task("optimizer", compute, share, reduced.toArray(Task[]::new));
+            List<SimulationTask> reduced = gathers ? blockByBlock() : replicated();
+            Seconds shard = model.optimizer().times(1.0 / ((long) mesh.shards() * mesh.tensor()));
+            SimulationTask update =
+                    simulation.task("optimizer", compute, shard, reduced.toArray(SimulationTask[]::new));
             if (mesh.shards() > 1 && !gathers) {
                 collective("weights", Collective.ALL_GATHER, bytes(model.parameters()), shards, List.of(update));
             }
@@ -106,28 +105,29 @@ public record SimulatedStep(
 
         // ---- weights on every device ----
 
-        private List<Task> replicated() {
-            for (List<Layer> block : blocks()) {
+        private List<SimulationTask> replicated() {
+            for (List<StepLayer> block : blocks()) {
                 tensorBefore(block, "forward", 1);
-                for (Layer layer : block) {
+                for (StepLayer layer : block) {
                     simulation.task("forward " + layer.name(), compute, layer.forward());
                 }
                 tensorAfter(block, "forward");
             }
             boolean during = mesh.batchShards() > 1 && synchronization instanceof Synchronization.Buckets;
-            Iterator<Long> filled = during ? filled(((Synchronization.Buckets) synchronization).most()) : null;
-            List<Task> reduced = new ArrayList<>();
-            Task last = null;
-            List<List<Layer>> blocks = blocks();
+            Iterator<Long> completed =
+                    during ? completedBuckets(((Synchronization.Buckets) synchronization).most()) : null;
+            List<SimulationTask> reduced = new ArrayList<>();
+            SimulationTask last = null;
+            List<List<StepLayer>> blocks = blocks();
             for (int b = blocks.size() - 1; b >= 0; b--) {
-                List<Layer> block = blocks.get(b);
+                List<StepLayer> block = blocks.get(b);
                 tensorBefore(block, "backward", 2);
                 for (int i = block.size() - 1; i >= 0; i--) {
                     last = simulation.task(
                             "backward " + block.get(i).name(),
                             compute,
                             block.get(i).backward());
-                    long bucket = during ? filled.next() : 0;
+                    long bucket = during ? completed.next() : 0;
                     if (bucket > 0) reduced.add(sendDuringBackward("bucket " + reduced.size(), bucket, last));
                 }
                 tensorAfter(block, "backward");
@@ -136,36 +136,37 @@ public record SimulatedStep(
             return during ? reduced : afterBackward(last);
         }
 
-        private List<Task> afterBackward(Task last) {
+        private List<SimulationTask> afterBackward(SimulationTask last) {
             if (synchronization instanceof Synchronization.FlatAfterBackward) {
-                Task copied = simulation.task("copy", compute, copy(model.parameters()), last);
+                SimulationTask copied = simulation.task("copy", compute, copy(model.parameters()), last);
                 return List.of(reduce("all gradients", model.parameters(), List.of(copied)));
             }
-            List<Task> reduced = new ArrayList<>();
-            for (Layer layer : lastFirst()) reduced.add(reduce(layer.name(), layer.parameters(), List.of(last)));
+            List<SimulationTask> reduced = new ArrayList<>();
+            for (StepLayer layer : lastFirst()) reduced.add(reduce(layer.name(), layer.parameters(), List.of(last)));
             return reduced;
         }
 
-        /** For each layer, the last one first, the parameters of the bucket that is full with it; 0 where none is. */
-        private Iterator<Long> filled(Bytes most) {
-            List<Long> filled = new ArrayList<>();
-            List<Layer> layers = lastFirst();
+        /** Returns for each layer, from the last to the first, the parameters of the bucket it completes, or 0. */
+        private Iterator<Long> completedBuckets(Bytes most) {
+            List<Long> completed = new ArrayList<>();
+            List<StepLayer> layers = lastFirst();
             long parameters = 0;
             for (int i = 0; i < layers.size(); i++) {
                 parameters += layers.get(i).parameters();
                 boolean full = i == layers.size() - 1
                         || bytes(parameters + layers.get(i + 1).parameters()).compareTo(most) > 0;
-                filled.add(full ? parameters : 0);
+                completed.add(full ? parameters : 0);
                 if (full) parameters = 0;
             }
-            return filled.iterator();
+            return completed.iterator();
         }
 
-        /** What computing is held up by to send a bucket, and the bucket on its way. Single tensors are not copied. */
-        private Task sendDuringBackward(String bucket, long parameters, Task ready) {
+        /** Starts a bucket, which delays computing by the start and by copying, unless it is a single tensor. */
+        private SimulationTask sendDuringBackward(String bucket, long parameters, SimulationTask ready) {
             boolean single = ((Synchronization.Buckets) synchronization).most().equals(Bytes.NONE);
-            Seconds held = overheads.start().plus(single ? Seconds.ZERO : copy(parameters));
-            Task started = held.equals(Seconds.ZERO) ? ready : simulation.task("start " + bucket, compute, held);
+            Seconds delay = overheads.start().plus(single ? Seconds.ZERO : copy(parameters));
+            SimulationTask started =
+                    delay.equals(Seconds.ZERO) ? ready : simulation.task("start " + bucket, compute, delay);
             return reduce(bucket, parameters, List.of(started));
         }
 
@@ -173,103 +174,105 @@ public record SimulatedStep(
             return bytes(parameters).over(overheads.copy());
         }
 
-        private List<Layer> lastFirst() {
-            List<Layer> layers = new ArrayList<>(model.layers());
+        private List<StepLayer> lastFirst() {
+            List<StepLayer> layers = new ArrayList<>(model.layers());
             Collections.reverse(layers);
             return layers;
         }
 
-        /** Sums gradients: among shards so that each has its share, then among replicas. */
-        private Task reduce(String what, long parameters, Collection<Task> after) {
+        /** Reduces gradients: reduce-scatter among shards, then all-reduce among replicas. */
+        private SimulationTask reduce(String what, long parameters, Collection<SimulationTask> after) {
             Bytes payload = bytes(parameters);
             if (mesh.shards() == 1) return collective(what, Collective.ALL_REDUCE, payload, replicas, after);
-            Task scattered = collective(what, Collective.REDUCE_SCATTER, payload, shards, after);
+            SimulationTask scattered = collective(what, Collective.REDUCE_SCATTER, payload, shards, after);
             if (mesh.data() == 1) return scattered;
-            Bytes share = payload.sharedBy(mesh.shards());
-            return collective(what, Collective.ALL_REDUCE, share, replicas, List.of(scattered));
+            Bytes shard = payload.sharedBy(mesh.shards());
+            return collective(what, Collective.ALL_REDUCE, shard, replicas, List.of(scattered));
         }
 
         // ---- weights gathered block by block ----
 
-        private List<Task> blockByBlock() {
-            List<List<Layer>> blocks = blocks();
+        private List<SimulationTask> blockByBlock() {
+            List<List<StepLayer>> blocks = blocks();
             int n = blocks.size();
-            Task[] computed = new Task[2 * n]; // forward in order, then backward in reverse
-            Task[] gathered = new Task[2 * n];
-            List<Task> reduced = new ArrayList<>();
+            SimulationTask[] computed = new SimulationTask[2 * n]; // forward in order, then backward in reverse
+            SimulationTask[] gathered = new SimulationTask[2 * n];
+            List<SimulationTask> reduced = new ArrayList<>();
             int next = 0;
             for (int i = 0; i < 2 * n; i++) {
                 for (; next < 2 * n && next <= i + prefetch; next++) {
-                    List<Task> after = next - prefetch - 1 < 0 ? List.of() : List.of(computed[next - prefetch - 1]);
-                    List<Layer> block = blocks.get(next < n ? next : 2 * n - 1 - next);
+                    List<SimulationTask> after =
+                            next - prefetch - 1 < 0 ? List.of() : List.of(computed[next - prefetch - 1]);
+                    List<StepLayer> block = blocks.get(next < n ? next : 2 * n - 1 - next);
                     gathered[next] =
                             collective("weights", Collective.ALL_GATHER, bytes(parameters(block)), shards, after);
                 }
                 boolean forward = i < n;
-                List<Layer> block = blocks.get(forward ? i : 2 * n - 1 - i);
+                List<StepLayer> block = blocks.get(forward ? i : 2 * n - 1 - i);
                 computed[i] = computeBlock(block, forward, gathered[i]);
                 if (!forward) reduced.add(reduce("gradients", parameters(block), List.of(computed[i])));
             }
             return reduced;
         }
 
-        private Task computeBlock(List<Layer> block, boolean forward, Task gathered) {
+        private SimulationTask computeBlock(List<StepLayer> block, boolean forward, SimulationTask gathered) {
             String pass = forward ? "forward" : "backward";
             tensorBefore(block, pass, forward ? 1 : 2);
             double work = block.stream()
                     .mapToDouble(layer -> (forward ? layer.forward() : layer.backward()).value())
                     .sum();
             String name = pass + " " + block.get(0).block();
-            Task computed = simulation.task(name, compute, new Seconds(work), gathered);
+            SimulationTask computed = simulation.task(name, compute, new Seconds(work), gathered);
             tensorAfter(block, pass);
             return computed;
         }
 
         // ---- tensor parallelism, on the critical path ----
 
-        private void tensorBefore(List<Layer> block, String pass, int gathers) {
-            around(block, pass + ": gather activations", Collective.ALL_GATHER, gathers);
+        private void tensorBefore(List<StepLayer> block, String pass, int gathers) {
+            addExposed(block, pass + ": gather activations", Collective.ALL_GATHER, gathers);
         }
 
-        private void tensorAfter(List<Layer> block, String pass) {
-            around(block, pass + ": scatter activations", Collective.REDUCE_SCATTER, 1);
+        private void tensorAfter(List<StepLayer> block, String pass) {
+            addExposed(block, pass + ": scatter activations", Collective.REDUCE_SCATTER, 1);
         }
 
-        /** Computing waits for the collective, and the collective for computing. */
-        private void around(List<Layer> block, String what, Collective how, int times) {
+        /** Adds collectives that do not overlap with computing. */
+        private void addExposed(List<StepLayer> block, String what, Collective how, int times) {
             if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
             Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent.bytes());
-            Seconds one = cluster.time(how, stream, tensorShares, Algorithm.BEST);
-            Task reached = simulation.task("reached", compute, Seconds.ZERO);
-            Task moved = simulation.task(what, tensor, one.times((double) times * model.pairs()), reached);
+            Seconds one = cluster.time(how, stream, tensorGroup, Algorithm.BEST);
+            SimulationTask reached = simulation.task("reached", compute, Seconds.ZERO);
+            SimulationTask moved = simulation.task(what, tensor, one.times((double) times * model.pairs()), reached);
             simulation.task("moved", compute, Seconds.ZERO, moved);
         }
 
         // ---- common ----
 
-        private Task collective(String what, Collective how, Bytes payload, Group group, Collection<Task> after) {
+        private SimulationTask collective(
+                String what, Collective how, Bytes payload, DeviceGroup group, Collection<SimulationTask> after) {
             Seconds time = cluster.time(how, payload, group, Algorithm.BEST);
             if (group.ranks() > 1) time = time.plus(overheads.eachCollective());
             return simulation.task(how + " " + what, communication, time, Seconds.ZERO, after);
         }
 
-        /** Of a device's share of so many parameters. */
+        /** Returns the bytes of some parameters on one device of a tensor-parallel group. */
         private Bytes bytes(long parameters) {
             return Bytes.of(parameters, sent.bytes()).sharedBy(mesh.tensor());
         }
 
-        private List<List<Layer>> blocks() {
-            List<List<Layer>> blocks = new ArrayList<>();
-            for (Layer layer : model.layers()) {
-                List<Layer> last = blocks.isEmpty() ? null : blocks.get(blocks.size() - 1);
+        private List<List<StepLayer>> blocks() {
+            List<List<StepLayer>> blocks = new ArrayList<>();
+            for (StepLayer layer : model.layers()) {
+                List<StepLayer> last = blocks.isEmpty() ? null : blocks.get(blocks.size() - 1);
                 if (last == null || last.get(0).block() != layer.block()) blocks.add(last = new ArrayList<>());
                 last.add(layer);
             }
             return blocks;
         }
 
-        private static long parameters(List<Layer> block) {
-            return block.stream().mapToLong(Layer::parameters).sum();
+        private static long parameters(List<StepLayer> block) {
+            return block.stream().mapToLong(StepLayer::parameters).sum();
         }
     }
 }

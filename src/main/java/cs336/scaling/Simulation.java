@@ -12,36 +12,36 @@ import java.util.Map;
 import java.util.PriorityQueue;
 
 /**
- * A simulation of discrete events: tasks that wait for other tasks, then for their turn on a resource, and hold it
- * until their work is done. Time jumps from event to event. A task can only wait for tasks that exist when it is made,
- * so nothing waits for itself.
+ * A discrete-event simulation of tasks on resources. A task waits for other tasks, then for its resource, and occupies
+ * the resource until its work is done. Dependencies have no cycles, because a task can only wait for tasks that were
+ * created before it.
  *
  * <pre>{@code
  * var simulation = new Simulation();
  * Resource compute = simulation.stream("compute");
  * Resource network = simulation.stream("communication");
- * Task backward = simulation.task("backward", compute, Seconds.ms(2));
+ * SimulationTask backward = simulation.task("backward", compute, Seconds.ms(2));
  * simulation.task("all-reduce", network, Seconds.ms(1), backward);
  * simulation.run().finish();                                              // 3 ms
  * }</pre>
  */
 public final class Simulation {
-    private final List<Task> tasks = new ArrayList<>();
-    private final PriorityQueue<Event> events =
-            new PriorityQueue<>(Comparator.comparingDouble(Event::time).thenComparingLong(Event::number));
+    private final List<SimulationTask> tasks = new ArrayList<>();
+    private final PriorityQueue<SimulationEvent> events = new PriorityQueue<>(
+            Comparator.comparingDouble(SimulationEvent::time).thenComparingLong(SimulationEvent::number));
     private double now;
     private long eventCount;
     private boolean ran;
 
-    /** Something that does one task at a time. */
+    /** A resource that runs one task at a time. */
     public final class Resource {
         private final String name;
         private final boolean inOrder;
         private final Map<Resource, Double> slowedBy = new HashMap<>();
         private final List<Resource> slows = new ArrayList<>();
-        private final Deque<Task> waiting = new ArrayDeque<>();
-        private Task last;
-        private Task running;
+        private final Deque<SimulationTask> waiting = new ArrayDeque<>();
+        private SimulationTask last;
+        private SimulationTask running;
 
         private Resource(String name, boolean inOrder) {
             this.name = name;
@@ -49,16 +49,16 @@ public final class Simulation {
         }
 
         /**
-         * While the other resource works, this one loses a part of its speed: kernels of a collective hold some of a
-         * card's multiprocessors and of its memory's bandwidth.
+         * Makes this resource lose a fraction of its speed while the other one runs a task, as the kernels of a
+         * collective take multiprocessors and memory bandwidth from computing.
          *
-         * @param share of the speed that is lost, at least 0 and below 1
+         * @param fraction of the speed that is lost, at least 0 and below 1
          */
-        public Resource slowedBy(Resource other, double share) {
-            if (!(share >= 0 && share < 1)) {
-                throw new IllegalArgumentException("share must be at least 0 and below 1, not " + share);
+        public Resource slowedBy(Resource other, double fraction) {
+            if (!(fraction >= 0 && fraction < 1)) {
+                throw new IllegalArgumentException("fraction must be at least 0 and below 1, not " + fraction);
             }
-            slowedBy.put(other, share);
+            slowedBy.put(other, fraction);
             other.slows.add(this);
             return this;
         }
@@ -72,12 +72,12 @@ public final class Simulation {
         }
     }
 
-    /** A piece of work. */
-    public static final class Task {
+    /** A piece of work on a resource. */
+    public static final class SimulationTask {
         private final String name;
         private final Resource on;
         private final double delay;
-        private final List<Task> next = new ArrayList<>();
+        private final List<SimulationTask> next = new ArrayList<>();
         private int waitsFor;
         private double left;
         private double since;
@@ -86,7 +86,7 @@ public final class Simulation {
         private double start = Double.NaN;
         private double end = Double.NaN;
 
-        private Task(String name, Resource on, double work, double delay) {
+        private SimulationTask(String name, Resource on, double work, double delay) {
             this.name = name;
             this.on = on;
             this.left = work;
@@ -94,63 +94,64 @@ public final class Simulation {
         }
     }
 
-    private record Event(double time, long number, Task task, boolean leaves) {}
+    private record SimulationEvent(double time, long number, SimulationTask task, boolean releases) {}
 
-    /** A resource whose tasks run in the order in which they were made, like a CUDA stream. */
+    /** Returns a resource whose tasks run in the order in which they were created, like a CUDA stream. */
     public Resource stream(String name) {
         return new Resource(name, true);
     }
 
-    /** A resource whose tasks run in the order in which they become ready, like a link. */
+    /** Returns a resource whose tasks run in the order in which they become ready, like a link. */
     public Resource link(String name) {
         return new Resource(name, false);
     }
 
-    /** A task that starts when others are done. */
-    public Task task(String name, Resource on, Seconds work, Task... after) {
+    /** Creates a task that waits for other tasks. */
+    public SimulationTask task(String name, Resource on, Seconds work, SimulationTask... after) {
         return task(name, on, work, Seconds.ZERO, List.of(after));
     }
 
     /**
-     * A task that starts when others are done.
+     * Creates a task that waits for other tasks.
      *
-     * @param work how long it holds the resource, where nothing slows it
-     * @param delay from when it leaves the resource until those that wait for it may start: the latency of a link
+     * @param work time on the resource at full speed
+     * @param delay from releasing the resource until dependent tasks may start: the latency of a link
      */
-    public Task task(String name, Resource on, Seconds work, Seconds delay, Collection<Task> after) {
-        Task task = new Task(name, on, work.value(), delay.value());
-        for (Task before : after) follow(before, task);
+    public SimulationTask task(
+            String name, Resource on, Seconds work, Seconds delay, Collection<SimulationTask> after) {
+        SimulationTask task = new SimulationTask(name, on, work.value(), delay.value());
+        for (SimulationTask before : after) addDependency(before, task);
         if (on.inOrder) {
-            if (on.last != null) follow(on.last, task);
+            if (on.last != null) addDependency(on.last, task);
             on.last = task;
         }
         tasks.add(task);
         return task;
     }
 
-    private static void follow(Task before, Task task) {
+    private static void addDependency(SimulationTask before, SimulationTask task) {
         before.next.add(task);
         task.waitsFor++;
     }
 
     /**
-     * Runs all tasks to their end.
+     * Runs all tasks.
      *
-     * @throws IllegalStateException if it ran before
+     * @throws IllegalStateException if the simulation has run before
      */
     public Schedule run() {
-        if (ran) throw new IllegalStateException("this simulation has run");
+        if (ran) throw new IllegalStateException("a simulation runs only once");
         ran = true;
-        for (Task task : tasks) {
+        for (SimulationTask task : tasks) {
             if (task.waitsFor == 0) ready(task);
         }
         double finish = 0;
         while (!events.isEmpty()) {
-            Event event = events.remove();
-            if (event.number != event.task.event) continue; // the task's speed has changed since
+            SimulationEvent event = events.remove();
+            if (event.number != event.task.event) continue; // outdated, because the task's speed has changed
             now = event.time;
             finish = Math.max(finish, now);
-            if (event.leaves) leave(event.task);
+            if (event.releases) release(event.task);
             else done(event.task);
         }
         return new Schedule(
@@ -160,12 +161,12 @@ public final class Simulation {
                 new Seconds(finish));
     }
 
-    private void ready(Task task) {
+    private void ready(SimulationTask task) {
         if (task.on.running == null) start(task);
         else task.on.waiting.add(task);
     }
 
-    private void start(Task task) {
+    private void start(SimulationTask task) {
         task.on.running = task;
         task.start = now;
         task.since = now;
@@ -174,7 +175,7 @@ public final class Simulation {
         changeSpeeds(task.on);
     }
 
-    private void leave(Task task) {
+    private void release(SimulationTask task) {
         Resource on = task.on;
         task.end = now;
         on.running = null;
@@ -184,16 +185,16 @@ public final class Simulation {
         else expect(task, now + task.delay, false);
     }
 
-    private void done(Task task) {
-        for (Task next : task.next) {
+    private void done(SimulationTask task) {
+        for (SimulationTask next : task.next) {
             if (--next.waitsFor == 0) ready(next);
         }
     }
 
-    /** Whoever is slowed by a resource that has begun or ceased to work goes on at another speed. */
+    /** Updates the speed of tasks that a resource slows, after it has become busy or idle. */
     private void changeSpeeds(Resource changed) {
         for (Resource slowed : changed.slows) {
-            Task task = slowed.running;
+            SimulationTask task = slowed.running;
             if (task == null) continue;
             double speed = slowed.speed();
             if (speed == task.speed) continue;
@@ -204,8 +205,8 @@ public final class Simulation {
         }
     }
 
-    private void expect(Task task, double time, boolean leaves) {
+    private void expect(SimulationTask task, double time, boolean releases) {
         task.event = ++eventCount;
-        events.add(new Event(time, task.event, task, leaves));
+        events.add(new SimulationEvent(time, task.event, task, releases));
     }
 }

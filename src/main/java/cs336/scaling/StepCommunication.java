@@ -1,30 +1,30 @@
 package cs336.scaling;
 
+import static cs336.units.UnitFactors.MB;
+
 import cs336.bench.ArgumentCheck;
+import cs336.numbers.Header;
+import cs336.numbers.Tables;
 import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.IntColumn;
-import tech.tablesaw.api.LongColumn;
-import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * What one device sends in a training step, by the kind of parallelism that asks for it.
+ * The bytes that one device sends in a training step, by axis of parallelism.
  *
  * @param model the model
- * @param state its copies, and the type in which weights, gradients and activations are sent
- * @param mesh how the work is split
- * @param tokens of one micro-batch, of each of the mesh's groups that take sequences of their own
- * @param microBatches of a step; gradients of data parallelism travel once a step, all else with each of them
+ * @param state types of the training state; weights, gradients and activations are sent in {@link TrainingState#sent}
+ * @param mesh axes of parallelism
+ * @param tokens tokens of a micro-batch, for each group of devices with sequences of its own
+ * @param microBatches number of micro-batches in a step. Replicas, and shards of optimizer state or gradients,
+ *     communicate once per step; everything else is sent for each micro-batch
  */
 public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens, int microBatches) {
     /**
-     * @throws IllegalArgumentException if there is no micro-batch, or the mesh has more stages than the model has
-     *     blocks
+     * @throws IllegalArgumentException if there is no micro-batch, or the mesh has more pipeline stages than the model
+     *     has blocks
      */
     public StepCommunication {
         DeviceMemory.requireBlocks(model, mesh);
@@ -32,105 +32,85 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
     }
 
     /**
-     * One kind of message.
+     * All transfers of one kind in a step.
      *
-     * @param axis of the mesh along which it goes
-     * @param what is in it
-     * @param how the collective; empty for what is sent from one device to the next
-     * @param ranks that take part
-     * @param times a step
-     * @param payload of one time: the whole tensor
-     * @param sent by this device, all times together
+     * @param axis of the mesh
+     * @param what kind of tensor is sent
+     * @param how the collective; empty for point-to-point
+     * @param ranks number of devices that take part
+     * @param times number of transfers in a step
+     * @param payload of one transfer: the whole tensor
+     * @param sent by this device in all transfers
      */
-    public record Traffic(String axis, String what, String how, int ranks, long times, Bytes payload, Bytes sent) {}
+    public record StepTraffic(String axis, String what, String how, int ranks, long times, Bytes payload, Bytes sent) {}
 
-    /** All messages of a step. */
-    public List<Traffic> traffic() {
-        var traffic = new ArrayList<Traffic>();
-        Bytes model = Bytes.of(
-                        DeviceMemory.parametersOfStage(this.model, mesh),
+    /** Returns all kinds of transfers of a step. */
+    public List<StepTraffic> traffic() {
+        var traffic = new ArrayList<StepTraffic>();
+        Bytes stage = Bytes.of(
+                        DeviceMemory.parametersOfStage(model, mesh),
                         state.sent().bytes())
                 .sharedBy(mesh.tensor());
         boolean fully = mesh.stage().splitsWeights();
         if (mesh.shards() > 1) {
             long n = fully ? microBatches : 1;
             String axis = mesh.stage().toString();
-            traffic.add(collective(axis, "weights", Collective.ALL_GATHER, mesh.shards(), fully ? 2 * n : n, model));
-            traffic.add(collective(axis, "gradients", Collective.REDUCE_SCATTER, mesh.shards(), n, model));
+            traffic.add(collective(axis, "weights", Collective.ALL_GATHER, mesh.shards(), fully ? 2 * n : n, stage));
+            traffic.add(collective(axis, "gradients", Collective.REDUCE_SCATTER, mesh.shards(), n, stage));
         }
         if (mesh.data() > 1) {
-            Bytes part = model.sharedBy(mesh.shards());
-            traffic.add(collective("DP", "gradients", Collective.ALL_REDUCE, mesh.data(), 1, part));
+            Bytes shard = stage.sharedBy(mesh.shards());
+            traffic.add(collective("DP", "gradients", Collective.ALL_REDUCE, mesh.data(), 1, shard));
         }
+        Bytes stream = Bytes.of(
+                Math.multiplyExact(tokens.count(), model.dModel()), state.sent().bytes());
+        String activations = "activations and their gradients";
         if (mesh.tensor() > 1) {
-            Bytes stream = Bytes.of(
-                    Math.multiplyExact(tokens.count(), this.model.dModel()),
-                    state.sent().bytes());
-            long pairs = this.model.pairs() * DeviceMemory.blocksOfStage(this.model, mesh) * microBatches;
-            String what = "activations and their gradients";
-            traffic.add(collective("TP", what, Collective.ALL_GATHER, mesh.tensor(), 3 * pairs, stream));
-            traffic.add(collective("TP", what, Collective.REDUCE_SCATTER, mesh.tensor(), 2 * pairs, stream));
+            long pairs = model.pairs() * DeviceMemory.blocksOfStage(model, mesh) * microBatches;
+            traffic.add(collective("TP", activations, Collective.ALL_GATHER, mesh.tensor(), 3 * pairs, stream));
+            traffic.add(collective("TP", activations, Collective.REDUCE_SCATTER, mesh.tensor(), 2 * pairs, stream));
         }
         if (mesh.pipeline() > 1) {
-            Bytes part = Bytes.of(
-                            Math.multiplyExact(tokens.count(), this.model.dModel()),
-                            state.sent().bytes())
-                    .sharedBy(mesh.tensor());
-            // Of two stages the first sends activations alone, the last one gradients alone; those between them send
-            // both.
+            Bytes shard = stream.sharedBy(mesh.tensor());
+            // The first stage sends activations only, the last one gradients only, those in the middle both.
             long times = (mesh.pipeline() == 2 ? 1L : 2L) * microBatches;
-            traffic.add(new Traffic("PP", "activations and their gradients", "", 2, times, part, part.times(times)));
+            traffic.add(new StepTraffic("PP", activations, "", 2, times, shard, shard.times(times)));
         }
         return traffic;
     }
 
-    private static Traffic collective(String axis, String what, Collective how, int ranks, long times, Bytes payload) {
-        return new Traffic(
-                axis,
-                what,
-                how.toString(),
-                ranks,
-                times,
-                payload,
-                how.sent(payload, ranks).times(times));
+    private static StepTraffic collective(
+            String axis, String what, Collective how, int ranks, long times, Bytes payload) {
+        Bytes sent = how.sent(payload, ranks).times(times);
+        return new StepTraffic(axis, what, how.toString(), ranks, times, payload, sent);
     }
 
-    /** All that one device sends. */
+    /** Returns all bytes that one device sends. */
     public Bytes sent() {
-        return traffic().stream().map(Traffic::sent).reduce(Bytes.NONE, Bytes::plus);
+        return traffic().stream().map(StepTraffic::sent).reduce(Bytes.NONE, Bytes::plus);
     }
 
-    /** The share of a step in which a pipeline's devices have nothing to do: (p−1)/(m+p−1). */
+    /** Returns the fraction of a step in which the devices of a pipeline are idle: (p−1)/(m+p−1). */
     public double bubble() {
         return (mesh.pipeline() - 1.0) / (microBatches + mesh.pipeline() - 1.0);
     }
 
-    /** A row for each kind of message; a last row with the sum. */
+    private record TrafficRow(
+            String axis,
+            @Header("tensors") String what,
+            @Header("collective") String how,
+            Integer ranks,
+            @Header("times per step") Long times,
+            @Header("payload (MB)") Double payload,
+            @Header("sent (GB)") double sent) {}
+
+    /** Returns a table with a row for each kind of transfer and a last row with the sum. */
     public Table table() {
-        Table table = Table.create(
-                model.name() + " on " + mesh + ", sent by a device in a step",
-                StringColumn.create("axis"),
-                StringColumn.create("what"),
-                StringColumn.create("how"),
-                IntColumn.create("ranks"),
-                LongColumn.create("times"),
-                DoubleColumn.create("payload (MB)"),
-                DoubleColumn.create("sent (GB)"));
-        for (Traffic t : traffic()) {
-            Row row = table.appendRow();
-            row.setString("axis", t.axis);
-            row.setString("what", t.what);
-            row.setString("how", t.how);
-            row.setInt("ranks", t.ranks);
-            row.setLong("times", t.times);
-            row.setDouble("payload (MB)", t.payload.count() / 1e6);
-            row.setDouble("sent (GB)", t.sent.gb());
+        List<TrafficRow> rows = new ArrayList<>();
+        for (StepTraffic t : traffic()) {
+            rows.add(new TrafficRow(t.axis, t.what, t.how, t.ranks, t.times, t.payload.count() / MB, t.sent.gb()));
         }
-        Row row = table.appendRow();
-        row.setString("axis", "sum");
-        row.setString("what", "");
-        row.setString("how", "");
-        row.setDouble("sent (GB)", sent().gb());
-        return table;
+        rows.add(new TrafficRow("sum", "", "", null, null, null, sent().gb()));
+        return Tables.of(TrafficRow.class, rows).setName(model.name() + " on " + mesh + ", sent by a device in a step");
     }
 }

@@ -11,26 +11,27 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The work of one device in a training step: its layers in the order of the forward pass, and the optimizer.
+ * The compute times of one device in a training step: layers in the order of the forward pass, and the optimizer.
  *
- * @param layers one for each learned tensor
- * @param optimizer the update of all parameters
- * @param pairs of each block that tensor parallelism splits, see {@link ModelShape#pairs}
- * @param dModel D
+ * @param layers one for each trainable tensor
+ * @param optimizer time to update all parameters
+ * @param pairs number of matrix pairs of a block that tensor parallelism splits, see {@link ModelShape#pairs}
+ * @param dModel D, the width of the residual stream
  */
-public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dModel) {
+public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, int dModel) {
     /**
-     * A learned tensor and what is done with it.
+     * A trainable tensor and the compute time of its layer.
      *
-     * @param name for pictures
-     * @param block which block it belongs to, from 0; tensors of one block are gathered together. What comes before and
-     *     after the blocks has numbers of its own
-     * @param inBlock whether that is a block of the model, which tensor parallelism splits
-     * @param parameters of the tensor
+     * @param name for figures
+     * @param block index of its block from 0, or another number before and after the blocks; FSDP gathers the tensors
+     *     of one index together
+     * @param inBlock whether the index is that of a block, which tensor parallelism splits
+     * @param parameters number of elements
      * @param forward time in the forward pass
-     * @param backward time in the backward pass, at whose end its gradient is there
+     * @param backward time in the backward pass, after which the gradient is ready
      */
-    public record Layer(String name, int block, boolean inBlock, long parameters, Seconds forward, Seconds backward) {}
+    public record StepLayer(
+            String name, int block, boolean inBlock, long parameters, Seconds forward, Seconds backward) {}
 
     public StepModel {
         layers = List.copyOf(layers);
@@ -38,49 +39,52 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
     }
 
     /**
-     * One of our Transformers, in the order of its registration. Measured times are split among matrices in proportion
-     * to their sizes, for so are their operations; tables and gains take none.
+     * Returns the layers of a {@link cs336.basics.TransformerLM} in the order of their registration. Measured times are
+     * divided among the matrices in proportion to their sizes, as their FLOP are; other tensors take no time.
      *
-     * @param forward of all layers
-     * @param backward of all layers
+     * @param forward time of all layers
+     * @param backward time of all layers
+     * @param optimizer time to update all parameters
      */
     public static StepModel of(TransformerConfig config, Seconds forward, Seconds backward, Seconds optimizer) {
         long d = config.dModel();
         boolean is2024 = config.edition() == ModelEdition.SPRING_2024;
         int gains = Normalization.named(config.normalization()).parametersPerFeature();
-        List<Tensor> tensors = new ArrayList<>();
-        tensors.add(new Tensor("token embeddings", -1, config.vocabSize() * d, is2024));
-        if (is2024) tensors.add(new Tensor("position embeddings", -1, config.contextLength() * d, false));
+        List<ParameterTensor> tensors = new ArrayList<>();
+        tensors.add(new ParameterTensor("token embeddings", -1, config.vocabSize() * d, is2024));
+        if (is2024) tensors.add(new ParameterTensor("position embeddings", -1, config.contextLength() * d, false));
         for (int block = 0; block < config.numLayers(); block++) {
-            for (String name : List.of("q", "k", "v", "output")) tensors.add(new Tensor(name, block, d * d, true));
+            for (String name : List.of("q", "k", "v", "output"))
+                tensors.add(new ParameterTensor(name, block, d * d, true));
             for (String name : is2024 ? List.of("w1", "w2") : List.of("w1", "w2", "w3")) {
-                tensors.add(new Tensor(name, block, d * config.dFf(), true));
+                tensors.add(new ParameterTensor(name, block, d * config.dFf(), true));
             }
-            for (int norm = 0; norm < 2 * gains; norm++) tensors.add(new Tensor("norm", block, d, false));
+            for (int norm = 0; norm < 2 * gains; norm++) tensors.add(new ParameterTensor("norm", block, d, false));
         }
-        for (int norm = 0; norm < gains; norm++) tensors.add(new Tensor("norm", config.numLayers(), d, false));
-        if (!is2024) tensors.add(new Tensor("head", config.numLayers(), config.vocabSize() * d, true));
+        for (int norm = 0; norm < gains; norm++) tensors.add(new ParameterTensor("norm", config.numLayers(), d, false));
+        if (!is2024) tensors.add(new ParameterTensor("head", config.numLayers(), config.vocabSize() * d, true));
         double all = tensors.stream()
-                .filter(Tensor::multiplied)
-                .mapToLong(Tensor::parameters)
+                .filter(ParameterTensor::inMatmul)
+                .mapToLong(ParameterTensor::parameters)
                 .sum();
-        List<Layer> layers = new ArrayList<>();
-        for (Tensor t : tensors) {
-            double share = t.multiplied ? t.parameters / all : 0;
+        List<StepLayer> layers = new ArrayList<>();
+        for (ParameterTensor t : tensors) {
+            double fraction = t.inMatmul ? t.parameters / all : 0;
             boolean inBlock = t.block >= 0 && t.block < config.numLayers();
-            layers.add(new Layer(t.name, t.block, inBlock, t.parameters, forward.times(share), backward.times(share)));
+            layers.add(new StepLayer(
+                    t.name, t.block, inBlock, t.parameters, forward.times(fraction), backward.times(fraction)));
         }
         return new StepModel(layers, optimizer, 2, config.dModel());
     }
 
-    private record Tensor(String name, int block, long parameters, boolean multiplied) {}
+    private record ParameterTensor(String name, int block, long parameters, boolean inMatmul) {}
 
     /**
-     * Blocks of two linear layers, computing at a share of a device's peak.
+     * Returns blocks of two linear layers that compute at a fraction of a device's peak.
      *
-     * @param tokens of the device
-     * @param utilization share of the peak, between 0 and 1
-     * @param optimizer the update of all parameters on one device
+     * @param tokens tokens of the device
+     * @param utilization fraction of the peak (MFU), above 0 and at most 1
+     * @param optimizer time to update all parameters on one device
      */
     public static StepModel feedForward(
             ModelShape shape, Tokens tokens, Accelerator device, double utilization, Seconds optimizer) {
@@ -90,28 +94,29 @@ public record StepModel(List<Layer> layers, Seconds optimizer, int pairs, int dM
         Seconds forward = shape.forward(tokens)
                 .at(new FlopRate(device.peak().perSecond() * utilization))
                 .times(1.0 / shape.blocks());
-        List<Layer> layers = new ArrayList<>();
+        List<StepLayer> layers = new ArrayList<>();
         for (int block = 0; block < shape.blocks(); block++) {
             for (String name : List.of("w1", "w2")) {
                 Seconds half = forward.times(0.5);
-                layers.add(new Layer(name, block, true, shape.blockMatrices() / 2, half, half.times(2)));
+                layers.add(new StepLayer(name, block, true, shape.blockMatrices() / 2, half, half.times(2)));
             }
         }
         return new StepModel(layers, optimizer, shape.pairs(), shape.dModel());
     }
 
+    /** Returns the number of parameters. */
     public long parameters() {
-        return layers.stream().mapToLong(Layer::parameters).sum();
+        return layers.stream().mapToLong(StepLayer::parameters).sum();
     }
 
-    /** Forward and backward pass of all layers. */
+    /** Returns the compute time of forward and backward pass. */
     public Seconds passes() {
         return new Seconds(layers.stream()
                 .mapToDouble(layer -> layer.forward.value() + layer.backward.value())
                 .sum());
     }
 
-    /** A step of one device that sends nothing. */
+    /** Returns the time of a step that sends nothing. */
     public Seconds alone() {
         return passes().plus(optimizer);
     }

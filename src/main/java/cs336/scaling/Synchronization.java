@@ -2,34 +2,38 @@ package cs336.scaling;
 
 import cs336.units.Bytes;
 
-/** When the gradients of replicas are summed. */
+/** A schedule of the gradient synchronization of data parallelism. */
 public sealed interface Synchronization {
-    /** After the backward pass, one tensor after the other: the naive way. */
+    /** After the backward pass, each gradient individually: the naive mode. */
     record EachAfterBackward() implements Synchronization {}
 
-    /** After the backward pass, all tensors copied into one and back. */
+    /** After the backward pass, all gradients copied into one tensor. */
     record FlatAfterBackward() implements Synchronization {}
 
     /**
-     * During the backward pass, in buckets filled from the last layer on; a bucket is sent when its last gradient is
-     * there.
+     * During the backward pass, in buckets filled from the last layer on. A bucket is sent as soon as its last gradient
+     * is ready.
      *
-     * @param most bytes of a bucket; a larger tensor has one of its own. 0: each tensor by itself
+     * @param most largest size of a bucket; a larger tensor gets a bucket of its own. 0 for a bucket per tensor
      */
     record Buckets(Bytes most) implements Synchronization {}
 
+    /** Returns the naive mode: each gradient individually, after the backward pass. */
     static Synchronization each() {
         return new EachAfterBackward();
     }
 
+    /** Returns the flat mode: all gradients in one tensor, after the backward pass. */
     static Synchronization flat() {
         return new FlatAfterBackward();
     }
 
+    /** Returns the overlapped mode: each gradient individually, during the backward pass. */
     static Synchronization overlapped() {
         return new Buckets(Bytes.NONE);
     }
 
+    /** Returns the bucketed mode: gradients in buckets of a largest size, during the backward pass. */
     static Synchronization buckets(Bytes most) {
         return new Buckets(most);
     }

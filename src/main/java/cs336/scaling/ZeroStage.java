@@ -1,14 +1,12 @@
 package cs336.scaling;
 
-/**
- * What is split along a mesh's axis of shards, in the order of the stages of ZeRO; each includes the ones before it.
- */
+/** A stage of ZeRO: what is sharded along a mesh's axis of shards. Each stage includes the ones before it. */
 public enum ZeroStage {
-    /** AdamW's moments: ZeRO stage 1. */
+    /** ZeRO stage 1: AdamW's moments. */
     OPTIMIZER_STATE("ZeRO-1"),
-    /** Moments and gradients: ZeRO stage 2. */
+    /** ZeRO stage 2: moments and gradients. */
     GRADIENTS("ZeRO-2"),
-    /** Moments, gradients and weights: ZeRO stage 3, or FSDP. */
+    /** ZeRO stage 3, or FSDP: moments, gradients and weights. */
     PARAMETERS("FSDP");
 
     private final String label;

@@ -1,17 +1,22 @@
 /**
- * What can be said before anything runs: memory, traffic and time of training on many devices, and how loss falls with
- * size.
+ * Predictions of memory, communication and time of training, made without running it.
  *
- * <ul>
- *   <li>Amounts have types ({@link cs336.units.Bytes}, {@link cs336.units.Flop}, {@link cs336.units.Tokens},
- *       {@link cs336.units.Seconds}), so that GB and GiB, or tokens and sequences, are not taken for one another.
- *   <li>On them build accounting in closed form ({@link cs336.scaling.DeviceMemory},
- *       {@link cs336.scaling.StepCommunication}, {@link cs336.scaling.ComputeBound}) and a simulation of one training
- *       step ({@link cs336.scaling.Simulation}, {@link cs336.scaling.SimulatedStep}) that is fitted to measurements
- *       ({@link cs336.scaling.Calibration}).
- *   <li>Two formulas by themselves: of a ring ({@link cs336.scaling.RingAllReduce}) and of buckets
- *       ({@link cs336.scaling.BucketModel}).
- *   <li>Scaling laws from training runs of several compute budgets ({@link cs336.scaling.laws.IsoFlops}).
- * </ul>
+ * <p>Read first:
+ *
+ * <ol>
+ *   <li>{@link cs336.scaling.RingAllReduce}: the cost of an all-reduce, and how it is fitted to measurements.
+ *   <li>{@link cs336.scaling.ModelMemory}: the memory of a model, tensor by tensor.
+ *   <li>{@link cs336.scaling.Mesh}, with {@link cs336.scaling.DeviceMemory} and
+ *       {@link cs336.scaling.StepCommunication}: what each device of a mesh holds and sends.
+ *   <li>{@link cs336.scaling.SimulatedStep}: one training step as a discrete-event {@link cs336.scaling.Simulation},
+ *       with overheads from a {@link cs336.scaling.Calibration}.
+ * </ol>
+ *
+ * <p>Quantities have types ({@link cs336.units.Bytes}, {@link cs336.units.Flop}, {@link cs336.units.Tokens},
+ * {@link cs336.units.Seconds}), so that units are not mixed up. The package {@code cs336.scaling.laws} predicts the
+ * loss instead.
+ *
+ * <p>May use {@code numbers} and what that uses ({@code bench}, {@code charts}, {@code basics}, {@code units},
+ * {@code torch}).
  */
 package cs336.scaling;

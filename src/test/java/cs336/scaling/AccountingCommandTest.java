@@ -13,7 +13,7 @@ import tech.tablesaw.api.Table;
 
 class AccountingCommandTest extends CommandTest {
     @Test
-    void aMeshIsShownCopyByCopyAndMessageByMessage() {
+    void aMeshIsReportedTensorByTensorAndCollectiveByCollective() {
         assertEquals(0, run(new AccountingCommand(), "--shards 16 --tensor 8 --pipeline 2 --tokens 32768"));
         String shown = out.toString();
         for (String expected : new String[] {
@@ -28,7 +28,7 @@ class AccountingCommandTest extends CommandTest {
     }
 
     @Test
-    void wrongUseIsOneLineThatNamesTheArgument() {
+    void wrongUseFailsWithOneLineThatNamesTheArgument() {
         assertEquals(2, run(new AccountingCommand(), "--stage 4"));
         assertEquals("stage must be 1, 2 or 3, not 4", err.toString());
         err.getBuffer().setLength(0);
@@ -42,9 +42,9 @@ class AccountingCommandTest extends CommandTest {
         assertTrue(err.toString().startsWith("no folder of measurements"), err.toString());
     }
 
-    /** The writeup reads the stored numbers; they are those that the calculators give. */
+    /** The writeup reads the stored numbers, so they must be the current ones. */
     @Test
-    void theStoredAnswersAreWhatTheCalculatorsGive() throws IOException {
+    void storedAnswersAreUpToDate() throws IOException {
         assertEquals(0, run(new AccountingCommand(), "--answers"));
         Table fresh = Measurements.read(folder.resolve("on-paper/communication_accounting.csv"));
         Table stored = Measurements.read(Project.path("data/measurements/on-paper/communication_accounting.csv"));

@@ -38,12 +38,12 @@ class AttentionMemoryTest {
         return new AttentionMemory(batch, context, d, DType.FLOAT32, causal, DeviceKind.CPU);
     }
 
-    private static List<String> names(AttentionMemory.Moment moment) {
-        return moment.copies().stream().map(AttentionMemory.Copy::name).toList();
+    private static List<String> names(MemoryInventory inventory) {
+        return inventory.tensors().stream().map(TensorMemory::name).toList();
     }
 
     @Test
-    void everyCopyIsNamedAndWeighed() {
+    void everyTensorIsNamedAndCounted() {
         AttentionMemory memory = fp32(8, 16384, 16, true);
         long rows = 4L * 8 * 16384 * 16;
         long mask = 4L * 16384 * 16384;
@@ -67,15 +67,15 @@ class AttentionMemoryTest {
     }
 
     @Test
-    void onCudaTheSoftmaxMakesOneCopyMoreOnItsWayBack() {
-        var onCard = new AttentionMemory(8, 1024, 64, DType.FLOAT32, false, DeviceKind.CUDA);
+    void onCudaTheSoftmaxBackwardNeedsOneMoreTensor() {
+        var onGpu = new AttentionMemory(8, 1024, 64, DType.FLOAT32, false, DeviceKind.CUDA);
         var onCpu = fp32(8, 1024, 64, false);
-        assertEquals(4L * 8 * 1024 * 1024, onCard.peakBytes() - onCpu.peakBytes());
-        assertEquals(onCpu.peakOfForward(), onCard.peakOfForward());
+        assertEquals(4L * 8 * 1024 * 1024, onGpu.peakBytes() - onCpu.peakBytes());
+        assertEquals(onCpu.peakOfForward(), onGpu.peakOfForward());
     }
 
     @Test
-    void withoutAMaskThereIsNone() {
+    void withoutACausalMaskNoneIsCounted() {
         AttentionMemory memory = fp32(8, 256, 64, false);
         assertTrue(!names(memory.peakOfForward()).contains("mask"));
         long mask = 4L * 256 * 256;
@@ -83,15 +83,15 @@ class AttentionMemoryTest {
     }
 
     @Test
-    void whereRowsAreWiderThanLongThePeaksAreElsewhere() {
+    void peaksAreInTheMatmulsIfRowsAreWiderThanTheContextIsLong() {
         AttentionMemory memory = fp32(1, 32, 128, false);
-        assertEquals("product with V", memory.peakOfForward().name());
-        assertEquals("backward of product with K", memory.peakOfBackward().name());
+        assertEquals("matmul with V", memory.peakOfForward().name());
+        assertEquals("backward of matmul with K", memory.peakOfBackward().name());
         assertEquals("softmax", fp32(1, 128, 32, false).peakOfForward().name());
     }
 
     @Test
-    void halfTheBytesANumberAreHalfTheMemory() {
+    void halfTheBytesPerElementAreHalfTheMemory() {
         var narrow = new AttentionMemory(2, 100, 16, DType.BFLOAT16, true, DeviceKind.CPU);
         assertEquals(fp32(2, 100, 16, true).peakBytes(), 2 * narrow.peakBytes());
     }
@@ -106,45 +106,42 @@ class AttentionMemoryTest {
     }
 
     @Test
-    void theTableAddsUp() {
+    void theTablesLastRowIsTheSum() {
         AttentionMemory memory = fp32(8, 1024, 64, true);
         Table table = memory.table();
         assertEquals(
-                List.of("copy", "shape", "peak of forward", "before backward", "peak of backward"),
+                List.of("tensor", "shape", "peak of forward (MiB)", "before backward (MiB)", "peak of backward (MiB)"),
                 table.columnNames());
-        for (String moment : table.columnNames().subList(2, 5)) {
-            double[] mib = table.doubleColumn(moment).removeMissing().asDoubleArray();
+        for (String point : table.columnNames().subList(2, 5)) {
+            double[] mib = table.doubleColumn(point).removeMissing().asDoubleArray();
             double sum = mib[mib.length - 1];
             assertEquals(sum, Arrays.stream(mib).sum() - sum, 1e-9);
         }
         assertEquals(memory.peakBytes() / (double) MIB, table.doubleColumn(4).get(table.rowCount() - 1), 1e-9);
-        assertTrue(table.doubleColumn("peak of backward")
-                .isMissing(table.stringColumn("copy").indexOf("scores")));
+        assertTrue(table.doubleColumn("peak of backward (MiB)")
+                .isMissing(table.stringColumn("tensor").indexOf("scores")));
     }
 
     /**
-     * At this length a matrix is mapped into the process by itself and unmapped when freed: the process has its size.
-     * It is a process of its own. In one with other tests, the compiler of hot methods gives tens of MiB back
-     * meanwhile, and the collector the masks of attentions that are gone.
+     * At this length the allocator maps each matrix separately and unmaps it when it is freed, so that the size of the
+     * process follows. The passes run in a child process: in this one, the JIT compiler and the garbage collector would
+     * free tens of MiB from other tests meanwhile.
      */
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void theProcessGrowsByWhatIsCounted(boolean causal) throws Exception {
+    void aProcessGrowsByTheCountedBytes(boolean causal) throws Exception {
         AttentionMemory memory = fp32(1, Passes.CONTEXT, Passes.D, causal);
         try (var process = ChildJvm.start(Passes.class, Map.of(), line -> {})) {
             process.tell(String.valueOf(causal));
-            for (var moment : List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward())) {
+            for (var point : List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward())) {
                 String grownBy = process.answer(LIMIT);
                 if (grownBy == null) fail(String.join("\n", process.end().said()));
-                assertWithin(moment.name(), moment.bytes(), memory.inputBytes() + Long.parseLong(grownBy));
+                assertWithin(point.name(), point.bytes(), memory.inputBytes() + Long.parseLong(grownBy));
             }
         }
     }
 
-    /**
-     * Both passes in this process; it answers with the bytes by which it has grown at each moment since its inputs were
-     * there.
-     */
+    /** Both passes in a process that answers with its growth in bytes at each of the three points of the step. */
     static final class Passes {
         static final int CONTEXT = 8192;
         static final int D = 8;
@@ -171,8 +168,8 @@ class AttentionMemoryTest {
         }
 
         /**
-         * The process is measured as a whole, and grows by code and workspaces in its first passes. The mask that they
-         * leave to the collector is a small one.
+         * Warms up, because a process grows by code and workspaces in its first passes. The causal pass is short, so
+         * that the mask it leaves to the garbage collector is small.
          */
         private static void loadCode() {
             pass(CONTEXT, false);
@@ -201,7 +198,7 @@ class AttentionMemoryTest {
     @Tag("gpu")
     @ParameterizedTest
     @CsvSource({"1024, 16, false", "1024, 128, true", "4096, 64, false", "4096, 64, true", "8192, 32, false"})
-    void theCardHoldsWhatIsCounted(int context, int d, boolean causal) {
+    void theGpuHoldsTheCountedBytes(int context, int d, boolean causal) {
         var memory = new AttentionMemory(8, context, d, DType.FLOAT32, causal, DeviceKind.CUDA);
         BenchmarkResult measured = AttentionBenchmark.of("plain")
                 .device(Device.cuda(0))
@@ -228,14 +225,14 @@ class AttentionMemoryTest {
         return result.samples(metric).values().get(0);
     }
 
-    private static void assertWithin(String moment, double counted, double measured) {
+    private static void assertWithin(String point, double counted, double measured) {
         assertTrue(
                 Math.abs(measured / counted - 1) <= WITHIN,
-                "%s: counted %.1f MiB, measured %.1f MiB".formatted(moment, counted / MIB, measured / MIB));
+                "%s: counted %.1f MiB, measured %.1f MiB".formatted(point, counted / MIB, measured / MIB));
     }
 
     @Test
-    void sizesBelowOneAreRefused() {
+    void sizesBelowOneAreRejected() {
         var thrown = assertThrows(IllegalArgumentException.class, () -> fp32(8, 0, 16, false));
         assertEquals("context must be at least 1, not 0", thrown.getMessage());
     }

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 class BucketModelTest {
     private static final Bytes GRADIENTS = new Bytes(8_000_000_000L);
 
-    /** Buckets one by one, as the formula's derivation has them. */
+    /** Returns the overhead by following the buckets one after the other. */
     private static double stepped(long bytes, double bandwidth, double callOverhead, double backward, int buckets) {
         double end = 0;
         for (int k = 1; k <= buckets; k++) {
@@ -26,7 +26,7 @@ class BucketModelTest {
     }
 
     @Test
-    void theFormulaIsWhatSendingBucketAfterBucketGives() {
+    void theFormulaAgreesWithSendingBucketAfterBucket() {
         long seed = System.nanoTime();
         var random = new Random(seed);
         for (int i = 0; i < 1000; i++) {
@@ -44,7 +44,7 @@ class BucketModelTest {
     }
 
     @Test
-    void withEqualTimesTheOverheadIsTheLastBucketAndEveryCall() {
+    void withEqualTimesTheOverheadIsTheLastBucketPlusAllCalls() {
         var model = BucketModel.equalTimes(GRADIENTS, Bandwidth.gb(320), Seconds.us(20));
         for (int n : new int[] {1, 8, 80, 800}) {
             assertEquals(8e9 / (n * 320e9) + n * 20e-6, model.overhead(n).value(), 1e-12);
@@ -54,7 +54,7 @@ class BucketModelTest {
 
     @Test
     void noOtherNumberOfBucketsIsBetterThanTheBest() {
-        // A link that is faster than the backward pass, as fast, and slower.
+        // The link is faster than the backward pass, equally fast, and slower.
         for (double backward : new double[] {200, 25, 3}) {
             var model = new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.us(20), Seconds.ms(backward));
             double best = model.overhead(model.bestBuckets()).value();
@@ -65,8 +65,8 @@ class BucketModelTest {
     }
 
     @Test
-    void aFitFindsTheModelThatMadeTheTimes() {
-        // The link waits for the backward pass, the other way round, and each for some of the buckets.
+    void aFitRecoversTheModelThatGeneratedTheTimes() {
+        // The link waits for the backward pass, the link is saturated, and a mixture of both.
         for (double backward : new double[] {2000, 5, 30}) {
             var truth = new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.us(40), Seconds.ms(backward));
             Map<Double, Seconds> measured = new LinkedHashMap<>();
@@ -80,7 +80,7 @@ class BucketModelTest {
     }
 
     @Test
-    void aLinkThatTakesLongerForFewerBucketsIsRefused() {
+    void timesThatDoNotFollowTheModelAreRejected() {
         Map<Double, Seconds> slow = new LinkedHashMap<>();
         slow.put(2.0, Seconds.ms(1082));
         slow.put(19.0, Seconds.ms(736));
@@ -91,7 +91,7 @@ class BucketModelTest {
     }
 
     @Test
-    void whatCannotBeFittedIsRefused() {
+    void invalidArgumentsAreRejected() {
         Map<Double, Seconds> one = Map.of(8.0, Seconds.ms(1));
         var error =
                 assertThrows(IllegalArgumentException.class, () -> BucketModel.fit(GRADIENTS, Seconds.ms(100), one));

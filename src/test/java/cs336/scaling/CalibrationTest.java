@@ -19,10 +19,10 @@ import java.util.Random;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 
-/** A cluster whose numbers are known is measured in simulation, with two devices; the fit has to find them again. */
+/** Checks that a fit recovers the numbers of a simulated cluster from simulated measurements on two devices. */
 class CalibrationTest {
     private static final TransformerConfig CONFIG = ModelSize.XL.config(ModelEdition.SPRING_2025, 128);
-    private static final List<Synchronization> WAYS = List.of(
+    private static final List<Synchronization> SYNCHRONIZATIONS = List.of(
             Synchronization.each(),
             Synchronization.flat(),
             Synchronization.overlapped(),
@@ -35,33 +35,40 @@ class CalibrationTest {
             new Overheads(Seconds.us(12), Bandwidth.gb(1400), Seconds.us(20), 0.35),
             DType.FLOAT32);
 
-    private static Calibration.Steps measured(Map<Synchronization, Seconds> under) {
-        return new Calibration.Steps(
-                CONFIG, DType.FLOAT32, 2, Seconds.ms(33), Seconds.ms(62), Seconds.ms(20), Seconds.ms(115), under);
+    private static Calibration.MeasuredSteps measured(Map<Synchronization, Seconds> synchronizedSteps) {
+        return new Calibration.MeasuredSteps(
+                CONFIG,
+                DType.FLOAT32,
+                2,
+                Seconds.ms(33),
+                Seconds.ms(62),
+                Seconds.ms(20),
+                Seconds.ms(115),
+                synchronizedSteps);
     }
 
     private static Map<Synchronization, Seconds> steps() {
-        Map<Synchronization, Seconds> under = new LinkedHashMap<>();
-        for (Synchronization how : WAYS) {
-            under.put(how, TRUTH.dataParallel(how, 2).time());
+        Map<Synchronization, Seconds> synchronizedSteps = new LinkedHashMap<>();
+        for (Synchronization how : SYNCHRONIZATIONS) {
+            synchronizedSteps.put(how, TRUTH.dataParallel(how, 2).time());
         }
-        return under;
+        return synchronizedSteps;
     }
 
-    private static List<RingAllReduce.Measured> allReduces() {
+    private static List<RingAllReduce.MeasuredAllReduce> allReduces() {
         return LongStream.of(1, 10, 100, 1000)
                 .mapToObj(mb -> {
                     Bytes payload = new Bytes(mb * 1_000_000);
                     Cluster cluster = TRUTH.cluster();
                     Seconds time =
                             cluster.time(Collective.ALL_REDUCE, payload, cluster.group(2, 1), Cluster.Algorithm.BEST);
-                    return new RingAllReduce.Measured(2, payload, time);
+                    return new RingAllReduce.MeasuredAllReduce(2, payload, time);
                 })
                 .toList();
     }
 
     @Test
-    void theNumbersThatMadeTheMeasurementsAreFoundAgain() {
+    void theFitRecoversTheNumbersThatGeneratedTheMeasurements() {
         Calibration fitted = Calibration.fit(Cluster.H200, allReduces(), measured(steps()));
         assertEquals(330e9, fitted.cluster().within().bandwidth().bytesPerSecond(), 1);
         assertEquals(17e-6, fitted.cluster().launch().value(), 1e-12);
@@ -78,36 +85,37 @@ class CalibrationTest {
     }
 
     @Test
-    void noiseOfStepsOnTwoIsNotMultipliedInThoseOnFour() {
+    void noiseInStepsOnTwoIsNotAmplifiedInPredictionsForFour() {
         long seed = System.nanoTime();
         var random = new Random(seed);
         double noise = 0.01;
         int trials = 10;
-        double[] squares = new double[WAYS.size()];
+        double[] squares = new double[SYNCHRONIZATIONS.size()];
         for (int trial = 0; trial < trials; trial++) {
             Map<Synchronization, Seconds> noisy = new LinkedHashMap<>();
             steps().forEach((how, time) -> noisy.put(how, time.times(1 + noise * random.nextGaussian())));
             Calibration fitted = Calibration.fit(Cluster.H200, allReduces(), measured(noisy));
             for (int i = 0; i < squares.length; i++) {
-                double expected = TRUTH.dataParallel(WAYS.get(i), 4).time().value();
-                double found = fitted.dataParallel(WAYS.get(i), 4).time().value();
+                Synchronization how = SYNCHRONIZATIONS.get(i);
+                double expected = TRUTH.dataParallel(how, 4).time().value();
+                double found = fitted.dataParallel(how, 4).time().value();
                 squares[i] += Math.pow(found / expected - 1, 2);
             }
         }
         for (int i = 0; i < squares.length; i++) {
             double error = Math.sqrt(squares[i] / trials); // at most 1.6 times the noise over many trials
-            assertTrue(error < 3 * noise, WAYS.get(i) + ": " + error + ", seed " + seed);
+            assertTrue(error < 3 * noise, SYNCHRONIZATIONS.get(i) + ": " + error + ", seed " + seed);
         }
     }
 
     @Test
-    void allReducesOfSeveralGroupsShareOneFit() {
-        List<RingAllReduce.Measured> measured = new ArrayList<>(allReduces());
+    void allReducesOfGroupsOfDifferentSizesShareOneFit() {
+        List<RingAllReduce.MeasuredAllReduce> measured = new ArrayList<>(allReduces());
         for (int n : new int[] {4, 8}) {
             Bytes payload = new Bytes(50_000_000);
             Seconds ring = TRUTH.cluster()
                     .time(Collective.ALL_REDUCE, payload, TRUTH.cluster().group(n, 1), Cluster.Algorithm.RING);
-            measured.add(new RingAllReduce.Measured(n, payload, ring));
+            measured.add(new RingAllReduce.MeasuredAllReduce(n, payload, ring));
         }
         Cluster fitted = Calibration.network(Cluster.H200, measured);
         assertEquals(330e9, fitted.within().bandwidth().bytesPerSecond(), 1e3);
@@ -115,27 +123,26 @@ class CalibrationTest {
     }
 
     @Test
-    void stepsThatTakeLessThanTheirCollectivesHaveNoOverheads() {
-        Map<Synchronization, Seconds> under = new LinkedHashMap<>();
-        steps().keySet().forEach(how -> under.put(how, Seconds.ms(115)));
-        Overheads overheads =
-                Calibration.fit(Cluster.H200, allReduces(), measured(under)).overheads();
+    void stepsFasterThanTheirCollectivesHaveNoOverheads() {
+        Map<Synchronization, Seconds> synchronizedSteps = new LinkedHashMap<>();
+        steps().keySet().forEach(how -> synchronizedSteps.put(how, Seconds.ms(115)));
+        Overheads overheads = Calibration.fit(Cluster.H200, allReduces(), measured(synchronizedSteps))
+                .overheads();
         assertEquals(0, overheads.eachCollective().value());
         assertTrue(Double.isInfinite(overheads.copy().bytesPerSecond()));
         assertEquals(0, overheads.slowdown(), 1e-9);
     }
 
     @Test
-    void aStepThatIsMissingIsNamed() {
+    void missingStepsAreNamed() {
         var error = assertThrows(
                 IllegalArgumentException.class, () -> Calibration.fit(Cluster.H200, allReduces(), measured(Map.of())));
         assertEquals(
-                "under must hold steps that send each gradient, all at once, and two sizes of buckets, not []",
-                error.getMessage());
+                "synchronizedSteps must include each(), flat() and two sizes of buckets, not []", error.getMessage());
     }
 
     @Test
-    void aClusterOfOneClassOfLinksIsAPlainRing() {
+    void aClusterWithOneClassOfLinksIsAPlainRing() {
         Link link = new Link("link", Seconds.us(3), Bandwidth.gb(100));
         var cluster = new Cluster(8, link, link, Seconds.ZERO);
         var ring = new RingAllReduce(Seconds.us(3), Bandwidth.gb(100));

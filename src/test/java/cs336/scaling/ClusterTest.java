@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.scaling.Cluster.Algorithm;
-import cs336.scaling.Cluster.Group;
+import cs336.scaling.Cluster.DeviceGroup;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
@@ -22,8 +22,8 @@ class ClusterTest {
     }
 
     @Test
-    void aRingOfTinySizeIsComputedByHand() {
-        // two ranks: 400 bytes, half of them twice over 100 bytes/s, and a latency each time
+    void smallRingsAreComputedByHand() {
+        // two ranks: 2 steps, each 200 bytes at 100 bytes/s and a latency of 1 s
         assertEquals(2 * (1 + 2), time(Collective.ALL_REDUCE, 400, 2, Algorithm.RING));
         assertEquals(1 + 2, time(Collective.ALL_GATHER, 400, 2, Algorithm.RING));
         assertEquals(6 * (1 + 1), time(Collective.ALL_REDUCE, 400, 4, Algorithm.RING));
@@ -31,9 +31,9 @@ class ClusterTest {
     }
 
     @Test
-    void aRingMessageByMessageTakesWhatTheFormulaSays() {
+    void aSimulatedRingTakesTheTimeOfTheFormula() {
         for (int n = 2; n <= 4; n++) {
-            var messages = new MessageSimulation(CLUSTER, new Group(n, 4), new Bytes(1200));
+            var messages = new MessageSimulation(CLUSTER, new DeviceGroup(n, 4), new Bytes(1200));
             assertEquals(
                     time(Collective.ALL_REDUCE, 1200, n, Algorithm.RING),
                     messages.ring().finish().value(),
@@ -42,10 +42,11 @@ class ClusterTest {
     }
 
     @Test
-    void aRingOverNodesTakesWhatTheFormulaSaysToAFewPercent() {
-        // Four adapters of a node make 40 bytes/s; what a link waits for the slow one is not in the formula.
+    void aSimulatedRingOverNodesAgreesWithTheFormulaToAFewPercent() {
+        // Four adapters of a node have 40 bytes/s together; the formula neglects the time that links wait for slower
+        // ones.
         for (long bytes : new long[] {16, 16_000, 1_600_000}) {
-            var messages = new MessageSimulation(CLUSTER, new Group(16, 4), new Bytes(bytes));
+            var messages = new MessageSimulation(CLUSTER, new DeviceGroup(16, 4), new Bytes(bytes));
             double simulated = messages.ring().finish().value();
             double formula = time(Collective.ALL_REDUCE, bytes, 16, Algorithm.RING);
             assertEquals(simulated, formula, 0.12 * simulated, "bytes " + bytes);
@@ -53,8 +54,8 @@ class ClusterTest {
     }
 
     @Test
-    void everyRankOfARingSendsWhatTheCollectiveCounts() {
-        var messages = new MessageSimulation(CLUSTER, new Group(4, 4), new Bytes(1200));
+    void everyRankOfARingSendsTheBytesOfTheCollective() {
+        var messages = new MessageSimulation(CLUSTER, new DeviceGroup(4, 4), new Bytes(1200));
         Schedule schedule = messages.ring();
         for (int rank = 0; rank < 4; rank++) {
             double sent = schedule.busy(String.valueOf(rank)).value() * 100;
@@ -63,16 +64,16 @@ class ClusterTest {
     }
 
     @Test
-    void aTreeOfTwoIsUpAndDown() {
-        // half of 400 bytes each way, both ways at the same time: up takes 1 + 2, down as much
-        var messages = new MessageSimulation(CLUSTER, new Group(2, 4), new Bytes(400));
+    void aTreeOfTwoRanksIsComputedByHand() {
+        // each tree has half of the 400 bytes: up takes 1 + 2 s, down as well, and both trees run at the same time
+        var messages = new MessageSimulation(CLUSTER, new DeviceGroup(2, 4), new Bytes(400));
         assertEquals(2 * (1 + 2), messages.tree(1).finish().value());
     }
 
     @Test
     void inTwoTreesEveryRankSendsThePayloadAtMostTwice() {
         int n = 16;
-        var messages = new MessageSimulation(CLUSTER, new Group(n, n), new Bytes(3200));
+        var messages = new MessageSimulation(CLUSTER, new DeviceGroup(n, n), new Bytes(3200));
         Schedule schedule = messages.tree(8);
         assertEquals(2 * 8 * 2 * (n - 1), schedule.spans().size());
         double most = IntStream.range(0, n)
@@ -83,10 +84,10 @@ class ClusterTest {
     }
 
     @Test
-    void aTreeOfManySlicesComesNearTheFormulaForLargeAndForSmallPayloads() {
-        // One device a node, so that all links are of one class.
+    void aSimulatedTreeAgreesWithTheFormulaForLargeAndSmallPayloads() {
+        // One device per node, so that all links are of one class.
         var nodes = new Cluster(1, FAST, FAST, Seconds.ZERO);
-        Group group = nodes.group(32, 1);
+        DeviceGroup group = nodes.group(32, 1);
         for (long bytes : new long[] {64, 64_000_000}) {
             Bytes payload = new Bytes(bytes);
             double simulated = new MessageSimulation(nodes, group, payload)
@@ -100,10 +101,10 @@ class ClusterTest {
     }
 
     @Test
-    void latencyDecidesForTheTreeAndTheLargestPayloadForTheRing() {
+    void smallPayloadsTakeTheTreeAndLargeOnesTheRing() {
         var h200 = Cluster.H200;
-        Group many = h200.group(1024, 1);
-        Group few = h200.group(16, 1);
+        DeviceGroup many = h200.group(1024, 1);
+        DeviceGroup few = h200.group(16, 1);
         Bytes small = new Bytes(1_000_000);
         Bytes large = new Bytes(100_000_000_000L);
         assertEquals(
@@ -115,10 +116,10 @@ class ClusterTest {
     }
 
     @Test
-    void withoutBandwidthLimitsOnlyLatencyIsLeft() {
+    void withInfiniteBandwidthOnlyLatencyCounts() {
         Bandwidth infinite = new Bandwidth(Double.POSITIVE_INFINITY);
         var cluster = new Cluster(4, FAST.withBandwidth(infinite), SLOW.withBandwidth(infinite), new Seconds(3));
-        // 3 of 4 ranks' steps twice round 4 links of latency 1
+        // a launch of 3 s, and 2 · (4 − 1) steps with a latency of 1 s
         assertEquals(
                 3 + 6,
                 cluster.time(Collective.ALL_REDUCE, new Bytes(1L << 40), cluster.group(4, 1), Algorithm.RING)
@@ -126,11 +127,11 @@ class ClusterTest {
     }
 
     @Test
-    void anAxisOutsideANodesDevicesHasOneDeviceANode() {
-        assertEquals(new Group(64, 8), Cluster.H200.group(64, 1));
-        assertEquals(new Group(64, 1), Cluster.H200.group(64, 8));
-        assertEquals(new Group(2, 2), Cluster.H200.group(2, 4));
-        assertEquals(50e9, Cluster.H200.bandwidth(new Group(64, 1)).bytesPerSecond());
-        assertEquals(400e9, Cluster.H200.bandwidth(new Group(64, 8)).bytesPerSecond());
+    void anAxisAcrossNodesHasOneDevicePerNode() {
+        assertEquals(new DeviceGroup(64, 8), Cluster.H200.group(64, 1));
+        assertEquals(new DeviceGroup(64, 1), Cluster.H200.group(64, 8));
+        assertEquals(new DeviceGroup(2, 2), Cluster.H200.group(2, 4));
+        assertEquals(50e9, Cluster.H200.bandwidth(new DeviceGroup(64, 1)).bytesPerSecond());
+        assertEquals(400e9, Cluster.H200.bandwidth(new DeviceGroup(64, 8)).bytesPerSecond());
     }
 }

@@ -12,14 +12,11 @@ import java.math.RoundingMode;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/**
- * The problem {@code communication_accounting}, each answer against a calculation that shares nothing with the
- * calculators.
- */
+/** Checks each answer to the problem {@code communication_accounting} with an independent calculation. */
 class CommunicationAccountingTest {
     private static final List<Tokens> BATCHES = List.of(new Tokens(1), new Tokens(2048), new Tokens(8192));
 
-    /** Every matrix of the model by itself: input and output width. */
+    /** Input and output width of every matrix of the model. */
     private static final int[][] MATRICES = new int[252][];
 
     static {
@@ -40,17 +37,17 @@ class CommunicationAccountingTest {
     }
 
     @Test
-    void fourCopiesInSinglePrecisionAre16BytesAParameter() {
+    void fourFp32TensorsAre16BytesPerParameter() {
         assertEquals(parameters(), BigInteger.valueOf(ModelShape.XXL.parameters()));
         assertEquals(
                 parameters().multiply(BigInteger.valueOf(16)),
                 BigInteger.valueOf(
                         TrainingState.MIXED.bytes(ModelShape.XXL.parameters()).count()));
-        assertEquals(4, TrainingState.MIXED.copies(1).size());
+        assertEquals(4, TrainingState.MIXED.tensors(1).size());
     }
 
     @Test
-    void whatBackwardNeedsGrowsWithTheTokens() {
+    void keptActivationsAreProportionalToTheTokens() {
         for (Tokens tokens : BATCHES) {
             assertEquals(
                     kept(tokens.count()),
@@ -59,7 +56,7 @@ class CommunicationAccountingTest {
     }
 
     @Test
-    void theNumberOfDevicesIsTheFirstThatFits() {
+    void theNumberOfDevicesIsTheSmallestThatFits() {
         BigDecimal limit = new BigDecimal("95e9");
         for (Tokens tokens : BATCHES) {
             BigDecimal half = new BigDecimal(kept(tokens.count())).divide(BigDecimal.valueOf(2));
@@ -77,7 +74,7 @@ class CommunicationAccountingTest {
     }
 
     @Test
-    void noNumberOfDevicesHoldsABatchWhoseUnsplitHalfFillsOne() {
+    void aBatchWhoseUnsplitHalfFillsADeviceIsRejected() {
         var memory = new FsdpMemory(ModelShape.XXL, TrainingState.MIXED, new Tokens(16_384), 0.5);
         var error =
                 assertThrows(IllegalArgumentException.class, () -> memory.devicesToFit(Accelerator.TPU_V5P.memory()));
@@ -86,42 +83,42 @@ class CommunicationAccountingTest {
         assertTrue(limit > 10_000 && limit < 11_000, "limit " + limit);
     }
 
-    /** Seconds of the forward pass of a block on 16 × 4 chips, one term after the other from the problem's numbers. */
-    private static boolean computeBound(double batch, boolean inTurn) {
+    /** Returns whether the forward pass of a block is compute-bound on 16 × 4 chips, from the problem's numbers. */
+    private static boolean computeBound(double batch, boolean sequential) {
         double compute = 2 * 2 * batch * 16384 * 53248 / 64 / 4.6e14;
         double weights = 2 * (2.0 * 16384 * 53248 / 4) / (2 * (2 * 9e10)); // two matrices, bf16, two axes
         double activations = 2 * (2.0 * batch / 16 * 16384) / (1 * (2 * 9e10)); // in and out, bf16, one axis
-        return compute >= (inTurn ? weights + activations : Math.max(weights, activations));
+        return compute >= (sequential ? weights + activations : Math.max(weights, activations));
     }
 
     @Test
-    void theBatchIsTheFirstThatComputesForLongerThanItCommunicates() {
+    void theBatchIsTheSmallestThatIsComputeBound() {
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 16, 2, 4, 1);
-        long sideBySide = mesh.batchSideBySide().count();
-        assertTrue(computeBound(sideBySide, false));
-        assertFalse(computeBound(sideBySide - 1.0, false));
-        long inTurn = mesh.batchInTurn().count();
-        assertTrue(computeBound(inTurn, true));
-        assertFalse(computeBound(inTurn - 1.0, true));
-        assertEquals(20_445, sideBySide);
+        long concurrent = mesh.batchConcurrent().count();
+        assertTrue(computeBound(concurrent, false));
+        assertFalse(computeBound(concurrent - 1.0, false));
+        long sequential = mesh.batchSequential().count();
+        assertTrue(computeBound(sequential, true));
+        assertFalse(computeBound(sequential - 1.0, true));
+        assertEquals(20_445, concurrent);
         assertEquals(64, mesh.chips());
     }
 
     @Test
-    void theSmallestBatchOfAnyMeshIsFoundByTryingAll() {
+    void theSmallestBatchOfAnyMeshIsThatOfASearch() {
         double n = 64;
         double alpha = 4.6e14 / 1.8e11;
-        double sideBySide = Double.POSITIVE_INFINITY;
-        double inTurn = Double.POSITIVE_INFINITY;
+        double concurrent = Double.POSITIVE_INFINITY;
+        double sequential = Double.POSITIVE_INFINITY;
         for (double x = 0.5; x < 64; x *= 1.0001) {
             double y = n / x;
             double left = 1 - y * alpha / 53248;
-            if (left >= 0) sideBySide = Math.min(sideBySide, x * alpha / 2);
-            if (left > 0) inTurn = Math.min(inTurn, x * alpha / 2 / left);
+            if (left >= 0) concurrent = Math.min(concurrent, x * alpha / 2);
+            if (left > 0) sequential = Math.min(sequential, x * alpha / 2 / left);
         }
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 16, 2, 4, 1);
-        assertEquals(sideBySide, mesh.batchOfBestMeshSideBySide().count(), 2);
-        assertEquals(inTurn, mesh.batchOfBestMeshInTurn().count(), 2);
+        assertEquals(concurrent, mesh.batchOfBestMeshConcurrent().count(), 2);
+        assertEquals(sequential, mesh.batchOfBestMeshSequential().count(), 2);
     }
 
     @Test
@@ -138,11 +135,12 @@ class CommunicationAccountingTest {
     }
 
     @Test
-    void aMeshTooWideForItsMatricesIsRefused() {
+    void tooMuchTensorParallelismIsRejected() {
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 2, 2, 32, 1);
-        var error = assertThrows(IllegalArgumentException.class, mesh::batchSideBySide);
+        var error = assertThrows(IllegalArgumentException.class, mesh::batchConcurrent);
         assertEquals(
-                "tensor is 32, but above 20.8 moving activations takes longer than computing at any batch",
+                "tensor must be at most 20.8, not 32: beyond that, moving activations takes longer than computing at any"
+                        + " batch",
                 error.getMessage());
     }
 }

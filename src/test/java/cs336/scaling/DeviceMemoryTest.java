@@ -18,17 +18,17 @@ class DeviceMemoryTest {
     private static final ModelShape MODEL = ModelShape.feedForward("tiny", 4, 10, 40, DType.BFLOAT16);
     private static final Tokens TOKENS = new Tokens(6);
 
-    private static long bytes(Mesh mesh, String copy) {
+    private static long bytes(Mesh mesh, String tensor) {
         return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
-                .held().stream()
-                        .filter(held -> held.name().startsWith(copy))
-                        .mapToLong(held -> held.bytes().count())
+                .tensors().stream()
+                        .filter(each -> each.name().startsWith(tensor))
+                        .mapToLong(each -> each.bytes().count())
                         .sum();
     }
 
     @Test
-    void everyCopyOfATinyModelIsCountedByHand() {
-        // 4 blocks of 10 × 40 + 40 × 10 = 800 parameters: 3,200 of them; a token keeps 4 × 50 numbers
+    void everyTensorOfATinyModelIsCountedByHand() {
+        // 4 blocks of 10 × 40 + 40 × 10 = 800 parameters: 3,200 in all; a token keeps 4 × 50 elements
         Mesh one = Mesh.single();
         assertEquals(12_800, bytes(one, "master weights"));
         assertEquals(12_800, bytes(one, "accumulated gradients"));
@@ -43,29 +43,29 @@ class DeviceMemoryTest {
     }
 
     @Test
-    void eachStageOfShardingSplitsOneCopyMore() {
+    void eachZeroStageShardsOneMoreTensor() {
         Mesh zero1 = Mesh.single().withShards(4, ZeroStage.OPTIMIZER_STATE);
         Mesh zero2 = Mesh.single().withShards(4, ZeroStage.GRADIENTS);
         Mesh fsdp = Mesh.single().withShards(4, ZeroStage.PARAMETERS);
-        assertEquals(List.of(12_800L, 12_800L, 3_200L), held(zero1, "master weights"));
-        assertEquals(List.of(12_800L, 3_200L, 3_200L), held(zero2, "master weights"));
-        assertEquals(List.of(3_200L, 3_200L, 3_200L), held(fsdp, "master weights"));
+        assertEquals(List.of(12_800L, 12_800L, 3_200L), largest(zero1, "master weights"));
+        assertEquals(List.of(12_800L, 3_200L, 3_200L), largest(zero2, "master weights"));
+        assertEquals(List.of(3_200L, 3_200L, 3_200L), largest(fsdp, "master weights"));
         assertEquals(3_200, bytes(fsdp, "weights of two blocks, gathered"));
         assertEquals(bytes(zero1, "kept"), bytes(fsdp, "kept"));
     }
 
-    private static List<Long> held(Mesh mesh, String first) {
+    private static List<Long> largest(Mesh mesh, String first) {
         return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
-                .held().stream().limit(3).map(held -> held.bytes().count()).toList();
+                .tensors().stream().limit(3).map(each -> each.bytes().count()).toList();
     }
 
     @Test
-    void tensorAndPipelineSplitTheModelAndReplicasDoNot() {
+    void tensorAndPipelineParallelismSplitTheModelAndReplicasDoNot() {
         assertEquals(6_400, bytes(Mesh.single().withTensor(2), "master weights"));
         assertEquals(1_200, bytes(Mesh.single().withTensor(2), "kept"));
-        assertEquals(6_400, bytes(Mesh.single().withPipeline(2), "master weights"));
-        // half of the blocks, but of two micro-batches
-        assertEquals(2_400, bytes(Mesh.single().withPipeline(2), "kept"));
+        assertEquals(6_400, bytes(new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), "master weights"));
+        // half of the blocks, but two micro-batches
+        assertEquals(2_400, bytes(new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), "kept"));
         assertEquals(12_800, bytes(Mesh.single().withData(2), "master weights"));
         Mesh all = new Mesh(2, 4, ZeroStage.PARAMETERS, 2, 2);
         assertEquals(32, all.devices());
@@ -74,7 +74,7 @@ class DeviceMemoryTest {
     }
 
     @Test
-    void ourOwnModelsHaveTheParametersAndActivationsThatAreCountedElsewhere() {
+    void modelShapesAgreeWithConfigurationsAndModelMemory() {
         for (ModelSize size : ModelSize.values()) {
             for (ModelEdition form : ModelEdition.values()) {
                 var config = size.config(form, 128);
@@ -83,7 +83,7 @@ class DeviceMemoryTest {
                 var memory = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CUDA);
                 long blocks = config.numLayers()
                         * memory.keptByBlock().stream()
-                                .mapToLong(ModelMemory.Copy::bytes)
+                                .mapToLong(TensorMemory::bytes)
                                 .sum();
                 assertEquals(blocks, shape.kept(Tokens.of(2, 128)).count(), 0.001 * blocks);
             }
@@ -101,7 +101,7 @@ class DeviceMemoryTest {
     }
 
     @Test
-    void amountsAreReadAndWrittenInBothKindsOfUnits() {
+    void bytesAreParsedAndPrintedInDecimalAndBinaryUnits() {
         assertEquals(95_000_000_000L, Bytes.parse("95GB").count());
         assertEquals(85_899_345_920L, Bytes.parse("80 GiB").count());
         assertEquals("85.9 GB (80.0 GiB)", Bytes.parse("80 GiB").toString());

@@ -22,7 +22,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import tech.tablesaw.api.Table;
 
 class ModelMemoryTest {
-    /** Numbers that wait in a graph beside tensors: factors that Java gave as numbers, and the loss with its weight. */
+    /** Bytes of scalars that a graph saves in addition to tensors: constant factors, and the loss with its weight. */
     private static final long SCALARS = 64;
 
     private static TransformerConfig config(int year, int d, int layers, int heads, int f, int v, int t) {
@@ -40,7 +40,7 @@ class ModelMemoryTest {
         "2024, 128, 2, 2, 512, 1000, 1, 32, bf16",
         "2024, 128, 2, 2, 512, 1000, 1, 32, fp32",
     })
-    void countedIsMeasuredToTheByteButForNumbersOutsideOfTensors(
+    void countedAndMeasuredBytesAgreeExceptForScalars(
             int year, int d, int layers, int heads, int f, int v, int batch, int t, String dtype) {
         TransformerConfig config = config(year, d, layers, heads, f, v, t);
         var counted = new ModelMemory(config, batch, DType.parse(dtype), DeviceKind.CPU);
@@ -51,7 +51,7 @@ class ModelMemoryTest {
                     .record(pass);
             MemoryPhase forward = record.phase("forward", 1);
             long measured = record.bytes(record.peakEvent(forward.from(), record.events()));
-            // Without a graph, oneDNN packs narrow matrices anew for each product; that is not counted.
+            // Without a graph, oneDNN packs narrow matrices again for each matmul, which is not counted.
             boolean packed = pass == Pass.FORWARD && dtype.equals("bf16");
             double margin = packed ? 0.05 * measured : SCALARS * (layers + 2);
             assertEquals(
@@ -67,7 +67,7 @@ class ModelMemoryTest {
     }
 
     @Test
-    void aBlockInFp32KeepsTenRowsFourInnerRowsAndTheProbabilities() {
+    void aBlockInFp32KeepsTenRowsFourFeedForwardRowsAndTheProbabilities() {
         TransformerConfig config = ModelSize.B2_7.config(ModelEdition.SPRING_2025, 512);
         long n = 4L * 512;
         long rows = n * 2560 * 4;
@@ -77,18 +77,17 @@ class ModelMemoryTest {
         var memory = new ModelMemory(config, 4, DType.FLOAT32, DeviceKind.CUDA);
         assertEquals(
                 10 * rows + 4 * inner + pairs + 2 * scales,
-                memory.keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum());
-        assertEquals(rows, memory.residualStream().bytes());
+                memory.keptByBlock().stream().mapToLong(TensorMemory::bytes).sum());
     }
 
     @Test
-    void autocastKeepsACastOfEveryMatrixAndWithoutAGraphThatMakesItLarger() {
+    void autocastKeepsACastOfEveryMatrixAndNeedsMoreMemoryWithoutAGraph() {
         TransformerConfig config = ModelSize.B2_7.config(ModelEdition.SPRING_2025, 128);
         var narrow = new ModelMemory(config, 4, DType.BFLOAT16, DeviceKind.CUDA);
         var wide = new ModelMemory(config, 4, DType.FLOAT32, DeviceKind.CUDA);
         long casts = narrow.kept().stream()
-                .filter(copy -> copy.name().startsWith("weight"))
-                .mapToLong(ModelMemory.Copy::bytes)
+                .filter(tensor -> tensor.name().startsWith("weight"))
+                .mapToLong(TensorMemory::bytes)
                 .sum();
         long embeddingsAndNorms = 10_000L * 2560 + (2 * 32 + 1) * 2560;
         assertEquals(2 * (config.parameterCount() - embeddingsAndNorms), casts);
@@ -96,7 +95,7 @@ class ModelMemoryTest {
     }
 
     @Test
-    void theMomentsOfAdamWAreTwiceTheParametersMore() {
+    void adamWsMomentsAddTwiceTheParameters() {
         TransformerConfig config = config(2025, 64, 2, 2, 256, 500, 64);
         var memory = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CPU);
         assertEquals(
@@ -105,7 +104,7 @@ class ModelMemoryTest {
     }
 
     @Test
-    void otherModelsThanThoseCountedAreRefused() {
+    void unsupportedModelsAreRejected() {
         TransformerConfig flash = config(2025, 64, 2, 2, 256, 500, 64).withAttention("flash");
         assertEquals(
                 "only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
@@ -116,16 +115,16 @@ class ModelMemoryTest {
     }
 
     @Test
-    void theLargestBlocksOfAllLayersAreOneRowWithTheirNumber() {
+    void theLargestAllocationsOfAllLayersAreOneRowWithTheirCount() {
         TransformerConfig config = config(2025, 16, 3, 2, 64, 50, 64);
         MemoryRecord record = PassMemory.of(config, Device.cpu()).batch(2).record(Pass.FORWARD);
         MemoryPhase forward = record.phase("forward", 1);
         Table largest = record.largest(forward.from(), forward.until(), 2);
         assertEquals(2, largest.rowCount());
-        assertEquals(2L * 2 * 64 * 64 * 4, largest.row(0).getLong("bytes"), "B × H × T × T numbers");
+        assertEquals(2L * 2 * 64 * 64 * 4, largest.row(0).getLong("bytes"), "B × H × T × T elements");
         assertEquals(
                 "forward: TransformerLM/layers.*/attn/attention.scores",
                 largest.row(0).getString("origin"));
-        assertEquals(3, largest.row(0).getLong("count"), "one a layer");
+        assertEquals(3, largest.row(0).getLong("count"), "one per layer");
     }
 }

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
-import cs336.scaling.StepModel.Layer;
+import cs336.scaling.StepModel.StepLayer;
 import cs336.torch.DType;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
@@ -18,17 +18,17 @@ import org.junit.jupiter.api.Test;
 class SimulatedStepTest {
     private static final Bandwidth INFINITE = new Bandwidth(Double.POSITIVE_INFINITY);
 
-    /** No latency; an all-reduce of two ranks takes bytes / 100 seconds. */
+    /** A link without latency; an all-reduce of two ranks takes bytes / 100 seconds. */
     private static final Link LINK = new Link("link", Seconds.ZERO, new Bandwidth(100));
 
     private static final Cluster CLUSTER = new Cluster(8, LINK, LINK, Seconds.ZERO);
 
-    /** Three blocks of 50 parameters, two bytes each; forward 1 s, backward 2 s; optimizer 4 s. */
+    /** Three blocks of 50 parameters of two bytes; forward 1 s and backward 2 s per block; optimizer 4 s. */
     private static final StepModel MODEL =
             new StepModel(List.of(layer("a", 0), layer("b", 1), layer("c", 2)), new Seconds(4), 1, 5);
 
-    private static Layer layer(String name, int block) {
-        return new Layer(name, block, true, 50, new Seconds(1), new Seconds(2));
+    private static StepLayer layer(String name, int block) {
+        return new StepLayer(name, block, true, 50, new Seconds(1), new Seconds(2));
     }
 
     private static SimulatedStep step(Cluster cluster, Mesh mesh, Synchronization synchronization, int prefetch) {
@@ -43,12 +43,9 @@ class SimulatedStepTest {
     private static final Mesh TWO = Mesh.single().withData(2);
 
     @Test
-    void oneDeviceComputesAndNothingElse() {
+    void oneDeviceOnlyComputes() {
         assertEquals(13, time(Mesh.single(), Synchronization.overlapped()));
         assertEquals(13, MODEL.alone().value());
-        assertEquals(
-                9 / 13.0,
-                step(CLUSTER, Mesh.single(), Synchronization.flat(), 1).useful());
     }
 
     @Test
@@ -58,21 +55,21 @@ class SimulatedStepTest {
     }
 
     @Test
-    void overlappedOnlyTheLastGradientIsSeen() {
+    void withOverlapOnlyTheLastGradientIsExposed() {
         assertEquals(13 + 1, time(TWO, Synchronization.overlapped()));
-        // buckets from the last layer on: {c, b}, {a}; then all in one
+        // buckets from the last layer on: {c, b}, {a}; then one bucket
         assertEquals(13 + 1, time(TWO, Synchronization.buckets(new Bytes(200))));
         assertEquals(13 + 3, time(TWO, Synchronization.buckets(new Bytes(300))));
         List<Schedule.Span> sent = step(CLUSTER, TWO, Synchronization.buckets(new Bytes(200)), 1)
                 .run()
                 .on("communication");
         assertEquals(2, sent.size());
-        assertEquals(7, sent.get(0).start().value(), "when the gradient of b is there");
+        assertEquals(7, sent.get(0).start().value(), "when the gradient of b is ready");
     }
 
     @Test
-    void aSlowNetworkIsTheOnlyThingThatCounts() {
-        // 10 s an all-reduce: the first gradient is there after 5 s, the optimizer follows the third
+    void aSlowNetworkDeterminesTheTime() {
+        // all-reduces of 10 s: the first gradient is ready after 5 s, the optimizer follows the third all-reduce
         var slow = new Cluster(8, LINK.withBandwidth(new Bandwidth(10)), LINK, Seconds.ZERO);
         assertEquals(
                 5 + 30 + 4,
@@ -80,7 +77,7 @@ class SimulatedStepTest {
     }
 
     @Test
-    void withInfiniteBandwidthAndNoLatencyEveryMeshTakesTheTimeOfComputing() {
+    void withInfiniteBandwidthAndNoLatencyOnlyComputingTakesTime() {
         var free = new Cluster(8, LINK.withBandwidth(INFINITE), LINK.withBandwidth(INFINITE), Seconds.ZERO);
         for (Mesh mesh : List.of(
                 TWO,
@@ -96,49 +93,50 @@ class SimulatedStepTest {
     }
 
     @Test
-    void shardsOfTheOptimizerReduceScatterUpdateTheirShareAndGatherTheWeights() {
-        // overlapped as before, each half as long; the optimizer 2 s; 300 bytes gathered in 1.5 s
+    void zeroOneReduceScattersUpdatesShardsAndGathersTheWeights() {
+        // the last reduce-scatter takes 0.5 s, the optimizer 2 s, and gathering 300 bytes 1.5 s
         assertEquals(
                 9 + 0.5 + 2 + 1.5,
                 time(Mesh.single().withShards(2, ZeroStage.OPTIMIZER_STATE), Synchronization.overlapped()));
     }
 
     @Test
-    void gathersAheadAreHiddenAndGathersInTimeAreNot() {
+    void prefetchedGathersAreHiddenAndOthersAreExposed() {
         Mesh fsdp = Mesh.single().withShards(2, ZeroStage.PARAMETERS);
-        // six gathers of 0.5 s, all seen; of the scatters, which delay the next gather, too
+        // six gathers of 0.5 s and three reduce-scatters, which delay the next gather, are all exposed
         assertEquals(
                 9 + 6 * 0.5 + 3 * 0.5 + 2,
                 step(CLUSTER, fsdp, Synchronization.overlapped(), 0).time().value());
-        // only the first gather and the last scatter are seen
+        // only the first gather and the last reduce-scatter are exposed
         assertEquals(
                 9 + 0.5 + 0.5 + 2,
                 step(CLUSTER, fsdp, Synchronization.overlapped(), 1).time().value());
     }
 
     @Test
-    void tensorSharesMoveActivationsOnTheWay() {
-        // 5 tokens × 5 numbers = 50 bytes, 0.25 s a collective: a block has 2 forward and 3 backward
+    void tensorParallelismMovesActivationsWithoutOverlap() {
+        // 5 tokens × 5 elements are 50 bytes, 0.25 s per collective; a block has 2 forward and 3 backward
         assertEquals(9 + 3 * 5 * 0.25 + 2, time(Mesh.single().withTensor(2), Synchronization.overlapped()));
     }
 
     @Test
-    void replicasOfShardsAllReduceTheirShareAfterTheScatter() {
-        // as FSDP of two, and for the last block half of its gradients in 0.5 s more
+    void replicasOfShardsAllReduceTheirShardAfterTheReduceScatter() {
+        // as FSDP on two devices, plus 0.5 s to all-reduce the shard of the last block
         Mesh mesh = TWO.withShards(2, ZeroStage.PARAMETERS);
         assertEquals(9 + 0.5 + 0.5 + 0.5 + 2, time(mesh, Synchronization.overlapped()));
     }
 
     @Test
-    void replicasOfTensorSharesSendHalfAsMuch() {
-        // 1.25 s of activations a block; the last all-reduce takes 0.5 s and begins 0.25 s before the last activations
+    void replicasOfTensorParallelGroupsSendHalfAsMuch() {
+        // 1.25 s of activations per block; the last all-reduce takes 0.5 s and begins 0.25 s before the last
+        // activations
         // arrive
         Mesh mesh = TWO.withTensor(2);
         assertEquals(9 + 3 * 1.25 - 0.25 + 0.5 + 2, time(mesh, Synchronization.overlapped()));
     }
 
     @Test
-    void whatComputingLosesWhileSendingIsAddedToTheStep() {
+    void theSlowdownDuringCollectivesIsAddedToTheStep() {
         var overheads = new Overheads(Seconds.ZERO, INFINITE, Seconds.ZERO, 0.5);
         var slowed = new SimulatedStep(
                 MODEL, CLUSTER, TWO, DType.BFLOAT16, new Tokens(5), Synchronization.overlapped(), 1, overheads);
@@ -147,17 +145,17 @@ class SimulatedStepTest {
     }
 
     @Test
-    void copyingAndStartingAreAddedToTheStep() {
+    void copyAndStartOverheadsAreAddedToTheStep() {
         assertEquals(13 + 3 + 0.25 + 0.75, timeWithOverheads(Synchronization.flat()));
         assertEquals(13 + 3 + 3 * 0.25, timeWithOverheads(Synchronization.each()));
-        // each gradient holds computing up for 0.5 s, and the last one is on its way for 1.25 s
+        // each gradient delays computing by 0.5 s, and the last all-reduce takes 1.25 s
         assertEquals(13 + 3 * 0.5 + 1.25, timeWithOverheads(Synchronization.overlapped()));
-        // {c, b} is there after 7 s, copied and started after 8; {a} is there after 10 s, and copied and started after
+        // {c, b} is ready after 7 s, copied and started after 8; {a} is ready after 10 s, copied and started after
         // 10.75
         assertEquals(10.75 + 1.25 + 4, timeWithOverheads(Synchronization.buckets(new Bytes(200))));
     }
 
-    /** A collective takes 0.25 s more, 400 bytes are copied a second, computing waits 0.5 s for each start. */
+    /** Overheads: 0.25 s per collective, copies at 400 bytes/s, 0.5 s for each start. */
     private static double timeWithOverheads(Synchronization how) {
         var overheads = new Overheads(new Seconds(0.25), new Bandwidth(400), new Seconds(0.5), 0);
         return new SimulatedStep(MODEL, CLUSTER, TWO, DType.BFLOAT16, new Tokens(5), how, 1, overheads)
@@ -166,7 +164,7 @@ class SimulatedStepTest {
     }
 
     @Test
-    void whateverTheBucketsAllBytesAreSentOnceAndInTheOrderOfTheBackwardPass() {
+    void withAnyBucketsAllBytesAreSentOnceInTheOrderOfTheBackwardPass() {
         var config = ModelSize.SMALL.config(ModelEdition.SPRING_2025, 128);
         var model = StepModel.of(config, Seconds.ms(10), Seconds.ms(20), Seconds.ms(3));
         assertEquals(config.parameterCount(), model.parameters());
@@ -195,10 +193,10 @@ class SimulatedStepTest {
     }
 
     @Test
-    void aPipelineIsRefused() {
+    void aPipelineIsRejected() {
         var error = assertThrows(
                 IllegalArgumentException.class,
-                () -> step(CLUSTER, Mesh.single().withPipeline(2), Synchronization.flat(), 1));
+                () -> step(CLUSTER, new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), Synchronization.flat(), 1));
         assertTrue(error.getMessage().startsWith("pipeline must be 1, not 2"), error.getMessage());
     }
 }

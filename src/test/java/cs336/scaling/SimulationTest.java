@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.scaling.Simulation.Resource;
-import cs336.scaling.Simulation.Task;
+import cs336.scaling.Simulation.SimulationTask;
 import cs336.units.Seconds;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,26 +20,25 @@ class SimulationTest {
     }
 
     @Test
-    void tasksOfOneResourceFollowOneAnotherAndOthersRunBeside() {
+    void tasksOfOneResourceRunOneAfterTheOtherAndOthersConcurrently() {
         Resource a = simulation.stream("a");
         Resource b = simulation.stream("b");
-        Task first = simulation.task("first", a, s(2));
+        SimulationTask first = simulation.task("first", a, s(2));
         simulation.task("second", a, s(3));
         simulation.task("third", b, s(4), first);
         Schedule schedule = simulation.run();
         assertEquals(6, schedule.finish().value());
         assertEquals(2, schedule.on("b").get(0).start().value());
         assertEquals(5, schedule.busy("a").value());
-        assertEquals(1, schedule.exposed("b", "a").value());
     }
 
     @Test
-    void aStreamKeepsItsOrderAndALinkServesWhoComesFirst() {
+    void aStreamKeepsItsOrderAndALinkServesTheFirstReadyTask() {
         for (boolean inOrder : new boolean[] {true, false}) {
             var simulation = new Simulation();
             Resource other = simulation.stream("other");
             Resource served = inOrder ? simulation.stream("served") : simulation.link("served");
-            Task late = simulation.task("late", other, s(5));
+            SimulationTask late = simulation.task("late", other, s(5));
             simulation.task("waits", served, s(1), late);
             simulation.task("ready", served, s(1));
             List<String> order = simulation.run().on("served").stream()
@@ -50,9 +49,9 @@ class SimulationTest {
     }
 
     @Test
-    void latencyDelaysWhatComesAfterButDoesNotHoldTheLink() {
+    void latencyDelaysDependentTasksButDoesNotOccupyTheLink() {
         Resource link = simulation.link("link");
-        Task first = simulation.task("first", link, s(1), s(10), List.of());
+        SimulationTask first = simulation.task("first", link, s(1), s(10), List.of());
         simulation.task("second", link, s(1), s(10), List.of());
         simulation.task("answer", simulation.link("back"), s(1), s(10), List.of(first));
         Schedule schedule = simulation.run();
@@ -62,10 +61,10 @@ class SimulationTest {
     }
 
     @Test
-    void whoIsSlowedLosesSpeedOnlyWhileTheOtherWorks() {
+    void aSlowedResourceLosesSpeedOnlyWhileTheOtherRuns() {
         Resource network = simulation.stream("network");
         Resource compute = simulation.stream("compute").slowedBy(network, 0.5);
-        Task before = simulation.task("before", simulation.stream("elsewhere"), s(1));
+        SimulationTask before = simulation.task("before", simulation.stream("elsewhere"), s(1));
         simulation.task("work", compute, s(4));
         simulation.task("send", network, s(2), before);
         // 1 s at full speed, 2 s at half, 2 s at full
@@ -73,12 +72,12 @@ class SimulationTest {
     }
 
     @Test
-    void ofRandomTasksNoneIsLostNoneRunsTwoAtATimeAndNoneBeforeWhatItWaitsFor() {
+    void randomTasksAllRunOneAtATimePerResourceAndAfterTheirDependencies() {
         long seed = System.nanoTime();
         var random = new Random(seed);
         List<Resource> resources = new ArrayList<>();
         for (int i = 0; i < 4; i++) resources.add(i % 2 == 0 ? simulation.stream("r" + i) : simulation.link("r" + i));
-        List<Task> tasks = new ArrayList<>();
+        List<SimulationTask> tasks = new ArrayList<>();
         List<List<Integer>> after = new ArrayList<>();
         double work = 0;
         for (int i = 0; i < 300; i++) {
@@ -117,12 +116,12 @@ class SimulationTest {
     }
 
     @Test
-    void itRunsOnce() {
+    void aSimulationRunsOnlyOnce() {
         simulation.task("only", simulation.stream("a"), s(1));
         simulation.run();
         assertThrows(IllegalStateException.class, simulation::run);
         var error = assertThrows(
                 IllegalArgumentException.class, () -> simulation.stream("a").slowedBy(simulation.stream("b"), 1));
-        assertEquals("share must be at least 0 and below 1, not 1.0", error.getMessage());
+        assertEquals("fraction must be at least 0 and below 1, not 1.0", error.getMessage());
     }
 }

@@ -13,6 +13,10 @@ class StepCommunicationTest {
             ModelShape.feedForward("tiny", 4, 10, 40, DType.BFLOAT16); // 3,200 parameters
     private static final Tokens TOKENS = new Tokens(8);
 
+    private static Mesh pipeline(int stages) {
+        return new Mesh(1, 1, ZeroStage.PARAMETERS, 1, stages);
+    }
+
     private static long sent(Mesh mesh, int microBatches) {
         return new StepCommunication(MODEL, TrainingState.MIXED, mesh, TOKENS, microBatches)
                 .sent()
@@ -26,19 +30,19 @@ class StepCommunicationTest {
 
     @Test
     void eachKindOfParallelismIsCountedByHand() {
-        // 6,400 bytes of gradients; three quarters of them twice
+        // 6,400 bytes of gradients, of which three quarters are sent twice
         assertEquals(9_600, sent(Mesh.single().withData(4), 1));
         assertEquals(9_600, sent(Mesh.single().withShards(4, ZeroStage.OPTIMIZER_STATE), 1));
         assertEquals(14_400, sent(Mesh.single().withShards(4, ZeroStage.PARAMETERS), 1));
-        // 8 tokens × 10 numbers × 2 bytes; 4 blocks × (3 gathers + 2 scatters), half of it sent
+        // 8 tokens × 10 elements × 2 bytes, half of it sent; 4 blocks × (3 gathers + 2 reduce-scatters)
         assertEquals(4 * 5 * 80, sent(Mesh.single().withTensor(2), 1));
-        // of two stages one sends activations, the other one their gradients; of more, those in the middle send both
-        assertEquals(160, sent(Mesh.single().withPipeline(2), 1));
-        assertEquals(2 * 160, sent(Mesh.single().withPipeline(4), 1));
+        // of two stages one sends activations, the other one gradients; with more, those in the middle send both
+        assertEquals(160, sent(pipeline(2), 1));
+        assertEquals(2 * 160, sent(pipeline(4), 1));
     }
 
     @Test
-    void stageOneOfZeroSendsWhatAnAllReduceSendsAndFsdpHalfAsMuchMore() {
+    void zeroOneSendsAsMuchAsAnAllReduceAndFsdpOneAndAHalfTimes() {
         for (int n : new int[] {2, 8, 1024}) {
             long replicas = sent(Mesh.single().withData(n), 1);
             assertEquals(replicas, sent(Mesh.single().withShards(n, ZeroStage.OPTIMIZER_STATE), 1), 1);
@@ -47,26 +51,25 @@ class StepCommunicationTest {
     }
 
     @Test
-    void replicasOfShardsAllReduceOnlyTheirShare() {
+    void replicasOfShardsAllReduceOnlyTheirShard() {
         long shards = sent(Mesh.single().withShards(4, ZeroStage.PARAMETERS), 1);
         long replicas = sent(Mesh.single().withData(2).withShards(4, ZeroStage.PARAMETERS), 1) - shards;
         assertEquals(2 * (6_400 / 4) / 2, replicas);
     }
 
     @Test
-    void microBatchesRepeatWhatMovesWeightsAndActivationsButNotTheGradientsOfReplicas() {
+    void microBatchesRepeatAllTransfersButTheGradientsOfReplicas() {
         assertEquals(sent(Mesh.single().withData(4), 1), sent(Mesh.single().withData(4), 16));
         Stream.of(
                         Mesh.single().withShards(4, ZeroStage.PARAMETERS),
                         Mesh.single().withTensor(2),
-                        Mesh.single().withPipeline(2))
+                        pipeline(2))
                 .forEach(mesh -> assertEquals(16 * sent(mesh, 1), sent(mesh, 16), mesh.toString()));
     }
 
     @Test
-    void aPipelinesBubbleIsOneWithOneMicroBatchLessAndShrinksWithMore() {
-        var step =
-                new StepCommunication(MODEL, TrainingState.MIXED, Mesh.single().withPipeline(4), TOKENS, 1);
+    void thePipelineBubbleShrinksWithMoreMicroBatches() {
+        var step = new StepCommunication(MODEL, TrainingState.MIXED, pipeline(4), TOKENS, 1);
         assertEquals(0.75, step.bubble());
         assertEquals(3 / 15.0, new StepCommunication(MODEL, TrainingState.MIXED, step.mesh(), TOKENS, 12).bubble());
         assertTrue(new StepCommunication(MODEL, TrainingState.MIXED, Mesh.single(), TOKENS, 1).bubble() == 0);

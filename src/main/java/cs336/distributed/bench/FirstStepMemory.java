@@ -12,6 +12,7 @@ import cs336.profile.memory.MemoryCategory;
 import cs336.profile.memory.MemoryPhase;
 import cs336.profile.memory.MemoryProfile;
 import cs336.profile.memory.MemoryRecord;
+import cs336.scaling.MemoryInventory;
 import cs336.scaling.ModelMemory;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -139,8 +140,8 @@ final class FirstStepMemory {
         MemoryPhase init = record.phase(INITIALIZATION, 0);
         MemoryPhase step = record.phase(STEP, 0);
         int[] ends = {init.until(), step.from(), step.until()};
-        List<ModelMemory.Moment> moments = predicted.moments();
-        List<ModelMemory.Moment> peaks = predicted.peaks();
+        List<MemoryInventory> moments = predicted.moments();
+        List<MemoryInventory> peaks = predicted.peaks();
         var numbers = new LinkedHashMap<String, Double>();
         int from = 0;
         for (int i = 0; i < ends.length; i++) {

@@ -3,9 +3,9 @@ package cs336.distributed.bench;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.distributed.training.Strategy;
+import cs336.scaling.MemoryInventory;
 import cs336.scaling.ModelMemory;
-import cs336.scaling.ModelMemory.Copy;
-import cs336.scaling.ModelMemory.Moment;
+import cs336.scaling.TensorMemory;
 import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -32,61 +32,61 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
     }
 
     /** Returns the tensors after initialisation, directly before the first optimizer step and directly after it. */
-    public List<Moment> moments() {
-        List<Copy> idle = model.idle();
-        List<Copy> made = idle.stream()
-                .filter(copy -> !copy.name().equals("token ids and targets")
-                        && !copy.name().equals("mask"))
+    public List<MemoryInventory> moments() {
+        List<TensorMemory> idle = model.idle();
+        List<TensorMemory> initial = idle.stream()
+                .filter(tensor -> !tensor.name().equals("token ids and targets")
+                        && !tensor.name().equals("mask"))
                 .toList();
         return List.of(
-                new Moment("after initialisation", plus(made, gradients())),
-                new Moment("before the first step", plus(idle, gradients())),
-                new Moment("after the first step", plus(idle, gradients(), optimizerState())));
+                new MemoryInventory("after initialisation", plus(initial, gradients())),
+                new MemoryInventory("before the first step", plus(idle, gradients())),
+                new MemoryInventory("after the first step", plus(idle, gradients(), optimizerState())));
     }
 
     /** Returns the tensors at peak memory before each of the three {@link #moments}, since the previous one. */
-    public List<Moment> peaks() {
-        Moment passes = model.moments(Pass.FORWARD_BACKWARD).stream()
+    public List<MemoryInventory> peaks() {
+        MemoryInventory passes = model.candidates(Pass.FORWARD_BACKWARD).stream()
                 .map(this::withBuckets)
-                .max(Comparator.comparingLong(Moment::bytes))
+                .max(Comparator.comparingLong(MemoryInventory::bytes))
                 .orElseThrow();
         return List.of(moments().get(0), passes, moments().get(2));
     }
 
-    private static List<Copy> plus(List<Copy> copies, Copy... more) {
-        var all = new ArrayList<>(copies);
+    private static List<TensorMemory> plus(List<TensorMemory> tensors, TensorMemory... more) {
+        var all = new ArrayList<>(tensors);
         all.addAll(List.of(more));
         return all;
     }
 
-    private Moment withBuckets(Moment moment) {
-        var copies = new ArrayList<Copy>();
-        copies.add(gradients());
-        for (Copy copy : moment.copies()) {
-            boolean waiting = copy.name().equals(GRADIENTS);
-            copies.add(
+    private MemoryInventory withBuckets(MemoryInventory moment) {
+        var tensors = new ArrayList<TensorMemory>();
+        tensors.add(gradients());
+        for (TensorMemory tensor : moment.tensors()) {
+            boolean waiting = tensor.name().equals(GRADIENTS);
+            tensors.add(
                     waiting
-                            ? fp32("gradients waiting for their bucket", "", Math.min(copy.numbers(), bucketBytes / 4))
-                            : copy);
+                            ? fp32("gradients waiting for their bucket", "", Math.min(tensor.elements(), bucketBytes / 4))
+                            : tensor);
         }
-        return new Moment(moment.name(), copies);
+        return new MemoryInventory(moment.name(), tensors);
     }
 
     private long count() {
         return model.config().parameterCount();
     }
 
-    private Copy gradients() {
+    private TensorMemory gradients() {
         return fp32("gradients, in buckets", "P", count());
     }
 
-    private Copy optimizerState() {
+    private TensorMemory optimizerState() {
         return sharded
                 ? fp32("moments of AdamW, this rank's shard", "2P / n", (2 * count() + ranks - 1) / ranks)
                 : fp32("moments of AdamW", "2P", 2 * count());
     }
 
-    private static Copy fp32(String name, String shape, long numbers) {
-        return new Copy(name, shape, DType.FLOAT32, 1, numbers);
+    private static TensorMemory fp32(String name, String shape, long numbers) {
+        return new TensorMemory(name, shape, DType.FLOAT32, 1, numbers);
     }
 }

@@ -4,28 +4,28 @@ import java.util.EnumMap;
 import java.util.Map;
 
 /**
- * How often intervals hold the truth, counted over sets of runs that differ in their noise.
+ * The coverage of confidence intervals: how often they contain the true value, over sets of runs with different noise.
  *
- * @param sets how many sets
- * @param exponents in how many of them the exponent's interval did
- * @param parameters in how many of them the interval of the model size did
+ * @param sets number of sets
+ * @param exponents number of sets in which the interval of the exponent contains the true exponent
+ * @param parameters number of sets in which the interval of the model size contains the true size
  */
 public record Coverage(int sets, int exponents, int parameters) {
-    /** As a share of the sets. */
+    /** Returns the coverage of the exponent, between 0 and 1. */
     public double ofExponents() {
         return (double) exponents / sets;
     }
 
-    /** As a share of the sets. */
+    /** Returns the coverage of the model size, between 0 and 1. */
     public double ofParameters() {
         return (double) parameters / sets;
     }
 
     /**
-     * Draws sets with seeds 1, 2, 3 … and fits each by all methods.
+     * Draws sets of runs with seeds 1, 2, 3 … and fits each by all methods.
      *
-     * @param compute the budget in FLOP whose model size is predicted
-     * @throws IllegalArgumentException if there are no sets to draw
+     * @param compute budget in FLOP whose model size is predicted
+     * @throws IllegalArgumentException if {@code sets} is below 1
      */
     public static Map<FitMethod, Coverage> of(SyntheticRuns synthetic, int sets, double compute, Bootstrap bootstrap) {
         if (sets < 1) throw new IllegalArgumentException("sets must be at least 1, not " + sets);

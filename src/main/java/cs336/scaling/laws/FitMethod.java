@@ -4,22 +4,22 @@ import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
 
-/** Ways to find the compute-optimal size from runs of several budgets. */
+/** A method to find the compute-optimal model size from runs of several compute budgets. */
 public enum FitMethod {
-    /** The run with the lowest loss of each budget, and a line through these in logarithms. */
+    /** A linear fit in logarithms to the run with the lowest loss of each budget. */
     LOWEST_RUN,
     /**
-     * The vertex of the parabola through each budget's losses over ln N, and a line through these in logarithms
-     * (Hoffmann et al., 2022, section 3.2).
+     * A linear fit in logarithms to the vertex of a parabola through each budget's losses over ln N (Hoffmann et al.,
+     * 2022, section 3.2).
      */
     QUADRATIC_MINIMA,
-    /** A loss surface through all runs of all budgets (the same, section 3.3). */
+    /** A fit of a loss surface to all runs of all budgets (Hoffmann et al., 2022, section 3.3). */
     LOSS_SURFACE;
 
     /**
-     * Fits.
+     * Fits a law to the runs.
      *
-     * @throws IllegalArgumentException if a budget's losses have no minimum where the method needs one
+     * @throws IllegalArgumentException if the method needs a minimum of a budget's losses and there is none
      */
     public ScalingFit fit(IsoFlops runs, Bootstrap bootstrap) {
         return switch (this) {
@@ -46,7 +46,7 @@ public enum FitMethod {
         return Math.exp(parabola.vertex());
     }
 
-    /** As in {@code lowest-run}. */
+    /** Returns the name in lower case with hyphens, as in {@code lowest-run}. */
     @Override
     public String toString() {
         return name().toLowerCase(Locale.ROOT).replace('_', '-');

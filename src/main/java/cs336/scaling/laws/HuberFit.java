@@ -14,19 +14,19 @@ import org.hipparchus.optim.nonlinear.vector.leastsquares.LevenbergMarquardtOpti
 import org.hipparchus.util.Pair;
 
 /**
- * Fits a {@link LossSurface} to losses as Hoffmann et al. (2022, section 3.3) do: the least sum of Huber's loss with δ
- * = 10⁻³ of ln L̂ − ln L, where ln L̂ is the logarithm of a sum of exponentials, log Σ exp(ln E, ln A − α·ln N, ln B −
- * β·ln D), from many starting points.
+ * A robust fit of a {@link LossSurface}, as in Hoffmann et al. (2022, section 3.3): it minimizes the sum of the Huber
+ * loss (δ = 10⁻³) of ln L̂ − ln L, where ln L̂ is the log-sum-exp of ln E, ln A − α·ln N and ln B − β·ln D, from many
+ * starting points.
  *
- * <p>They use L-BFGS. Here it is Levenberg-Marquardt on the signed root of twice Huber's loss, whose half squares sum
- * to the same. ln N and ln D are taken from their means, or A and α could hardly be told apart.
+ * <p>They use L-BFGS. Here Levenberg-Marquardt minimizes half the sum of squares of the signed root of twice the Huber
+ * loss, which is the same objective. ln N and ln D are centred, because otherwise A and α are strongly correlated.
  */
 final class HuberFit {
     static final double DELTA = 1e-3;
 
-    private static final double[] IRREDUCIBLE = {0.3, 0.6, 0.9}; // of the lowest loss
+    private static final double[] IRREDUCIBLE = {0.3, 0.6, 0.9}; // fractions of the lowest loss
     private static final double[] EXPONENTS = {0.1, 0.3, 0.6, 1.0};
-    private static final double[] SHARES = {0.25, 0.5, 0.75}; // of what is reducible, for N
+    private static final double[] PARAMETER_FRACTIONS = {0.25, 0.5, 0.75}; // of the reducible loss, for N
     private static final int EVALUATIONS = 500;
 
     private final double[] n;
@@ -34,7 +34,7 @@ final class HuberFit {
     private final double meanN;
     private final double meanD;
 
-    /** For runs of these sizes and data. */
+    /** Creates a fit to runs with these ln N and ln D. */
     HuberFit(double[] logParameters, double[] logTokens) {
         meanN = Arrays.stream(logParameters).average().orElseThrow();
         meanD = Arrays.stream(logTokens).average().orElseThrow();
@@ -43,24 +43,25 @@ final class HuberFit {
     }
 
     /**
-     * The best surface from all starting points.
+     * Returns the best fit from all starting points.
      *
-     * @param logLosses of the runs
-     * @throws IllegalStateException if no start leads anywhere
+     * @param logLosses ln L of the runs
+     * @throws IllegalStateException if the fit converges from no starting point
      */
     LossSurface fit(double[] logLosses) {
         LeastSquaresOptimizer.Optimum best = null;
         for (double[] start : starts(logLosses)) {
-            LeastSquaresOptimizer.Optimum found = from(start, logLosses);
+            LeastSquaresOptimizer.Optimum found = minimize(start, logLosses);
             if (found != null && (best == null || found.getCost() < best.getCost())) best = found;
         }
-        if (best == null) throw new IllegalStateException("no loss surface could be fitted to these runs");
+        if (best == null)
+            throw new IllegalStateException("the fit of a loss surface converges from none of its starting points");
         return surface(best.getPoint());
     }
 
-    /** The surface that one starts from, or where that leads nowhere, itself. */
+    /** Returns the fit from one starting point, or the starting point if the fit does not converge. */
     LossSurface refit(LossSurface start, double[] logLosses) {
-        LeastSquaresOptimizer.Optimum found = from(
+        LeastSquaresOptimizer.Optimum found = minimize(
                 new double[] {
                     Math.log(start.irreducible()),
                     Math.log(start.a()) - start.alpha() * meanN,
@@ -72,7 +73,7 @@ final class HuberFit {
         return found == null ? start : surface(found.getPoint());
     }
 
-    /** ln L̂ of each run. */
+    /** Returns ln L̂ of each run. */
     double[] logLosses(LossSurface surface) {
         double[] logs = new double[n.length];
         for (int i = 0; i < n.length; i++) {
@@ -85,15 +86,15 @@ final class HuberFit {
         double lowest = Math.exp(Arrays.stream(logLosses).min().orElseThrow());
         double mean = Arrays.stream(logLosses).map(Math::exp).average().orElseThrow();
         List<double[]> starts = new ArrayList<>();
-        for (double part : IRREDUCIBLE) {
-            double reducible = mean - part * lowest;
-            for (double share : SHARES) {
+        for (double irreducible : IRREDUCIBLE) {
+            double reducible = mean - irreducible * lowest;
+            for (double fraction : PARAMETER_FRACTIONS) {
                 for (double alpha : EXPONENTS) {
                     for (double beta : EXPONENTS) {
                         starts.add(new double[] {
-                            Math.log(part * lowest),
-                            Math.log(share * reducible),
-                            Math.log((1 - share) * reducible),
+                            Math.log(irreducible * lowest),
+                            Math.log(fraction * reducible),
+                            Math.log((1 - fraction) * reducible),
                             alpha,
                             beta
                         });
@@ -113,8 +114,8 @@ final class HuberFit {
                 at.getEntry(4));
     }
 
-    /** Where a start leads, or null: to no minimum, or to one that is no loss surface. */
-    private LeastSquaresOptimizer.Optimum from(double[] start, double[] logLosses) {
+    /** Returns the minimum found from a starting point, or null if there is none or it is no valid surface. */
+    private LeastSquaresOptimizer.Optimum minimize(double[] start, double[] logLosses) {
         try {
             var found = new LevenbergMarquardtOptimizer()
                     .optimize(new LeastSquaresBuilder()
@@ -132,27 +133,27 @@ final class HuberFit {
     }
 
     /**
-     * Signed roots of twice Huber's loss, and their derivatives by ln E, the terms of N and D at the means, α and β.
+     * Returns the signed roots of twice the Huber loss, and their derivatives with respect to ln E, the terms of N and
+     * D at the means, α and β.
      */
     private Pair<RealVector, RealMatrix> value(RealVector at, double[] logLosses) {
         double[] values = new double[n.length];
         double[][] jacobian = new double[n.length][];
         for (int i = 0; i < n.length; i++) {
-            double ofN = at.getEntry(1) - at.getEntry(3) * n[i];
-            double ofD = at.getEntry(2) - at.getEntry(4) * d[i];
-            double top = Math.max(at.getEntry(0), Math.max(ofN, ofD));
-            double shareE = Math.exp(at.getEntry(0) - top);
-            double shareN = Math.exp(ofN - top);
-            double shareD = Math.exp(ofD - top);
-            double sum = shareE + shareN + shareD;
+            double termN = at.getEntry(1) - at.getEntry(3) * n[i];
+            double termD = at.getEntry(2) - at.getEntry(4) * d[i];
+            double top = Math.max(at.getEntry(0), Math.max(termN, termD));
+            double expE = Math.exp(at.getEntry(0) - top);
+            double expN = Math.exp(termN - top);
+            double expD = Math.exp(termD - top);
+            double sum = expE + expN + expD;
             double residual = top + Math.log(sum) - logLosses[i];
             double size = Math.abs(residual);
             double root = size <= DELTA ? size : Math.sqrt(DELTA * (2 * size - DELTA));
             values[i] = Math.copySign(root, residual);
             double slope = (size <= DELTA ? 1 : DELTA / root) / sum;
-            jacobian[i] = new double[] {
-                slope * shareE, slope * shareN, slope * shareD, -slope * shareN * n[i], -slope * shareD * d[i]
-            };
+            jacobian[i] =
+                    new double[] {slope * expE, slope * expN, slope * expD, -slope * expN * n[i], -slope * expD * d[i]};
         }
         return new Pair<>(new ArrayRealVector(values, false), new Array2DRowRealMatrix(jacobian, false));
     }

@@ -1,18 +1,18 @@
 package cs336.scaling.laws;
 
 /**
- * Where a value lies by what was observed.
+ * A confidence interval.
  *
  * @param low lower end
  * @param high upper end, not below {@code low}
  */
 public record Interval(double low, double high) {
-    /** @throws IllegalArgumentException if the ends are in the wrong order or no numbers */
+    /** @throws IllegalArgumentException if {@code low} is above {@code high}, or one of them is NaN */
     public Interval {
-        if (!(low <= high)) throw new IllegalArgumentException("low must not be above high: " + low + ", " + high);
+        if (!(low <= high)) throw new IllegalArgumentException("low must be at most high, not " + low + " > " + high);
     }
 
-    /** Whether a value lies in it. */
+    /** Returns whether the interval contains a value, its ends included. */
     public boolean contains(double value) {
         return low <= value && value <= high;
     }

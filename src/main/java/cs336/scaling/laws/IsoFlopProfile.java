@@ -4,19 +4,16 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * The runs of one compute budget: small models on many tokens to large models on few. Their losses fall to a minimum
- * and rise again.
+ * The runs of one compute budget, from small models on many tokens to large models on few. The loss has a minimum in
+ * between.
  *
- * @param compute the budget, in FLOP
- * @param runs by size, the smallest model first; at least three sizes
+ * @param compute the budget in FLOP
+ * @param runs in order of model size, with at least three different sizes
  */
 public record IsoFlopProfile(double compute, List<TrainingRun> runs) {
     private static final Comparator<TrainingRun> BY_SIZE = Comparator.comparingLong(TrainingRun::parameters);
 
-    /**
-     * @throws IllegalArgumentException for fewer than three sizes, among which no minimum has a neighbour on either
-     *     side
-     */
+    /** @throws IllegalArgumentException for fewer than three sizes, because a minimum needs a neighbour on each side */
     public IsoFlopProfile {
         runs = runs.stream().sorted(BY_SIZE).toList();
         long sizes = runs.stream().mapToLong(TrainingRun::parameters).distinct().count();
@@ -26,18 +23,18 @@ public record IsoFlopProfile(double compute, List<TrainingRun> runs) {
         }
     }
 
-    /** The run with the lowest loss; of several the smallest model. */
+    /** Returns the run with the lowest loss; if there are several, that of the smallest model. */
     public TrainingRun lowest() {
         return runs.stream().min(Comparator.comparingDouble(TrainingRun::loss)).orElseThrow();
     }
 
-    /** Whether smaller and larger models were tried than that of the lowest run; if not, the minimum may lie beyond. */
+    /** Returns whether the runs include smaller and larger models than this; if not, a minimum may lie outside. */
     public boolean brackets(double parameters) {
         return runs.get(0).parameters() < parameters
                 && parameters < runs.get(runs.size() - 1).parameters();
     }
 
-    /** The parabola nearest to the losses over the logarithm of the size. */
+    /** Returns the least-squares parabola of the losses over ln N. */
     public Parabola parabola() {
         return Parabola.through(
                 runs.stream().mapToDouble(run -> Math.log(run.parameters())).toArray(),
@@ -45,8 +42,8 @@ public record IsoFlopProfile(double compute, List<TrainingRun> runs) {
     }
 
     /**
-     * The runs that noise does not let tell from the lowest: their loss is above its by less than twice the standard
-     * deviation of the difference of two runs.
+     * Returns the runs that are tied with the lowest, given the noise: the difference of their losses is at most twice
+     * the standard deviation of the difference of two runs.
      *
      * @param deviation standard deviation of ln(loss) of a run
      */

@@ -17,9 +17,9 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
- * Training runs of several compute budgets, each spent on models of several sizes. In a file they are a JSON array of
- * objects {@code {"parameters": 75000000, "compute_budget": 1e18, "final_loss": 3.549787}}: a number of parameters,
- * FLOP, nats.
+ * Training runs of several compute budgets, with models of several sizes for each. A file of runs is a JSON array of
+ * objects {@code {"parameters": 75000000, "compute_budget": 1e18, "final_loss": 3.549787}}, with the budget in FLOP and
+ * the loss in nats per token.
  *
  * @param runs at least three budgets, each with at least three sizes
  */
@@ -27,9 +27,7 @@ public record IsoFlops(List<TrainingRun> runs) {
     private static final List<String> FIELDS = List.of("parameters", "compute_budget", "final_loss");
     private static final int BUDGETS = 3;
 
-    /**
-     * @throws IllegalArgumentException if these are too few to draw a line through their minima and say how sure it is
-     */
+    /** @throws IllegalArgumentException for fewer than three budgets, or fewer than three sizes of a budget */
     public IsoFlops {
         runs = List.copyOf(runs);
         if (runs.isEmpty()) throw new IllegalArgumentException("there are no runs");
@@ -45,7 +43,7 @@ public record IsoFlops(List<TrainingRun> runs) {
         profiles(runs);
     }
 
-    /** The runs of each budget, from the smallest budget to the largest. */
+    /** Returns the runs of each budget, from the smallest budget to the largest. */
     public List<IsoFlopProfile> profiles() {
         return profiles(runs);
     }
@@ -61,7 +59,7 @@ public record IsoFlops(List<TrainingRun> runs) {
     /**
      * Reads runs from a file.
      *
-     * @throws IllegalArgumentException if it does not hold runs; the message names the file, the run and the field
+     * @throws IllegalArgumentException if the file has no valid runs; the message names the file, the run and the field
      * @throws IOException if it cannot be read
      */
     public static IsoFlops read(Path file) throws IOException {
@@ -74,7 +72,7 @@ public record IsoFlops(List<TrainingRun> runs) {
 
     private static IsoFlops of(JsonElement root) {
         if (!(root instanceof JsonArray array)) {
-            throw new IllegalArgumentException("an array of runs is needed, not " + shortened(root));
+            throw new IllegalArgumentException("the root must be an array of runs, not " + shortened(root));
         }
         List<TrainingRun> runs = new ArrayList<>();
         for (int i = 0; i < array.size(); i++) {
@@ -89,12 +87,11 @@ public record IsoFlops(List<TrainingRun> runs) {
 
     private static TrainingRun run(JsonElement element) {
         if (!(element instanceof JsonObject run)) {
-            throw new IllegalArgumentException("an object is needed, not " + shortened(element));
+            throw new IllegalArgumentException("a run must be an object, not " + shortened(element));
         }
         for (String name : run.keySet()) {
             if (!FIELDS.contains(name)) {
-                throw new IllegalArgumentException(
-                        "the field '" + name + "' is unknown; known: " + String.join(", ", FIELDS));
+                throw new IllegalArgumentException("fields must be " + String.join(", ", FIELDS) + ", not " + name);
             }
         }
         BigDecimal parameters = number(run, "parameters");
@@ -111,7 +108,7 @@ public record IsoFlops(List<TrainingRun> runs) {
     private static BigDecimal number(JsonObject run, String name) {
         JsonElement value = run.get(name);
         if (value == null) {
-            throw new IllegalArgumentException(name + " is missing; there are " + String.join(", ", run.keySet()));
+            throw new IllegalArgumentException(name + " is missing; the fields are " + String.join(", ", run.keySet()));
         }
         if (!value.isJsonPrimitive() || !value.getAsJsonPrimitive().isNumber()) {
             throw new IllegalArgumentException(name + " must be a number without a unit, not " + shortened(value));
@@ -124,7 +121,7 @@ public record IsoFlops(List<TrainingRun> runs) {
         return text.length() <= 40 ? text : text.substring(0, 40) + "…";
     }
 
-    /** These runs as a file that {@link #read} reads: one a line, losses with six decimals. */
+    /** Returns the runs in the format of {@link #read}: one per line, losses with six decimals. */
     public String json() {
         return runs.stream()
                 .map(run -> String.format(
@@ -136,7 +133,7 @@ public record IsoFlops(List<TrainingRun> runs) {
                 .collect(Collectors.joining(",\n", "[\n", "\n]\n"));
     }
 
-    /** A budget in few letters: 1e18, 2.5e23. */
+    /** Returns a budget in short notation: 1e18, 2.5e23. */
     static String flop(double compute) {
         BigDecimal digits = new BigDecimal(compute).round(new MathContext(15)).stripTrailingZeros();
         return digits.toString().replace("E+", "e");

@@ -1,18 +1,15 @@
 package cs336.scaling.laws;
 
+import cs336.numbers.Header;
+import cs336.numbers.Tables;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
-import tech.tablesaw.api.BooleanColumn;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.IntColumn;
-import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * Runs, and what every method makes of them.
+ * Runs of several compute budgets with the scaling law that each method fits to them.
  *
  * @param runs the runs
  * @param fits a fit for each method
@@ -25,9 +22,9 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     }
 
     /**
-     * Fits by all methods.
+     * Fits the runs by all methods.
      *
-     * @throws IllegalArgumentException if the runs do not allow one of them
+     * @throws IllegalArgumentException if a method cannot fit these runs
      */
     public static IsoFlopsStudy of(IsoFlops runs, Bootstrap bootstrap) {
         Map<FitMethod, ScalingFit> fits = new EnumMap<>(FitMethod.class);
@@ -35,18 +32,19 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
         return new IsoFlopsStudy(runs, fits);
     }
 
-    /** The fit by a method. */
+    /** Returns the fit by a method. */
     public ScalingFit fit(FitMethod method) {
         return fits.get(method);
     }
 
-    /** The loss surface. */
+    /** Returns the fit of the loss surface. */
     public SurfaceFit surface() {
         return (SurfaceFit) fit(FitMethod.LOSS_SURFACE);
     }
 
     /**
-     * The size that a method takes for the best at a budget of the runs: a minimum of its own, or what its law says.
+     * Returns the optimal number of parameters by a method at one of the runs' budgets: the minimum of the budget's own
+     * runs for line fits, the prediction of the law for the surface.
      */
     public double minimum(FitMethod method, double compute) {
         return fit(method) instanceof LineFit line
@@ -58,87 +56,97 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
                 : fit(method).law().at(compute).parameters();
     }
 
+    private record MinimumRow(
+            @Header("compute (FLOP)") String compute,
+            int runs,
+            @Header("lowest run (1e9)") double lowestRun,
+            @Header("parabola (1e9)") double parabola,
+            @Header("loss surface (1e9)") double lossSurface,
+            @Header("lowest is inside") boolean inside,
+            @Header("tied runs") int tied,
+            @Header("tied from (1e9)") double from,
+            @Header("tied to (1e9)") double to) {}
+
     /**
-     * A row a budget: in 10⁹ parameters what each method finds, and how many of the runs noise does not let tell from
-     * the lowest, from which size to which.
+     * Returns a table with a row for each budget: the optimal number of parameters by each method, and the number and
+     * the sizes of the runs that are tied with the lowest, given the noise ({@link IsoFlopProfile#contenders}).
      */
     public Table minima() {
-        Table table = Table.create("minima", StringColumn.create("compute"), IntColumn.create("runs"));
-        for (FitMethod method : FitMethod.values()) table.addColumns(DoubleColumn.create(method.toString()));
-        table.addColumns(
-                BooleanColumn.create("between runs"),
-                IntColumn.create("as low"),
-                DoubleColumn.create("from"),
-                DoubleColumn.create("to"));
+        List<MinimumRow> rows = new ArrayList<>();
         for (IsoFlopProfile profile : runs.profiles()) {
-            List<TrainingRun> contenders = profile.contenders(surface().deviation());
-            Row row = table.appendRow();
-            row.setString("compute", IsoFlops.flop(profile.compute()));
-            row.setInt("runs", profile.runs().size());
-            for (FitMethod method : FitMethod.values()) {
-                row.setDouble(method.toString(), minimum(method, profile.compute()) / BILLION);
-            }
-            row.setBoolean("between runs", profile.brackets(profile.lowest().parameters()));
-            row.setInt("as low", contenders.size());
-            row.setDouble("from", contenders.get(0).parameters() / BILLION);
-            row.setDouble("to", contenders.get(contenders.size() - 1).parameters() / BILLION);
+            double compute = profile.compute();
+            List<TrainingRun> tied = profile.contenders(surface().deviation());
+            rows.add(new MinimumRow(
+                    IsoFlops.flop(compute),
+                    profile.runs().size(),
+                    minimum(FitMethod.LOWEST_RUN, compute) / BILLION,
+                    minimum(FitMethod.QUADRATIC_MINIMA, compute) / BILLION,
+                    minimum(FitMethod.LOSS_SURFACE, compute) / BILLION,
+                    profile.brackets(profile.lowest().parameters()),
+                    tied.size(),
+                    tied.get(0).parameters() / BILLION,
+                    tied.get(tied.size() - 1).parameters() / BILLION));
         }
-        return table;
+        return Tables.of(MinimumRow.class, rows).setName("minima");
     }
 
-    /** A row a method: the exponents of model size and data size, a and 1 − a, and the interval of a. */
+    private record ExponentRow(
+            String method,
+            @Header("a (model size)") double a,
+            @Header("a from") double from,
+            @Header("a to") double to,
+            @Header("1 − a (data size)") double dataExponent) {}
+
+    /** Returns a table with a row for each method: the exponents of model size and data size, and the interval of a. */
     public Table exponents() {
-        Table table = Table.create(
-                "exponents",
-                StringColumn.create("method"),
-                DoubleColumn.create("a (model size)"),
-                DoubleColumn.create("from"),
-                DoubleColumn.create("to"),
-                DoubleColumn.create("1 − a (data size)"));
+        List<ExponentRow> rows = new ArrayList<>();
         for (FitMethod method : FitMethod.values()) {
             double exponent = fit(method).law().exponent();
-            Interval within = fit(method).exponent();
-            Row row = table.appendRow();
-            row.setString("method", method.toString());
-            row.setDouble("a (model size)", exponent);
-            row.setDouble("from", within.low());
-            row.setDouble("to", within.high());
-            row.setDouble("1 − a (data size)", 1 - exponent);
+            Interval interval = fit(method).exponent();
+            rows.add(new ExponentRow(method.toString(), exponent, interval.low(), interval.high(), 1 - exponent));
         }
-        return table;
+        return Tables.of(ExponentRow.class, rows).setName("exponents");
     }
 
+    private record PredictionRow(
+            @Header("compute (FLOP)") String compute,
+            String method,
+            @Header("parameters N (1e9)") double n,
+            @Header("N from (1e9)") double nFrom,
+            @Header("N to (1e9)") double nTo,
+            @Header("tokens D (1e9)") double d,
+            @Header("D from (1e9)") double dFrom,
+            @Header("D to (1e9)") double dTo) {}
+
     /**
-     * A row a budget and method: in 10⁹ the parameters N and tokens D that it should be spent on, and their intervals.
+     * Returns a table with a row for each budget and method: the optimal number of parameters N and of tokens D, with
+     * their intervals.
      *
      * @param budgets in FLOP
      * @throws IllegalArgumentException if a budget is not positive
      */
     public Table predictions(double... budgets) {
-        Table table = Table.create("predictions", StringColumn.create("compute"), StringColumn.create("method"));
-        for (String name : List.of("N / 1e9", "N from", "N to", "D / 1e9", "D from", "D to")) {
-            table.addColumns(DoubleColumn.create(name));
-        }
+        List<PredictionRow> rows = new ArrayList<>();
         for (double compute : budgets) {
             for (FitMethod method : FitMethod.values()) {
                 Optimum optimum = fit(method).law().at(compute);
                 Interval parameters = fit(method).parameters(compute);
                 Interval tokens = fit(method).tokens(compute);
-                Row row = table.appendRow();
-                row.setString("compute", IsoFlops.flop(compute));
-                row.setString("method", method.toString());
-                row.setDouble("N / 1e9", optimum.parameters() / BILLION);
-                row.setDouble("N from", parameters.low() / BILLION);
-                row.setDouble("N to", parameters.high() / BILLION);
-                row.setDouble("D / 1e9", optimum.tokens() / BILLION);
-                row.setDouble("D from", tokens.low() / BILLION);
-                row.setDouble("D to", tokens.high() / BILLION);
+                rows.add(new PredictionRow(
+                        IsoFlops.flop(compute),
+                        method.toString(),
+                        optimum.parameters() / BILLION,
+                        parameters.low() / BILLION,
+                        parameters.high() / BILLION,
+                        optimum.tokens() / BILLION,
+                        tokens.low() / BILLION,
+                        tokens.high() / BILLION));
             }
         }
-        return table;
+        return Tables.of(PredictionRow.class, rows).setName("predictions");
     }
 
-    /** What to beware of, a sentence each; none where there is nothing. */
+    /** Returns warnings about minima at or beyond the edge of the sizes tried, one sentence each. */
     public List<String> remarks() {
         List<String> remarks = new ArrayList<>();
         for (IsoFlopProfile profile : runs.profiles()) {

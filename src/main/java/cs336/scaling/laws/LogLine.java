@@ -3,26 +3,27 @@ package cs336.scaling.laws;
 import java.util.Arrays;
 
 /**
- * The straight line nearest to points by least squares in y, and how far the points are from it.
+ * A simple linear regression of at least three points.
  *
- * @param centre mean of the points' x, where the line has the value {@code level}
- * @param level mean of the points' y
+ * @param centre mean x of the points
+ * @param level mean y of the points, which is the line's value at {@code centre}
  * @param slope of the line
- * @param deviation standard deviation of a point from the line, √(Σ residual² / (n − 2)); at least three points
+ * @param deviation standard deviation of the residuals, √(Σ residual² / (n − 2))
  * @param spread Σ (x − centre)²
- * @param n how many points
+ * @param n number of points
  */
 record LogLine(double centre, double level, double slope, double deviation, double spread, int n) {
+    /** Fits a line by least squares in y. */
     static LogLine through(double[] x, double[] y) {
         double centre = Arrays.stream(x).average().orElseThrow();
         double level = Arrays.stream(y).average().orElseThrow();
         double spread = 0;
-        double product = 0;
+        double covariance = 0;
         for (int i = 0; i < x.length; i++) {
             spread += (x[i] - centre) * (x[i] - centre);
-            product += (x[i] - centre) * (y[i] - level);
+            covariance += (x[i] - centre) * (y[i] - level);
         }
-        double slope = product / spread;
+        double slope = covariance / spread;
         double squares = 0;
         for (int i = 0; i < x.length; i++) {
             double residual = y[i] - level - slope * (x[i] - centre);
@@ -31,21 +32,22 @@ record LogLine(double centre, double level, double slope, double deviation, doub
         return new LogLine(centre, level, slope, Math.sqrt(squares / (x.length - 2)), spread, x.length);
     }
 
+    /** Returns the value of the line at x. */
     double at(double x) {
         return level + slope * (x - centre);
     }
 
-    /** Standard error of {@link #at}. */
+    /** Returns the standard error of {@link #at}. */
     double error(double x) {
         return deviation * Math.sqrt(1.0 / n + (x - centre) * (x - centre) / spread);
     }
 
-    /** Standard error of the slope. */
+    /** Returns the standard error of the slope. */
     double slopeError() {
         return deviation / Math.sqrt(spread);
     }
 
-    /** How much a point at x pulls the line towards itself, from 0 to 1. */
+    /** Returns the leverage of a point at x: the derivative of the line's value at x by the point's y, from 0 to 1. */
     double leverage(double x) {
         return 1.0 / n + (x - centre) * (x - centre) / spread;
     }

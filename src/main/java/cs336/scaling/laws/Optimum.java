@@ -1,10 +1,10 @@
 package cs336.scaling.laws;
 
 /**
- * A way to spend a compute budget.
+ * A compute-optimal model size.
  *
- * @param compute C, in FLOP
- * @param parameters N; not a whole number where it was computed
+ * @param compute C, the budget in FLOP
+ * @param parameters N, the number of parameters; predictions are not whole numbers
  */
 public record Optimum(double compute, double parameters) {
     /** @throws IllegalArgumentException if a number is not positive */
@@ -13,7 +13,7 @@ public record Optimum(double compute, double parameters) {
         if (!(parameters > 0)) throw new IllegalArgumentException("parameters must be above 0, not " + parameters);
     }
 
-    /** D, so that C = 6·N·D. */
+    /** Returns D, the number of tokens, from C = 6·N·D. */
     public double tokens() {
         return TrainingRun.tokens(compute, parameters);
     }

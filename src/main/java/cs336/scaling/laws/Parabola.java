@@ -7,14 +7,14 @@ import org.hipparchus.linear.QRDecomposition;
 import org.hipparchus.linear.RealVector;
 
 /**
- * y = bottom + curvature / 2 · (x − vertex)².
+ * A parabola y = bottom + curvature / 2 · (x − vertex)².
  *
- * @param vertex where it turns
- * @param bottom its value there
- * @param curvature its second derivative; above 0 where the vertex is a minimum
+ * @param vertex x of the vertex
+ * @param bottom y of the vertex
+ * @param curvature second derivative; above 0 if the vertex is a minimum
  */
 public record Parabola(double vertex, double bottom, double curvature) {
-    /** The parabola with the least squared distances in y from at least three points. */
+    /** Fits a parabola to at least three points by least squares in y. */
     static Parabola through(double[] x, double[] y) {
         double centre = Arrays.stream(x).average().orElseThrow();
         double[][] powers = Arrays.stream(x)
@@ -28,7 +28,7 @@ public record Parabola(double vertex, double bottom, double curvature) {
         return new Parabola(centre + turn, c.getEntry(0) + c.getEntry(1) * turn / 2, 2 * c.getEntry(2));
     }
 
-    /** Its value at x. */
+    /** Returns the value at x. */
     public double at(double x) {
         return bottom + curvature / 2 * (x - vertex) * (x - vertex);
     }

@@ -4,12 +4,12 @@ package cs336.scaling.laws;
  * The compute-optimal model size as a power of the budget, N = coefficient · C^exponent. The data size follows from C =
  * 6·N·D: D = C^(1 − exponent) / (6 · coefficient).
  *
- * @param coefficient parameters at a budget of 1 FLOP
- * @param exponent the share of each factor of compute, in logarithms, that goes into the model
+ * @param coefficient number of parameters at a budget of 1 FLOP
+ * @param exponent of the budget; with 0.5, model and data grow by the same factor
  */
 public record PowerLaw(double coefficient, double exponent) {
     /**
-     * What it says of a budget in FLOP.
+     * Returns the optimum for a budget in FLOP.
      *
      * @throws IllegalArgumentException if the budget is not positive
      */

@@ -1,18 +1,19 @@
 package cs336.scaling.laws;
 
-/** A law of the compute-optimal size that was fitted to runs, and how sure it is. */
+/** A fitted law of the compute-optimal size, with confidence intervals. */
 public sealed interface ScalingFit permits LineFit, SurfaceFit {
-    /** The law. */
+    /** Returns the fitted law. */
     PowerLaw law();
 
-    /** Where its exponent lies. */
+    /** Returns the interval of the exponent. */
     Interval exponent();
 
-    /** Where the number of parameters at a budget in FLOP lies. */
+    /** Returns the interval of the number of parameters for a budget in FLOP. */
     Interval parameters(double compute);
 
     /**
-     * Where the number of tokens lies, which is C / (6·N) of {@link #parameters} and so the fewer, the more those are.
+     * Returns the interval of the number of tokens for a budget in FLOP. As D = C / (6·N), its lower end belongs to the
+     * upper end of {@link #parameters}.
      */
     default Interval tokens(double compute) {
         Interval parameters = parameters(compute);

@@ -6,22 +6,26 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * A {@link LossSurface} through all runs, lowest or not, by {@link HuberFit}. Intervals are percentiles of the laws of
- * surfaces fitted again to resampled residuals of ln L, which are made wider by √(n / (n − 5)) for the five numbers
- * that were fitted.
+ * A fit of a {@link LossSurface} to all runs by {@link HuberFit}. Intervals are percentiles of the laws of surfaces
+ * that are fitted to resampled residuals of ln L. The residuals are scaled by √(n / (n − 5)) to correct for the five
+ * fitted numbers.
  */
 public final class SurfaceFit implements ScalingFit {
-    private static final int NUMBERS = 5;
+    private static final int FITTED_NUMBERS = 5;
 
     private final Bootstrap bootstrap;
     private final LossSurface surface;
     private final double deviation;
-    private final List<PowerLaw> again;
+    private final List<PowerLaw> refitted;
 
-    /** @throws IllegalArgumentException for no more runs than a surface has numbers */
+    /**
+     * Fits a surface.
+     *
+     * @throws IllegalArgumentException for fewer than six runs
+     */
     SurfaceFit(List<TrainingRun> runs, Bootstrap bootstrap) {
-        if (runs.size() <= NUMBERS) {
-            throw new IllegalArgumentException("runs must be more than " + NUMBERS + ", not " + runs.size());
+        if (runs.size() <= FITTED_NUMBERS) {
+            throw new IllegalArgumentException("runs must be more than " + FITTED_NUMBERS + ", not " + runs.size());
         }
         this.bootstrap = bootstrap;
         var fit = new HuberFit(
@@ -31,16 +35,16 @@ public final class SurfaceFit implements ScalingFit {
                 runs.stream().mapToDouble(run -> Math.log(run.loss())).toArray();
         surface = fit.fit(observed);
         double[] fitted = fit.logLosses(surface);
-        double wider = Math.sqrt((double) runs.size() / (runs.size() - NUMBERS));
+        double scale = Math.sqrt((double) runs.size() / (runs.size() - FITTED_NUMBERS));
         double[] residuals = IntStream.range(0, observed.length)
-                .mapToDouble(i -> wider * (observed[i] - fitted[i]))
+                .mapToDouble(i -> scale * (observed[i] - fitted[i]))
                 .toArray();
         deviation = Math.sqrt(IntStream.range(0, residuals.length)
                 .mapToDouble(i -> residuals[i] * residuals[i])
                 .average()
                 .orElseThrow());
         SplittableRandom random = bootstrap.random();
-        again = Stream.generate(() -> Bootstrap.drawn(residuals, random))
+        refitted = Stream.generate(() -> Bootstrap.drawn(residuals, random))
                 .limit(bootstrap.resamples())
                 .map(drawn -> IntStream.range(0, drawn.length)
                         .mapToDouble(i -> fitted[i] + drawn[i])
@@ -49,12 +53,12 @@ public final class SurfaceFit implements ScalingFit {
                 .toList();
     }
 
-    /** The surface. */
+    /** Returns the fitted surface. */
     public LossSurface surface() {
         return surface;
     }
 
-    /** The noise of the runs: standard deviation of ln L from the surface, so that 0.002 is 0.2 % of the loss. */
+    /** Returns the noise of the runs, the standard deviation of ln L from the surface: 0.002 is 0.2 % of the loss. */
     public double deviation() {
         return deviation;
     }
@@ -66,12 +70,14 @@ public final class SurfaceFit implements ScalingFit {
 
     @Override
     public Interval exponent() {
-        return bootstrap.middle(again.stream().mapToDouble(PowerLaw::exponent).toArray());
+        return bootstrap.central(
+                refitted.stream().mapToDouble(PowerLaw::exponent).toArray());
     }
 
     @Override
     public Interval parameters(double compute) {
-        return bootstrap.middle(
-                again.stream().mapToDouble(law -> law.at(compute).parameters()).toArray());
+        return bootstrap.central(refitted.stream()
+                .mapToDouble(law -> law.at(compute).parameters())
+                .toArray());
     }
 }

@@ -19,7 +19,7 @@ class IsoFlopsCommandTest extends CommandTest {
     private String shipped;
 
     @BeforeEach
-    void writeTheRepositorysOwnRuns() throws IOException {
+    void writeTheRepositorysRuns() throws IOException {
         shipped = Files.writeString(
                         folder.resolve("shipped.json"),
                         SyntheticRuns.SHIPPED.draw().json())
@@ -43,11 +43,12 @@ class IsoFlopsCommandTest extends CommandTest {
     }
 
     @Test
-    void whatIsPrintedAndStoredIsWhatTheMethodsFind() throws IOException {
+    void storedResultsAreThoseOfTheMethods() throws IOException {
         assertEquals(0, run(new IsoFlopsCommand(), "--resamples 100 --store here", "--runs", shipped));
         assertTrue(
                 out.toString()
-                        .startsWith("72 runs of 9 budgets. Noise: the losses deviate from a surface by 0.20 %.\n"),
+                        .startsWith(
+                                "72 runs of 9 budgets. Noise: the standard deviation of the losses from the surface is 0.20 %.\n"),
                 out.toString());
         Table laws = Measurements.read(folder.resolve("any/isoflops_laws.csv"));
         Table optima = Measurements.read(folder.resolve("any/isoflops_optima.csv"));
@@ -68,7 +69,7 @@ class IsoFlopsCommandTest extends CommandTest {
         String other = folder.resolve("other.json").toString();
         assertEquals(0, run(new IsoFlopsCommand(), "--seed 7", "--generate", other));
         assertEquals(0, run(new IsoFlopsCommand(), "--resamples 100", "--runs", other), err.toString());
-        assertTrue(Files.notExists(folder.resolve("any")), "stored without being asked to");
+        assertTrue(Files.notExists(folder.resolve("any")), "stored without --store");
     }
 
     @Test
@@ -83,14 +84,14 @@ class IsoFlopsCommandTest extends CommandTest {
                     FitMethod.LOWEST_RUN.fit(runs, new Bootstrap(0.5, 100, 336)).exponent();
             if (interval.low() <= truth && truth <= interval.high()) hold++;
         }
-        assertTrue(0 < hold && hold < 8, "a test that cannot fail: " + hold);
+        assertTrue(0 < hold && hold < 8, "the test cannot fail with " + hold);
         assertEquals(hold / 8.0, value(table, "lowest-run", "exponent"));
         assertEquals(8, value(table, "quadratic-minima", "sets"));
         assertEquals(1, value(table, "lowest-run", "true-parameters") / 9.861618862964e10, 1e-9);
     }
 
     @Test
-    void wrongUseIsOneSentence() throws IOException {
+    void wrongUseFailsWithOneSentence() throws IOException {
         assertEquals(2, run(new IsoFlopsCommand(), "--compute 0", "--runs", shipped));
         assertEquals(2, run(new IsoFlopsCommand(), "--confidence 95", "--runs", shipped));
         assertEquals(2, run(new IsoFlopsCommand(), "--resamples 3", "--runs", shipped));
@@ -106,10 +107,10 @@ class IsoFlopsCommandTest extends CommandTest {
                 err.toString());
     }
 
-    /** The course's own runs are not in this repository; whoever has them says where. */
+    /** The course's runs are not in this repository; the environment variable says where they are. */
     @Test
     @EnabledIfEnvironmentVariable(named = "CS336_ISOFLOPS_PUBLISHED", matches = ".+")
-    void theStoredResultsOfThePublishedRunsAreWhatTheirFileGives() throws IOException {
+    void storedResultsOfThePublishedRunsAreUpToDate() throws IOException {
         String file = System.getenv("CS336_ISOFLOPS_PUBLISHED");
         assertEquals(0, run(new IsoFlopsCommand(), "--store published", "--runs", file), err.toString());
         for (String problem : new String[] {"isoflops_laws", "isoflops_optima"}) {

@@ -31,27 +31,27 @@ class IsoFlopsTest {
     @ParameterizedTest
     @CsvSource(delimiter = '|', quoteCharacter = '"', textBlock = """
                     [] | there are no runs
-                    {"runs": []} | an array of runs is needed, not {"runs":[]}
-                    [7] | run 1: an object is needed, not 7
-                    [{"parameters": 1e8, "compute_budget": 1e18}] | run 1: final_loss is missing; there are parameters, compute_budget
-                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": -3}] | run 1: final_loss must be above 0 nats a token, not -3.0
+                    {"runs": []} | the root must be an array of runs, not {"runs":[]}
+                    [7] | run 1: a run must be an object, not 7
+                    [{"parameters": 1e8, "compute_budget": 1e18}] | run 1: final_loss is missing; the fields are parameters, compute_budget
+                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": -3}] | run 1: final_loss must be above 0 nats per token, not -3.0
                     [{"parameters": 1e8, "compute_budget": 1e999, "final_loss": 3}] | run 1: compute_budget must be above 0 FLOP, not Infinity
                     [{"parameters": 0, "compute_budget": 1e18, "final_loss": 3}] | run 1: parameters must be above 0, not 0
                     [{"parameters": 1.5, "compute_budget": 1e18, "final_loss": 3}] | run 1: parameters must be a whole number below 2^63, not 1.5
                     [{"parameters": "100M", "compute_budget": 1e18, "final_loss": 3}] | run 1: parameters must be a number without a unit, not "100M"
                     [{"parameters": 1e8, "compute_budget": null, "final_loss": 3}] | run 1: compute_budget must be a number without a unit, not null
-                    [{"parameters": 1e8, "compute_budget": 0.5, "final_loss": 3}] | run 1: compute_budget must be in FLOP: 0.5 pays for 8e-10 tokens of a model of 100000000 parameters
-                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3, "unit": "bits"}] | run 1: the field 'unit' is unknown; known: parameters, compute_budget, final_loss
+                    [{"parameters": 1e8, "compute_budget": 0.5, "final_loss": 3}] | run 1: compute_budget must be in FLOP: 0.5 is enough for 8e-10 tokens of a model of 100000000 parameters
+                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3, "unit": "bits"}] | run 1: fields must be parameters, compute_budget, final_loss, not unit
                     [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3}] | compute_budget must take at least 3 values, not 1 (1e18)
                     """)
-    void aFileThatHoldsNoSuchRunsSaysWhichRunAndField(String text, String message) throws IOException {
+    void invalidRunsAreRejectedByRunAndField(String text, String message) throws IOException {
         Path file = file(text);
         var refused = assertThrows(IllegalArgumentException.class, () -> IsoFlops.read(file));
         assertEquals(file + ": " + message, refused.getMessage().replace("e+", "e"));
     }
 
     @Test
-    void whatIsNoJsonAndWhatIsNotThereAreSaidToBeSo() throws IOException {
+    void invalidJsonAndMissingFilesAreRejected() throws IOException {
         for (String text : List.of("", "[", "[1] 2", "[NaN]", "[{\"parameters\": 1, \"parameters\": 2}]")) {
             Path file = file(text);
             var refused = assertThrows(IllegalArgumentException.class, () -> IsoFlops.read(file), text);
@@ -61,7 +61,7 @@ class IsoFlopsTest {
     }
 
     @Test
-    void aBudgetOfTwoSizesHasNoMinimumBetweenNeighbours() {
+    void aBudgetWithTwoSizesIsRejected() {
         var runs = Stream.of(1e18, 1e19, 1e20)
                 .flatMap(c -> Stream.of(100_000_000L, 200_000_000L, c == 1e19 ? 200_000_000L : 400_000_000L)
                         .map(n -> new TrainingRun(n, c, 3)))
@@ -71,16 +71,14 @@ class IsoFlopsTest {
     }
 
     @Test
-    void whatIsWrittenIsReadAgain() throws IOException {
+    void writtenRunsAreReadBackUnchanged() throws IOException {
         IsoFlops drawn = SyntheticRuns.SHIPPED.seeded(5).draw();
         assertEquals(drawn, IsoFlops.read(file(drawn.json())));
     }
 
-    /**
-     * Other runs may be put in the place of {@code data/isoflops_curves.json}; this is what it holds in the repository.
-     */
+    /** Checks the content of {@code data/isoflops_curves.json}; users may put other runs in its place. */
     @Test
-    void theRepositorysOwnRunsAreGeneratedByteForByte() throws NoSuchAlgorithmException {
+    void theRepositorysRunsAreGeneratedByteForByte() throws NoSuchAlgorithmException {
         byte[] json = SyntheticRuns.SHIPPED.draw().json().getBytes(StandardCharsets.UTF_8);
         assertEquals(
                 "261ed24bdc4760d60a5bb307e23e250816948544d37a8ef17cd422a714001a02",
@@ -88,7 +86,7 @@ class IsoFlopsTest {
     }
 
     @Test
-    void theStoredRunsAreNineProfilesWithTheirMinimaInside() {
+    void theRepositorysRunsAreNineProfilesWithTheirMinimaInside() {
         List<IsoFlopProfile> profiles = SyntheticRuns.SHIPPED.draw().profiles();
         assertEquals(9, profiles.size());
         for (IsoFlopProfile profile : profiles) {
@@ -101,7 +99,7 @@ class IsoFlopsTest {
     }
 
     @Test
-    void noiseHasTheDeviationItSays() {
+    void theNoiseHasTheGivenStandardDeviation() {
         double squares = 0;
         int n = 0;
         for (long seed = 0; seed < 20; seed++) {

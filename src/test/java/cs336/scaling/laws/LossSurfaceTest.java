@@ -18,7 +18,7 @@ class LossSurfaceTest {
                 0.25 + 0.2 * random.nextDouble());
     }
 
-    /** The size of least loss at a budget by golden-section search over ln N, which knows nothing of derivatives. */
+    /** Returns the size of least loss at a budget by golden-section search over ln N, without derivatives. */
     private static double searched(LossSurface surface, double compute) {
         double low = Math.log(1e3), high = Math.log(compute / 6 / 1e3);
         while (high - low > 1e-9) {
@@ -32,21 +32,21 @@ class LossSurfaceTest {
     }
 
     @Test
-    void theLawIsWhereASearchFindsTheLeastLossAndSpendsTheWholeBudget() {
+    void theLawAgreesWithASearchForTheLeastLossAndSpendsTheBudget() {
         long seed = new Random().nextLong();
         var random = new Random(seed);
         for (int i = 0; i < 20; i++) {
             LossSurface surface = random(random);
             double compute = Math.pow(10, 17 + 8 * random.nextDouble());
             Optimum optimum = surface.law().at(compute);
-            // Near a minimum, half the digits of a loss are the digits of its place.
+            // A minimum can be located to half of the digits of its value only.
             assertEquals(1, optimum.parameters() / searched(surface, compute), 1e-5, surface + ", seed " + seed);
             assertEquals(1, 6 * optimum.parameters() * optimum.tokens() / compute, 1e-14);
         }
     }
 
     @Test
-    void numbersThatAllowNoOptimumAreRefused() {
+    void nonPositiveNumbersAreRejected() {
         assertThrows(IllegalArgumentException.class, () -> new LossSurface(1.7, 400, 0, 400, 0.3));
         assertThrows(IllegalArgumentException.class, () -> new LossSurface(1.7, 400, 0.3, Double.NaN, 0.3));
     }

@@ -27,7 +27,7 @@ class ScalingFitTest {
     private final long seed = new Random().nextLong();
     private final Random random = new Random(seed);
 
-    /** Seven sizes a budget, each {@code step} times the one before, the middle one the optimum of the law. */
+    /** Returns runs with seven sizes per budget in steps of a factor; the middle size is the optimum of the law. */
     private static IsoFlops around(PowerLaw law, double step, DoubleBinaryOperator lossOfComputeAndSize) {
         List<TrainingRun> runs = new ArrayList<>();
         for (double compute : BUDGETS) {
@@ -53,13 +53,13 @@ class ScalingFitTest {
     }
 
     @Test
-    void theLowestRunsGiveTheLawIfTheyAreTheOptima() {
+    void lowestRunsRecoverTheLawIfTheyAreTheOptima() {
         LossSurface surface = LossSurfaceTest.random(random);
         assertRecovers(surface.law(), FitMethod.LOWEST_RUN.fit(around(surface.law(), 1.3, losses(surface)), QUICK));
     }
 
     @Test
-    void parabolasGiveTheLawWhereverTheirRunsAre() {
+    void parabolasRecoverTheLawFromRunsAsideOfTheMinima() {
         var law = new PowerLaw(0.1 + random.nextDouble(), 0.45 + 0.1 * random.nextDouble());
         double aside = 0.6 + 0.8 * random.nextDouble(); // no run is at the minimum
         IsoFlops runs = around(new PowerLaw(law.coefficient() * aside, law.exponent()), 1.6, (compute, parameters) -> {
@@ -74,7 +74,7 @@ class ScalingFitTest {
     }
 
     @Test
-    void aSurfaceWithoutNoiseIsFoundWhereverItsRunsAre() {
+    void aSurfaceWithoutNoiseIsRecoveredFromRunsAsideOfTheMinima() {
         LossSurface surface = LossSurfaceTest.random(random);
         var aside =
                 new PowerLaw(surface.law().coefficient() * 1.4, surface.law().exponent() + 0.01);
@@ -95,7 +95,7 @@ class ScalingFitTest {
         double[] found = {
             fitted.irreducible(), Math.log(fitted.a()), fitted.alpha(), Math.log(fitted.b()), fitted.beta()
         };
-        // Another optimiser, without derivatives and without our parameters, may not find anything better from there.
+        // Another optimizer, without derivatives and with other parameters, finds nothing better from there.
         double better = new SimplexOptimizer(1e-14, 1e-16)
                 .optimize(
                         new MaxEval(20_000),
@@ -120,7 +120,7 @@ class ScalingFitTest {
     }
 
     @Test
-    void oneRunThatWentWrongHardlyMovesTheSurface() {
+    void oneDivergedRunHardlyMovesTheSurface() {
         LossSurface surface = SyntheticRuns.SHIPPED.surface();
         List<TrainingRun> runs =
                 new ArrayList<>(around(surface.law(), 1.5, losses(surface)).runs());
@@ -132,7 +132,7 @@ class ScalingFitTest {
     }
 
     @Test
-    void aLineThroughTheDataSizesSaysTheSameAsOneThroughTheModelSizes() {
+    void aLineThroughTheDataSizesAgreesWithOneThroughTheModelSizes() {
         IsoFlops runs = SyntheticRuns.SHIPPED.seeded(seed).draw();
         LineFit fit = (LineFit) FitMethod.LOWEST_RUN.fit(runs, QUICK);
         double[] x = new double[fit.minima().size()], y = x.clone();
@@ -140,7 +140,7 @@ class ScalingFitTest {
             x[i] = Math.log10(fit.minima().get(i).compute());
             y[i] = Math.log10(fit.minima().get(i).tokens());
         }
-        // The textbook's sums.
+        // Textbook formula of the slope.
         double sx = Arrays.stream(x).sum(), sy = Arrays.stream(y).sum();
         double sxx = Arrays.stream(x).map(a -> a * a).sum();
         double sxy = IntStream.range(0, x.length).mapToDouble(i -> x[i] * y[i]).sum();
@@ -151,7 +151,7 @@ class ScalingFitTest {
     }
 
     @Test
-    void lossesThatOpenDownwardsHaveNoMinimum() {
+    void lossesWithoutAMinimumAreRejected() {
         IsoFlops hills = around(new PowerLaw(0.1, 0.5), 1.5, (compute, parameters) -> {
             double x = Math.log(parameters / (0.1 * Math.sqrt(compute)));
             return 3 - 0.05 * x * x;
@@ -163,27 +163,27 @@ class ScalingFitTest {
     }
 
     /**
-     * Two budgets that differ by rounding count as two, but one line through three points then goes through the third
-     * whatever it is.
+     * Two budgets that differ by rounding only count as two. A line through three such points always passes through the
+     * third, so that there are no residuals to resample.
      */
     @Test
-    void budgetsThatDoNotLieApartAreRefusedAndNotTriedForEver() {
-        for (double apart : new double[] {1e-15, 1e-12, 3e-8, Math.pow(10, -6 - 8 * random.nextDouble())}) {
-            var minima =
-                    List.of(new Optimum(1e18, 1e8), new Optimum(1e18 * (1 + apart), 1.1e8), new Optimum(1e21, 3e9));
+    void nearlyEqualBudgetsAreRejectedWithoutAnEndlessLoop() {
+        for (double difference : new double[] {1e-15, 1e-12, 3e-8, Math.pow(10, -6 - 8 * random.nextDouble())}) {
+            var minima = List.of(
+                    new Optimum(1e18, 1e8), new Optimum(1e18 * (1 + difference), 1.1e8), new Optimum(1e21, 3e9));
             var refused = assertTimeoutPreemptively(
                     Duration.ofSeconds(60), // a fit that never ends would
                     () -> assertThrows(IllegalArgumentException.class, () -> new LineFit(minima, QUICK)),
-                    apart + ", seed " + seed);
+                    difference + ", seed " + seed);
             assertTrue(
                     refused.getMessage()
-                            .startsWith("compute_budget must take at least 3 values that lie apart, not 1e18"),
+                            .startsWith("compute_budget must take at least 3 clearly different values, not 1e18"),
                     refused.getMessage());
         }
     }
 
     @Test
-    void theMoreParametersTheFewerTokensAtBothEndsOfTheInterval() {
+    void moreParametersAreFewerTokensAtBothEndsOfTheInterval() {
         for (FitMethod method : FitMethod.values()) {
             ScalingFit fit = method.fit(SyntheticRuns.SHIPPED.draw(), QUICK);
             Interval parameters = fit.parameters(1e24), tokens = fit.tokens(1e24);
@@ -194,9 +194,9 @@ class ScalingFitTest {
         }
     }
 
-    /** Of 500 lines of nine points, seeded, intervals of 95 % hold 475; a standard deviation more or less is 5. */
+    /** Of 500 seeded intervals of 95 %, 475 are expected to contain the true value, with a standard deviation of 5. */
     @Test
-    void intervalsOfLinesHoldTheTruthAsOftenAsTheySay() {
+    void intervalsOfLinesHaveTheStatedCoverage() {
         var law = new PowerLaw(0.1, 0.5);
         var noise = new Random(1);
         var bootstrap = new Bootstrap(0.95, 400, 2);
@@ -213,9 +213,9 @@ class ScalingFitTest {
         assertEquals(0.95 * sets, sizes, 15);
     }
 
-    /** Of 60 sets of runs, seeded, intervals of 90 % hold 54; a standard deviation more or less is 2.3. */
+    /** Of 60 seeded intervals of 90 %, 54 are expected to contain the true value, with a standard deviation of 2.3. */
     @Test
-    void intervalsOfSurfacesHoldTheTruthAsOftenAsTheySay() {
+    void intervalsOfSurfacesHaveTheStatedCoverage() {
         PowerLaw law = SyntheticRuns.SHIPPED.surface().law();
         var bootstrap = new Bootstrap(0.9, 100, 3);
         int exponents = 0, sizes = 0, sets = 60;

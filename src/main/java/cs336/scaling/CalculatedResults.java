@@ -1,0 +1,56 @@
+package cs336.scaling;
+
+import cs336.bench.Case;
+import cs336.bench.Measurement;
+import cs336.bench.Measurements;
+import cs336.bench.Metric;
+import cs336.bench.Provenance;
+import cs336.bench.Samples;
+import cs336.torch.Device;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+
+/**
+ * A CSV file of calculated results, in the format and next to the files of measurements. They depend on no machine, so
+ * their folder has another name than that of a machine.
+ */
+public final class CalculatedResults {
+    private final Measurements file;
+    private final String folder;
+    private Provenance provenance;
+
+    /**
+     * Opens a file, which need not exist yet.
+     *
+     * @param output folder of all machines' measurements
+     * @param folder name of the folder in it
+     * @param problem name of the file without {@code .csv}
+     */
+    public CalculatedResults(Path output, String folder, String problem) {
+        file = Measurements.of(output, folder, problem);
+        this.folder = folder;
+    }
+
+    /** Deletes the file, so that it holds no results of measurements that no longer exist. */
+    void clear() throws IOException {
+        Files.deleteIfExists(file.path());
+    }
+
+    /** Stores the numbers of a case in place of those it had. */
+    public void put(Case c, List<Measurement> numbers) throws IOException {
+        if (provenance == null) provenance = Provenance.of(Device.cpu()).named(folder);
+        file.put(c, numbers, provenance);
+    }
+
+    /** Returns the path of the file. */
+    public Path path() {
+        return file.path();
+    }
+
+    /** Returns a calculated number. */
+    public static Measurement number(String metric, String unit, double value) {
+        return Measurement.of(Samples.once(new Metric(metric, unit), value));
+    }
+}

@@ -1,0 +1,137 @@
+package cs336.scaling.laws;
+
+import static cs336.scaling.CalculatedResults.number;
+
+import cs336.bench.AlignedText;
+import cs336.bench.Case;
+import cs336.bench.Measurement;
+import cs336.scaling.CalculatedResults;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.TreeSet;
+
+/**
+ * A report on the scaling laws fitted to a set of runs.
+ *
+ * @param study the runs and the fits
+ * @param confidence of the intervals
+ * @param budgets in FLOP, to predict for
+ */
+record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
+    /** Budgets in FLOP for which the laws are stored in addition to {@code budgets}, so that a figure can draw them. */
+    static final double[] DECADES = {1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24};
+
+    /** Prints the minima of each budget, the exponents and the predictions. */
+    void print(PrintWriter out) {
+        out.printf(
+                "%d runs of %d budgets. Noise: the standard deviation of the losses from the surface is %.2g %%.%n%n",
+                study.runs().runs().size(),
+                study.runs().profiles().size(),
+                100 * study.surface().deviation());
+        out.println("Minima; 'tied' runs cannot be told from the lowest, given the noise:");
+        out.println(AlignedText.of(study.minima()));
+        study.remarks().forEach(out::println);
+        out.printf("%nN = k * C^a, intervals of %.0f %%:%n", 100 * confidence);
+        out.println(AlignedText.of(study.exponents()));
+        out.println();
+        out.println(AlignedText.of(study.predictions(budgets)));
+    }
+
+    /**
+     * Stores the laws and their predictions.
+     *
+     * @param name of the runs
+     * @param file that the runs were read from
+     */
+    void store(String name, Path file, CalculatedResults laws, CalculatedResults optima) throws IOException {
+        String fingerprint = fingerprint(file);
+        var computes = new TreeSet<Double>();
+        for (double compute : budgets) computes.add(compute);
+        for (double compute : DECADES) computes.add(compute);
+        study.runs().profiles().forEach(profile -> computes.add(profile.compute()));
+        for (FitMethod method : FitMethod.values()) {
+            laws.put(
+                    Case.measuredHere(method.toString())
+                            .with("runs", name)
+                            .with("sha256", fingerprint)
+                            .with("confidence", confidence),
+                    law(study.fit(method)));
+            for (double compute : computes) {
+                optima.put(
+                        Case.measuredHere(method.toString()).with("runs", name).with("compute", IsoFlops.flop(compute)),
+                        optimum(method, compute));
+            }
+        }
+    }
+
+    /** Returns the numbers of a law: the exponent and, if there is one, the surface. */
+    private List<Measurement> law(ScalingFit fit) {
+        List<Measurement> numbers = new ArrayList<>(List.of(
+                number("runs", "", study.runs().runs().size()),
+                number("budgets", "", study.runs().profiles().size()),
+                number("exponent", "", fit.law().exponent()),
+                number("exponent-low", "", fit.exponent().low()),
+                number("exponent-high", "", fit.exponent().high()),
+                number("coefficient", "", fit.law().coefficient())));
+        if (fit instanceof LineFit line) numbers.add(number("deviation", "", line.deviation()));
+        if (fit instanceof SurfaceFit of) {
+            LossSurface surface = of.surface();
+            numbers.addAll(List.of(
+                    number("deviation", "", of.deviation()),
+                    number("E", "", surface.irreducible()),
+                    number("A", "", surface.a()),
+                    number("alpha", "", surface.alpha()),
+                    number("B", "", surface.b()),
+                    number("beta", "", surface.beta())));
+        }
+        return numbers;
+    }
+
+    /**
+     * Returns the prediction for a budget. If the runs include the budget, also the minimum found among them (line
+     * fits) or the number of runs tied with the lowest (surface).
+     */
+    private List<Measurement> optimum(FitMethod method, double compute) {
+        ScalingFit fit = study.fit(method);
+        Optimum optimum = fit.law().at(compute);
+        Interval parameters = fit.parameters(compute);
+        Interval tokens = fit.tokens(compute);
+        List<Measurement> numbers = new ArrayList<>(List.of(
+                number("parameters", "parameters", optimum.parameters()),
+                number("parameters-low", "parameters", parameters.low()),
+                number("parameters-high", "parameters", parameters.high()),
+                number("tokens", "tokens", optimum.tokens()),
+                number("tokens-low", "tokens", tokens.low()),
+                number("tokens-high", "tokens", tokens.high())));
+        if (method == FitMethod.LOSS_SURFACE) {
+            double deviation = study.surface().deviation();
+            study.runs().profiles().stream()
+                    .filter(profile -> profile.compute() == compute)
+                    .mapToInt(profile -> profile.contenders(deviation).size())
+                    .forEach(tied -> numbers.add(number("as-low-as-the-lowest", "runs", tied)));
+        }
+        if (fit instanceof LineFit line) {
+            line.minima().stream()
+                    .filter(minimum -> minimum.compute() == compute)
+                    .forEach(minimum -> numbers.add(number("minimum", "parameters", minimum.parameters())));
+        }
+        return numbers;
+    }
+
+    /** Returns the first twelve digits of the file's SHA-256, which identify the fitted runs. */
+    private static String fingerprint(Path file) throws IOException {
+        try {
+            byte[] hash = MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(file));
+            return HexFormat.of().formatHex(hash).substring(0, 12);
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e); // every Java platform has SHA-256
+        }
+    }
+}
