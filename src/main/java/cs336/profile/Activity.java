@@ -21,7 +21,7 @@ import java.util.function.Predicate;
  * <p>Where no card worked, the same of the process's threads, as device {@code cpu}:
  *
  * <ul>
- *   <li>communication: the time in which a thread of Gloo carried out a collective ({@link HostEvent.Kind#COLLECTIVE}),
+ *   <li>communication: the time in which a thread of Gloo carried out a collective ({@link HostEventKind#COLLECTIVE}),
  *       not that in which it stood in a queue;
  *   <li>computation: the time in which a thread ran an operator of PyTorch. What only starts a collective
  *       ({@code c10d::…}) and the engine's frame around each node of a backward pass, in which hooks run and may wait,
@@ -58,7 +58,7 @@ public record Activity(
             end = Math.max(end, event.end());
         }
         if (start > end) return List.of();
-        Intervals collectives = host(trace, event -> event.kind() == HostEvent.Kind.COLLECTIVE);
+        Intervals collectives = host(trace, event -> event.kind() == HostEventKind.COLLECTIVE);
         if (work.isEmpty()) {
             Intervals operators = host(trace, HostEvent::isComputation);
             return List.of(new Activity(CPU, start, end, operators, collectives, Intervals.NONE));
@@ -76,7 +76,7 @@ public record Activity(
                 if (event.stream().device() != card) continue;
                 List<DeviceEvent> place = event.kernelKind() == KernelKind.COMMUNICATION
                         ? nccl
-                        : event.kind() == DeviceEvent.Kind.KERNEL ? kernels : copies;
+                        : event.kind() == DeviceEventKind.KERNEL ? kernels : copies;
                 place.add(event);
             }
             activities.add(new Activity(

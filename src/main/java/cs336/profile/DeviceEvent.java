@@ -4,38 +4,11 @@ import java.util.List;
 
 /** Something a card did on one of its streams. */
 public final class DeviceEvent extends TraceEvent {
-    /** What an event is. */
-    public enum Kind {
-        KERNEL,
-        MEMCPY,
-        MEMSET,
-        /** No work: from the first to the last kernel of a {@link HostEvent.Kind#RANGE range}, as Kineto draws it. */
-        RANGE;
-
-        boolean isWork() {
-            return this != RANGE;
-        }
-    }
-
-    private final Kind kind;
-    private final Stream stream;
-    private final Marks marks;
+    private final DeviceEventKind kind;
+    private final DeviceStream stream;
+    private final DeviceArgs args;
     private final HostEvent launch;
     private final KernelKind kernelKind;
-
-    /**
-     * A queue of work for a card.
-     *
-     * @param device its card
-     * @param stream its number on the card
-     */
-    public record Stream(int device, long stream) implements Comparable<Stream> {
-        @Override
-        public int compareTo(Stream other) {
-            int order = Integer.compare(device, other.device);
-            return order != 0 ? order : Long.compare(stream, other.stream);
-        }
-    }
 
     /**
      * What a trace says besides.
@@ -44,30 +17,37 @@ public final class DeviceEvent extends TraceEvent {
      * @param external the number of the operator that started it, or {@link HostEvent#NONE}
      * @param bytes how much was copied or set, or {@link HostEvent#NONE}
      */
-    record Marks(long correlation, long external, long bytes) {}
+    record DeviceArgs(long correlation, long external, long bytes) {}
 
-    DeviceEvent(Kind kind, String name, Stream stream, long start, long duration, Marks marks, HostEvent launch) {
+    DeviceEvent(
+            DeviceEventKind kind,
+            String name,
+            DeviceStream stream,
+            long start,
+            long duration,
+            DeviceArgs args,
+            HostEvent launch) {
         super(name, start, duration);
         this.kind = kind;
         this.stream = stream;
-        this.marks = marks;
+        this.args = args;
         this.launch = launch;
         kernelKind = KernelKind.of(kind, name, launch);
     }
 
     /** What it is. */
-    public Kind kind() {
+    public DeviceEventKind kind() {
         return kind;
     }
 
     /** Where it ran. */
-    public Stream stream() {
+    public DeviceStream stream() {
         return stream;
     }
 
     /** Bytes copied or set; -1 where it is a kernel or the trace does not say. */
     public long bytes() {
-        return marks.bytes;
+        return args.bytes;
     }
 
     /** What sort of work it is. */
@@ -107,8 +87,8 @@ public final class DeviceEvent extends TraceEvent {
         return launch == null ? -1 : launch.step();
     }
 
-    Marks marks() {
-        return marks;
+    DeviceArgs args() {
+        return args;
     }
 
     @Override

@@ -4,7 +4,6 @@ import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
-import cs336.charts.Frame;
 import cs336.charts.Svg;
 import java.awt.Font;
 import java.awt.font.FontRenderContext;
@@ -72,7 +71,7 @@ public final class FlameGraph {
      * @param value its own sum
      * @param leaf whether it called nothing
      */
-    record Frame(String name, int depth, long start, long value, boolean leaf) {
+    record FlameFrame(String name, int depth, long start, long value, boolean leaf) {
         /** The name if it is of a readable length, otherwise what of it says most. */
         String label() {
             return name.indexOf('<') >= 0 ? KernelName.brief(name) : name;
@@ -139,14 +138,14 @@ public final class FlameGraph {
     }
 
     /** From the top down, and in each call from left to right: callers before callees. */
-    List<Frame> frames() {
-        var frames = new ArrayList<Frame>();
+    List<FlameFrame> frames() {
+        var frames = new ArrayList<FlameFrame>();
         add(root, 0, 0, frames);
         return frames;
     }
 
-    private static void add(Node node, int depth, long start, List<Frame> frames) {
-        frames.add(new Frame(node.name, depth, start, node.value, node.callees.isEmpty()));
+    private static void add(Node node, int depth, long start, List<FlameFrame> frames) {
+        frames.add(new FlameFrame(node.name, depth, start, node.value, node.callees.isEmpty()));
         long at = start;
         for (Node callee : node.callees.values()) {
             add(callee, depth + 1, at, frames);
@@ -168,14 +167,14 @@ public final class FlameGraph {
         return figure(name, description, frames());
     }
 
-    private Figure figure(String name, String description, List<Frame> frames) {
+    private Figure figure(String name, String description, List<FlameFrame> frames) {
         FlamePanel panel = new FlamePanel(this, frames, name);
         return new Figure(name, description, FlamePanel.WIDTH, panel.pixels(), List.of(panel));
     }
 
     /** The document for exploring, which shows the still picture where no script runs. */
     public String svg() {
-        List<Frame> frames = frames();
+        List<FlameFrame> frames = frames();
         String description = "Flame graph" + (title.isEmpty() ? "" : ": " + title);
         String still = figure("flamegraph", description, frames).svg();
         return still.substring(0, still.lastIndexOf("</svg>"))
@@ -195,12 +194,12 @@ public final class FlameGraph {
     }
 
     /** What the script draws from: names once, then of each frame name, depth and value, callers before callees. */
-    private String data(List<Frame> frames) {
+    private String data(List<FlameFrame> frames) {
         Map<String, Integer> names = new LinkedHashMap<>();
         Map<String, String> labels = new LinkedHashMap<>();
         long[][] numbers = new long[frames.size()][];
         for (int i = 0; i < numbers.length; i++) {
-            Frame frame = frames.get(i);
+            FlameFrame frame = frames.get(i);
             int name = names.computeIfAbsent(frame.name, n -> names.size());
             if (!frame.label().equals(frame.name)) labels.put(String.valueOf(name), frame.label());
             numbers[i] = new long[] {name, frame.depth, frame.value};
@@ -219,7 +218,7 @@ public final class FlameGraph {
     /**
      * The characters that a label may have: those of the names and those of ASCII, which the script's own words have.
      */
-    private static TreeSet<Integer> characters(List<Frame> frames) {
+    private static TreeSet<Integer> characters(List<FlameFrame> frames) {
         var characters = new TreeSet<Integer>();
         for (int c = '!'; c <= '~'; c++) characters.add(c);
         characters.add((int) '…');
@@ -230,7 +229,7 @@ public final class FlameGraph {
     }
 
     /** The width of each character, in drawing units. */
-    private static Map<String, Double> advances(List<Frame> frames) {
+    private static Map<String, Double> advances(List<FlameFrame> frames) {
         var advances = new TreeMap<String, Double>();
         for (int c : characters(frames)) {
             advances.put(Character.toString(c), Double.valueOf(Figure.twoDecimals(advance(c))));
@@ -244,7 +243,7 @@ public final class FlameGraph {
     }
 
     /** The outlines from which the script sets its words, in the type of the still picture. */
-    private static String glyphs(List<Frame> frames) {
+    private static String glyphs(List<FlameFrame> frames) {
         Font font = FlamePanel.font();
         var g = new SVGGraphics2D(1, 1);
         g.setGeomDoubleConverter(Figure::twoDecimals);

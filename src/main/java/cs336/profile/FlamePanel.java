@@ -37,10 +37,10 @@ final class FlamePanel extends XYChart {
     private static final double[] TINTS = {0.52, 0.42, 0.32};
 
     private final FlameGraph graph;
-    private final List<FlameGraph.Frame> frames;
+    private final List<FlameGraph.FlameFrame> frames;
     private final String name;
 
-    FlamePanel(FlameGraph graph, List<FlameGraph.Frame> frames, String name) {
+    FlamePanel(FlameGraph graph, List<FlameGraph.FlameFrame> frames, String name) {
         super(WIDTH * ChartStyle.UNITS, ChartStyle.HEIGHT);
         this.graph = graph;
         this.frames = frames;
@@ -53,7 +53,7 @@ final class FlamePanel extends XYChart {
 
     /** The height that all frames need, in pixels. */
     int pixels() {
-        int depth = frames.stream().mapToInt(FlameGraph.Frame::depth).max().orElse(0);
+        int depth = frames.stream().mapToInt(FlameGraph.FlameFrame::depth).max().orElse(0);
         return (TOP + (depth + 1) * ROW + BOTTOM) / ChartStyle.UNITS;
     }
 
@@ -104,7 +104,7 @@ final class FlamePanel extends XYChart {
         double scale = (width - 2 * MARGIN) / total;
         Map<String, Integer> names = new HashMap<>();
         g.setRenderingHint(SVGHints.KEY_BEGIN_GROUP, name + "-frames");
-        for (FlameGraph.Frame frame : frames) {
+        for (FlameGraph.FlameFrame frame : frames) {
             int shade = names.computeIfAbsent(frame.name(), n -> names.size()) % SHADES;
             double wide = frame.value() * scale - GAP;
             if (wide < NARROWEST) continue;

@@ -85,7 +85,7 @@ public final class FoldedStacks {
             for (DeviceEvent event : trace.work()) {
                 if (event.duration() == 0) continue;
                 List<String> frames = event.launch() == null ? new ArrayList<>() : frames(event.launch(), true);
-                if (event.launch() != null && event.launch().kind() == HostEvent.Kind.CALL) {
+                if (event.launch() != null && event.launch().kind() == HostEventKind.CALL) {
                     frames.remove(frames.size() - 1); // the kernel says it better
                 }
                 frames.add(frame(event.name()));

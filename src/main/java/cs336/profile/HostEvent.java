@@ -6,20 +6,6 @@ import java.util.List;
 
 /** Something the program did on one of its threads: a stretch of time with a name. Events of a thread nest. */
 public final class HostEvent extends TraceEvent {
-    /** What an event is. Of two that take the very same time, the one that stands first here is around the other. */
-    public enum Kind {
-        /** A named range, as {@link cs336.torch.ProfilerRange} or Python's {@code record_function} makes it. */
-        RANGE,
-        /** A collective of Gloo, on the thread of Gloo's that carries it out. */
-        COLLECTIVE,
-        /** A function of a Python program, in traces from there. */
-        PYTHON,
-        /** An operator of PyTorch, or a node of its backward pass. */
-        OP,
-        /** A call of the CUDA runtime or driver. */
-        CALL
-    }
-
     static final long NONE = -1;
 
     private static final String STEP = "ProfilerStep#";
@@ -27,9 +13,9 @@ public final class HostEvent extends TraceEvent {
     private static final String STARTS_COLLECTIVE = "c10d::";
     private static final String ENGINE = "autograd::engine::evaluate_function";
 
-    private final Kind kind;
+    private final HostEventKind kind;
     private final HostThread thread;
-    private final Marks marks;
+    private final HostArgs args;
 
     // Found out by Nesting and Links before anybody else sees the event.
     HostEvent parent;
@@ -47,17 +33,17 @@ public final class HostEvent extends TraceEvent {
      *     counting
      * @param shapes of an operator's inputs as JSON, or an empty text
      */
-    record Marks(long correlation, long external, long sequence, long forwardThread, String shapes) {}
+    record HostArgs(long correlation, long external, long sequence, long forwardThread, String shapes) {}
 
-    HostEvent(Kind kind, String name, HostThread thread, long start, long duration, Marks marks) {
+    HostEvent(HostEventKind kind, String name, HostThread thread, long start, long duration, HostArgs args) {
         super(name, start, duration);
         this.kind = kind;
         this.thread = thread;
-        this.marks = marks;
+        this.args = args;
     }
 
     /** What it is. */
-    public Kind kind() {
+    public HostEventKind kind() {
         return kind;
     }
 
@@ -86,15 +72,15 @@ public final class HostEvent extends TraceEvent {
 
     /** The shapes of an operator's inputs as JSON, as in {@code [[8,64],[64,64]]}; an empty text where not recorded. */
     public String shapes() {
-        return marks.shapes;
+        return args.shapes;
     }
 
-    Marks marks() {
-        return marks;
+    HostArgs args() {
+        return args;
     }
 
     boolean isStep() {
-        return kind == Kind.RANGE && name().startsWith(STEP);
+        return kind == HostEventKind.RANGE && name().startsWith(STEP);
     }
 
     /**
@@ -106,15 +92,15 @@ public final class HostEvent extends TraceEvent {
 
     /** Whether it is an operator that computes; see {@link Activity}. */
     boolean isComputation() {
-        return kind == Kind.OP && !isEngine() && !name().startsWith(STARTS_COLLECTIVE);
+        return kind == HostEventKind.OP && !isEngine() && !name().startsWith(STARTS_COLLECTIVE);
     }
 
     boolean isEngine() {
-        return kind == Kind.OP && name().startsWith(ENGINE);
+        return kind == HostEventKind.OP && name().startsWith(ENGINE);
     }
 
     boolean isRange() {
-        return kind == Kind.RANGE && !isStep();
+        return kind == HostEventKind.RANGE && !isStep();
     }
 
     static String step(int number) {
@@ -136,7 +122,7 @@ public final class HostEvent extends TraceEvent {
         return names;
     }
 
-    /** Its number if it is in a step, as {@link Profiler#step} marks them; otherwise -1. */
+    /** Its number if it is in a step, as {@link Profiler#step} args them; otherwise -1. */
     public int step() {
         for (HostEvent at = this; at != null; at = at.outer()) {
             if (at.isStep()) {
@@ -166,7 +152,7 @@ public final class HostEvent extends TraceEvent {
     /** The innermost operator around this event, itself included, or null. */
     HostEvent operator() {
         for (HostEvent at = this; at != null; at = at.parent) {
-            if (at.kind == Kind.OP) return at;
+            if (at.kind == HostEventKind.OP) return at;
         }
         return null;
     }

@@ -34,8 +34,8 @@ public enum KernelKind {
         this.names = names == null ? null : Pattern.compile(names);
     }
 
-    static KernelKind of(DeviceEvent.Kind kind, String name, HostEvent launch) {
-        if (kind == DeviceEvent.Kind.MEMCPY || kind == DeviceEvent.Kind.MEMSET) return COPY;
+    static KernelKind of(DeviceEventKind kind, String name, HostEvent launch) {
+        if (kind == DeviceEventKind.MEMCPY || kind == DeviceEventKind.MEMSET) return COPY;
         String lowerCase = name.toLowerCase(Locale.ROOT);
         for (KernelKind candidate : values()) {
             boolean fits = candidate == OURS

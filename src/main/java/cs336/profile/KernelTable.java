@@ -38,7 +38,7 @@ public final class KernelTable {
      * @param launches how often it ran
      * @param total its time in nanoseconds
      */
-    public record Row(String name, KernelKind kind, long launches, long total) {
+    public record KernelRow(String name, KernelKind kind, long launches, long total) {
         /** The mean time of a launch in nanoseconds. */
         public double mean() {
             return (double) total / launches;
@@ -79,8 +79,8 @@ public final class KernelTable {
     }
 
     /** A row a kernel, the longest total first; among equals by name. */
-    public List<Row> rows() {
-        List<Row> rows = new ArrayList<>();
+    public List<KernelRow> rows() {
+        List<KernelRow> rows = new ArrayList<>();
         group(work, DeviceEvent::name).forEach((name, events) -> {
             Map<KernelKind, Long> kinds = new LinkedHashMap<>();
             events.forEach(e -> kinds.merge(e.kernelKind(), e.duration(), Long::sum));
@@ -89,9 +89,9 @@ public final class KernelTable {
                     .orElseThrow()
                     .getKey();
             long total = events.stream().mapToLong(DeviceEvent::duration).sum();
-            rows.add(new Row(name, kind, events.size(), total));
+            rows.add(new KernelRow(name, kind, events.size(), total));
         });
-        rows.sort(Comparator.comparingLong(Row::total).reversed().thenComparing(Row::name));
+        rows.sort(Comparator.comparingLong(KernelRow::total).reversed().thenComparing(KernelRow::name));
         return rows;
     }
 
@@ -166,7 +166,7 @@ public final class KernelTable {
         var mean = DoubleColumn.create("mean [µs]");
         var share = DoubleColumn.create("share [%]");
         long all = total();
-        for (Row row : rows()) {
+        for (KernelRow row : rows()) {
             kernel.append(row.name);
             kind.append(row.kind.toString());
             launches.append(row.launches);

@@ -15,14 +15,14 @@ import java.util.stream.Collectors;
  * <p>An operator that may make a node carries the sequence number that the node would get, and so do operators before
  * it that made none: the last to begin is the one. Numbers count by thread. A node of the backward pass names its
  * number and the forward thread; the latter in PyTorch's own counting, which no other event mentions, so the trace's
- * arrows from forward to backward say which thread it is. Where a trace has no arrows, a number that several threads
- * used ties nothing.
+ * flows from forward to backward say which thread it is. Where a trace has no flows, a number that several threads used
+ * ties nothing.
  */
 final class Links {
-    /** The two ends of an arrow from an operator to its node: thread and start of each. */
-    record Arrow(Place from, Place to) {}
+    /** The two ends of an flow from an operator to its node: thread and start of each. */
+    record FlowEvent(EventStart from, EventStart to) {}
 
-    record Place(HostThread thread, long start) {}
+    record EventStart(HostThread thread, long start) {}
 
     private final List<HostEvent> events;
 
@@ -31,50 +31,50 @@ final class Links {
     }
 
     /** Fills in the forward operators, and whom engine threads make wait, of events whose nesting is known. */
-    static void resolve(List<HostEvent> events, List<Arrow> arrows) {
+    static void resolve(List<HostEvent> events, List<FlowEvent> flows) {
         Links links = new Links(events);
-        links.tieNodes(arrows);
+        links.tieNodes(flows);
         links.tieEngineThreads();
         links.tieOtherThreads();
     }
 
-    private void tieNodes(List<Arrow> arrows) {
-        Map<Place, List<HostEvent>> operators = new HashMap<>(); // where an arrow begins or ends
-        for (Arrow arrow : arrows) {
-            operators.put(arrow.from, new ArrayList<>(1));
-            operators.put(arrow.to, new ArrayList<>(1));
+    private void tieNodes(List<FlowEvent> flows) {
+        Map<EventStart, List<HostEvent>> operators = new HashMap<>(); // where an flow begins or ends
+        for (FlowEvent flow : flows) {
+            operators.put(flow.from, new ArrayList<>(1));
+            operators.put(flow.to, new ArrayList<>(1));
         }
         Map<Long, List<HostEvent>> makers = new HashMap<>(); // by sequence number
         for (HostEvent event : events) {
-            if (event.kind() != HostEvent.Kind.OP || event.marks().sequence() == HostEvent.NONE) continue;
-            List<HostEvent> here = operators.get(new Place(event.thread(), event.start()));
+            if (event.kind() != HostEventKind.OP || event.args().sequence() == HostEvent.NONE) continue;
+            List<HostEvent> here = operators.get(new EventStart(event.thread(), event.start()));
             if (here != null) here.add(event);
             if (!isNode(event)) {
-                makers.computeIfAbsent(event.marks().sequence(), s -> new ArrayList<>(2))
+                makers.computeIfAbsent(event.args().sequence(), s -> new ArrayList<>(2))
                         .add(event);
             }
         }
         Map<Long, HostThread> forwardThreads = new HashMap<>();
-        for (Arrow arrow : arrows) {
-            for (HostEvent node : operators.get(arrow.to)) {
-                for (HostEvent maker : operators.get(arrow.from)) {
-                    if (isNode(node) && node.marks().sequence() == maker.marks().sequence()) {
+        for (FlowEvent flow : flows) {
+            for (HostEvent node : operators.get(flow.to)) {
+                for (HostEvent maker : operators.get(flow.from)) {
+                    if (isNode(node) && node.args().sequence() == maker.args().sequence()) {
                         node.forward = maker;
-                        forwardThreads.put(node.marks().forwardThread(), maker.thread());
+                        forwardThreads.put(node.args().forwardThread(), maker.thread());
                     }
                 }
             }
         }
         for (HostEvent event : events) {
-            if (event.kind() == HostEvent.Kind.OP && isNode(event) && event.forward == null) {
+            if (event.kind() == HostEventKind.OP && isNode(event) && event.forward == null) {
                 event.forward =
-                        maker(event, makers, forwardThreads.get(event.marks().forwardThread()));
+                        maker(event, makers, forwardThreads.get(event.args().forwardThread()));
             }
         }
     }
 
     private static boolean isNode(HostEvent event) {
-        return event.marks().forwardThread() > 0;
+        return event.args().forwardThread() > 0;
     }
 
     /**
@@ -83,7 +83,7 @@ final class Links {
      */
     private static HostEvent maker(HostEvent node, Map<Long, List<HostEvent>> makers, HostThread thread) {
         HostEvent last = null;
-        for (HostEvent candidate : makers.getOrDefault(node.marks().sequence(), List.of())) {
+        for (HostEvent candidate : makers.getOrDefault(node.args().sequence(), List.of())) {
             boolean fits = candidate.start() < node.start()
                     && (thread == null || candidate.thread().equals(thread));
             if (!fits) continue;
@@ -99,7 +99,7 @@ final class Links {
         Map<HostEvent, HostThread> askers = new HashMap<>(); // by outermost event of an engine thread
         Map<HostThread, HostThread> firstAskers = new HashMap<>(); // by engine thread
         for (HostEvent event : events) {
-            if (event.kind() == HostEvent.Kind.RANGE) {
+            if (event.kind() == HostEventKind.RANGE) {
                 ranges.computeIfAbsent(event.thread(), t -> new ArrayList<>()).add(event);
             }
             if (event.forward != null) {
@@ -133,7 +133,7 @@ final class Links {
                 .toList();
         Set<HostThread> stepping = steps.stream().map(HostEvent::thread).collect(Collectors.toSet());
         for (HostEvent event : events) {
-            boolean collective = event.kind() == HostEvent.Kind.COLLECTIVE;
+            boolean collective = event.kind() == HostEventKind.COLLECTIVE;
             boolean other = !event.isEngine() && !stepping.contains(event.thread());
             if (event.parent == null && (collective || other)) {
                 event.waiting = EventLookup.innermost(steps, event.start());

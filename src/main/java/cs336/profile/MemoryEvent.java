@@ -13,7 +13,7 @@ package cs336.profile;
 public record MemoryEvent(HostThread thread, long time, int device, long address, long bytes, long total) {
     public static final int CPU = -1;
 
-    public boolean isOnCard() {
+    public boolean isOnGpu() {
         return device != CPU;
     }
 }

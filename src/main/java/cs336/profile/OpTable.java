@@ -27,7 +27,7 @@ public final class OpTable {
     private static final double NANOS_PER_US = 1e3;
     private static final double BYTES_PER_MIB = 1 << 20;
 
-    private final List<Row> rows;
+    private final List<OpRow> rows;
 
     /**
      * All calls of one name.
@@ -42,9 +42,9 @@ public final class OpTable {
      * @param cpuMemory bytes of the CPU allocated less released, outside other calls
      * @param deviceMemory the same of cards
      */
-    public record Row(
+    public record OpRow(
             String name,
-            HostEvent.Kind kind,
+            HostEventKind kind,
             long calls,
             long cpuSelf,
             long cpuTotal,
@@ -63,28 +63,28 @@ public final class OpTable {
         }
     }
 
-    private OpTable(List<Row> rows) {
+    private OpTable(List<OpRow> rows) {
         this.rows = List.copyOf(rows);
     }
 
     /** All operators and ranges of a trace, the longest self time on cards first, then that on threads. */
     public static OpTable of(Trace trace) {
-        Sums sums = new Sums();
+        OpTotals sums = new OpTotals();
         trace.host().forEach(sums::add);
         trace.work().forEach(sums::add);
         sums.addMemory(trace);
         return new OpTable(sums.rows())
-                .sorted(Comparator.comparingLong(Row::deviceSelf)
-                        .thenComparingLong(Row::cpuSelf)
+                .sorted(Comparator.comparingLong(OpRow::deviceSelf)
+                        .thenComparingLong(OpRow::cpuSelf)
                         .reversed()
-                        .thenComparing(Row::name));
+                        .thenComparing(OpRow::name));
     }
 
     /** What is added up for each name. */
-    private static final class Sums {
-        private record Key(HostEvent.Kind kind, String name) {}
+    private static final class OpTotals {
+        private record OpKey(HostEventKind kind, String name) {}
 
-        private static final class Sum {
+        private static final class OpSum {
             private long calls;
             private long cpuSelf;
             private long cpuTotal;
@@ -94,17 +94,17 @@ public final class OpTable {
             private long deviceMemory;
         }
 
-        private final Map<Key, Sum> sums = new LinkedHashMap<>();
+        private final Map<OpKey, OpSum> sums = new LinkedHashMap<>();
 
-        private Sum of(HostEvent event) {
-            return sums.computeIfAbsent(new Key(event.kind(), event.name()), k -> new Sum());
+        private OpSum of(HostEvent event) {
+            return sums.computeIfAbsent(new OpKey(event.kind(), event.name()), k -> new OpSum());
         }
 
         void add(HostEvent event) {
             HostEvent owner = owner(event);
             of(owner).cpuSelf += event.self();
             if (owner == event) {
-                Sum sum = of(event);
+                OpSum sum = of(event);
                 sum.calls++;
                 if (isOutermost(event)) sum.cpuTotal += event.duration();
             }
@@ -128,8 +128,8 @@ public final class OpTable {
                 HostEvent inside =
                         EventLookup.innermost(threads.getOrDefault(change.thread(), List.of()), change.time());
                 if (inside == null) continue;
-                Sum sum = of(owner(inside));
-                if (change.isOnCard()) sum.deviceMemory += change.bytes();
+                OpSum sum = of(owner(inside));
+                if (change.isOnGpu()) sum.deviceMemory += change.bytes();
                 else sum.cpuMemory += change.bytes();
             }
         }
@@ -137,7 +137,7 @@ public final class OpTable {
         /** The event, or, for a CUDA call inside something, that. */
         private static HostEvent owner(HostEvent event) {
             HostEvent owner = event;
-            while (owner.kind() == HostEvent.Kind.CALL && owner.parent() != null) owner = owner.parent();
+            while (owner.kind() == HostEventKind.CALL && owner.parent() != null) owner = owner.parent();
             return owner;
         }
 
@@ -148,9 +148,9 @@ public final class OpTable {
             return true;
         }
 
-        List<Row> rows() {
-            List<Row> rows = new ArrayList<>();
-            sums.forEach((key, sum) -> rows.add(new Row(
+        List<OpRow> rows() {
+            List<OpRow> rows = new ArrayList<>();
+            sums.forEach((key, sum) -> rows.add(new OpRow(
                     key.name,
                     key.kind,
                     sum.calls,
@@ -165,7 +165,7 @@ public final class OpTable {
     }
 
     /** A row an operator or range. */
-    public List<Row> rows() {
+    public List<OpRow> rows() {
         return rows;
     }
 
@@ -174,36 +174,36 @@ public final class OpTable {
      *
      * @throws IllegalArgumentException if there is none
      */
-    public Row row(String name) {
+    public OpRow row(String name) {
         return rows.stream()
                 .filter(row -> row.name.equals(name))
                 .findFirst()
                 .orElseThrow(
                         () -> new IllegalArgumentException("nothing of the name '" + name + "' was recorded; recorded: "
-                                + rows.stream().map(Row::name).sorted().toList()));
+                                + rows.stream().map(OpRow::name).sorted().toList()));
     }
 
     /** The rows for which this holds. */
-    public OpTable filter(Predicate<Row> condition) {
+    public OpTable filter(Predicate<OpRow> condition) {
         return new OpTable(rows.stream().filter(condition).toList());
     }
 
     /** Operators alone, without ranges. */
     public OpTable operators() {
-        return filter(row -> row.kind == HostEvent.Kind.OP);
+        return filter(row -> row.kind == HostEventKind.OP);
     }
 
     /** Ranges alone, steps included. */
     public OpTable ranges() {
-        return filter(row -> row.kind == HostEvent.Kind.RANGE);
+        return filter(row -> row.kind == HostEventKind.RANGE);
     }
 
-    /** The same rows, the largest first by this: {@code sortedBy(Row::cpuTotal)}. */
-    public OpTable sortedBy(ToLongFunction<Row> column) {
-        return sorted(Comparator.comparingLong(column).reversed().thenComparing(Row::name));
+    /** The same rows, the largest first by this: {@code sortedBy(OpRow::cpuTotal)}. */
+    public OpTable sortedBy(ToLongFunction<OpRow> column) {
+        return sorted(Comparator.comparingLong(column).reversed().thenComparing(OpRow::name));
     }
 
-    private OpTable sorted(Comparator<Row> order) {
+    private OpTable sorted(Comparator<OpRow> order) {
         return new OpTable(rows.stream().sorted(order).toList());
     }
 
@@ -214,12 +214,12 @@ public final class OpTable {
 
     /** Self time on threads of all rows, in nanoseconds. */
     public long cpuSelf() {
-        return rows.stream().mapToLong(Row::cpuSelf).sum();
+        return rows.stream().mapToLong(OpRow::cpuSelf).sum();
     }
 
     /** Self time on cards of all rows, in nanoseconds. */
     public long deviceSelf() {
-        return rows.stream().mapToLong(Row::deviceSelf).sum();
+        return rows.stream().mapToLong(OpRow::deviceSelf).sum();
     }
 
     /**
@@ -228,7 +228,7 @@ public final class OpTable {
      */
     public Table table() {
         Table table = Table.create(
-                "operators", LongColumn.create("calls", rows.stream().mapToLong(Row::calls)));
+                "operators", LongColumn.create("calls", rows.stream().mapToLong(OpRow::calls)));
         boolean device = rows.stream().anyMatch(row -> row.deviceTotal != 0);
         long cpuAll = cpuSelf();
         long deviceAll = deviceSelf();
@@ -248,10 +248,10 @@ public final class OpTable {
         if (rows.stream().anyMatch(row -> row.deviceMemory != 0)) {
             add(table, "device memory [MiB]", row -> row.deviceMemory / BYTES_PER_MIB);
         }
-        return table.addColumns(StringColumn.create("name", rows.stream().map(Row::name)));
+        return table.addColumns(StringColumn.create("name", rows.stream().map(OpRow::name)));
     }
 
-    private void add(Table table, String heading, ToDoubleFunction<Row> value) {
+    private void add(Table table, String heading, ToDoubleFunction<OpRow> value) {
         table.addColumns(DoubleColumn.create(heading, rows.stream().mapToDouble(value)));
     }
 

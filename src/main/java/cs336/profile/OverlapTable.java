@@ -22,7 +22,7 @@ import tech.tablesaw.api.Table;
 public final class OverlapTable {
     private static final double NANOS_PER_MS = 1e6;
 
-    private final List<Row> rows;
+    private final List<OverlapRow> rows;
 
     /**
      * A device in a step.
@@ -31,7 +31,7 @@ public final class OverlapTable {
      * @param step its number; empty where the trace has no steps and this is all of it
      * @param activity what the device did
      */
-    public record Row(String trace, OptionalInt step, Activity activity) {
+    public record OverlapRow(String trace, OptionalInt step, Activity activity) {
         /** How much of its communication was hidden. */
         public Overlap overlap() {
             return Overlap.of(activity);
@@ -43,13 +43,13 @@ public final class OverlapTable {
         }
     }
 
-    private OverlapTable(List<Row> rows) {
+    private OverlapTable(List<OverlapRow> rows) {
         this.rows = List.copyOf(rows);
     }
 
     /** All steps of these traces, which are in the map's order under its names. */
     public static OverlapTable of(Map<String, Trace> traces) {
-        var rows = new ArrayList<Row>();
+        var rows = new ArrayList<OverlapRow>();
         traces.forEach((name, trace) -> {
             int[] steps = trace.steps();
             if (steps.length == 0) add(name, OptionalInt.empty(), trace, rows);
@@ -58,12 +58,12 @@ public final class OverlapTable {
         return new OverlapTable(rows);
     }
 
-    private static void add(String name, OptionalInt step, Trace trace, List<Row> rows) {
-        for (Activity activity : Activity.of(trace)) rows.add(new Row(name, step, activity));
+    private static void add(String name, OptionalInt step, Trace trace, List<OverlapRow> rows) {
+        for (Activity activity : Activity.of(trace)) rows.add(new OverlapRow(name, step, activity));
     }
 
     /** Trace by trace, in the order of steps and devices. */
-    public List<Row> rows() {
+    public List<OverlapRow> rows() {
         return rows;
     }
 
@@ -89,7 +89,7 @@ public final class OverlapTable {
         }
         List<String> parts = List.of("computation [%]", "communication [%]", "copies [%]", "idle [%]");
         parts.forEach(part -> table.addColumns(DoubleColumn.create(part)));
-        for (Row row : rows) {
+        for (OverlapRow row : rows) {
             Overlap overlap = row.overlap();
             Breakdown breakdown = row.breakdown();
             table.stringColumn("trace").append(row.trace);

@@ -110,7 +110,7 @@ public final class ProfileWorkload implements Workload {
         var name = StringColumn.create("name");
         phases.forEach((label, table) -> {
             int place = 0;
-            for (KernelTable.Row row : table.rows()) {
+            for (KernelTable.KernelRow row : table.rows()) {
                 phase.append(label);
                 rank.append(++place);
                 kind.append(row.kind().toString());

@@ -1,7 +1,6 @@
 package cs336.profile;
 
 import cs336.torch.AllocatorReports;
-import cs336.torch.Device;
 import cs336.torch.Kineto;
 import cs336.torch.ProfilerRange;
 import cs336.torch.UserAnnotation;
@@ -45,7 +44,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
 public final class Profiler implements AutoCloseable {
     private static final AtomicReference<Profiler> RUNNING = new AtomicReference<>();
 
-    private final Options options;
+    private final ProfilerOptions options;
     private final Thread starter = Thread.currentThread();
     private final Annotations annotations = new Annotations();
     private UserAnnotation step;
@@ -54,49 +53,13 @@ public final class Profiler implements AutoCloseable {
     private RuntimeException failure;
     private boolean stopped;
 
-    /**
-     * What to record besides operators and ranges.
-     *
-     * @param cuda kernels, copies and CUDA calls; needs a card
-     * @param shapes the shapes of operators' inputs
-     * @param memory each allocation; then operators of other threads than the one that starts the profiler, and those
-     *     of PyTorch that work for it, are not recorded
-     */
-    public record Options(boolean cuda, boolean shapes, boolean memory) {
-        public Options {
-            if (cuda && Device.cudaCount() == 0) {
-                throw new IllegalArgumentException("cuda must be false where there is no CUDA card to record");
-            }
-        }
-
-        /** Cards if there are any; neither shapes nor memory. */
-        public static Options standard() {
-            return new Options(Device.cudaCount() > 0, false, false);
-        }
-
-        /** The same without cards. */
-        public Options cpuOnly() {
-            return new Options(false, shapes, memory);
-        }
-
-        /** The same with shapes. */
-        public Options withShapes() {
-            return new Options(cuda, true, memory);
-        }
-
-        /** The same with memory. */
-        public Options withMemory() {
-            return new Options(cuda, shapes, true);
-        }
-    }
-
-    private Profiler(Options options) {
+    private Profiler(ProfilerOptions options) {
         this.options = options;
     }
 
-    /** Starts recording with {@link Options#standard}. */
+    /** Starts recording with {@link ProfilerOptions#standard}. */
     public static Profiler start() {
-        return start(Options.standard());
+        return start(ProfilerOptions.standard());
     }
 
     /**
@@ -104,7 +67,7 @@ public final class Profiler implements AutoCloseable {
      *
      * @throws IllegalStateException if a profiler runs already, or memory is being recorded
      */
-    public static Profiler start(Options options) {
+    public static Profiler start(ProfilerOptions options) {
         if (AllocatorReports.isListening()) {
             throw new IllegalStateException(
                     "memory is being recorded; stop that record first, or start it after the profiler");
@@ -120,7 +83,7 @@ public final class Profiler implements AutoCloseable {
                         "PyTorch's profiler runs already, started by other code; stop it first");
             }
             profiler.synchronize(); // work from before is not recorded
-            Kineto.start(new Kineto.Settings(options.cuda, options.shapes, options.memory));
+            Kineto.start(new Kineto.Settings(options.cuda(), options.shapes(), options.memory()));
             profiler.step = UserAnnotation.enter(HostEvent.step(0));
             ProfilerRange.listen(profiler.annotations);
         } catch (RuntimeException | Error e) {
@@ -192,7 +155,7 @@ public final class Profiler implements AutoCloseable {
     }
 
     private void synchronize() {
-        if (options.cuda) torch_cuda.device_synchronize();
+        if (options.cuda()) torch_cuda.device_synchronize();
     }
 
     private void finish() {
@@ -232,22 +195,22 @@ public final class Profiler implements AutoCloseable {
 
     /** Turns ranges into annotations of the recording. */
     private static final class Annotations implements ProfilerRange.Listener {
-        private record Open(String name, UserAnnotation annotation) {}
+        private record OpenRange(String name, UserAnnotation annotation) {}
 
-        private final Map<Thread, Deque<Open>> threads = new ConcurrentHashMap<>();
+        private final Map<Thread, Deque<OpenRange>> threads = new ConcurrentHashMap<>();
         private volatile boolean ended;
 
         @Override
         public void entered(String name) {
-            Deque<Open> open = threads.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>());
+            Deque<OpenRange> open = threads.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>());
             synchronized (open) {
-                if (!ended) open.push(new Open(name, UserAnnotation.enter(name)));
+                if (!ended) open.push(new OpenRange(name, UserAnnotation.enter(name)));
             }
         }
 
         @Override
         public void left(String name) {
-            Deque<Open> open = threads.get(Thread.currentThread());
+            Deque<OpenRange> open = threads.get(Thread.currentThread());
             if (open == null) return;
             synchronized (open) {
                 if (!open.isEmpty()) open.pop().annotation.close();
@@ -256,7 +219,7 @@ public final class Profiler implements AutoCloseable {
 
         /** The name of this thread's range that was opened last, or null. */
         String innermost(Thread thread) {
-            Deque<Open> open = threads.get(thread);
+            Deque<OpenRange> open = threads.get(thread);
             if (open == null) return null;
             synchronized (open) {
                 return open.isEmpty() ? null : open.peek().name;
@@ -270,7 +233,7 @@ public final class Profiler implements AutoCloseable {
             threads.forEach((thread, open) -> {
                 synchronized (open) {
                     while (!open.isEmpty()) {
-                        Open last = open.pop();
+                        OpenRange last = open.pop();
                         last.annotation.close();
                         names.add("'" + last.name + "' on thread " + thread.getName());
                     }

@@ -80,8 +80,8 @@ public record StepProfile(
         try (var step = benchmark.step(pass)) {
             Samples plain = stopwatch.warmup(warmup).time(STOPWATCH, step::run).wall();
             var options = model.device().isCuda()
-                    ? Profiler.Options.standard()
-                    : Profiler.Options.standard().cpuOnly();
+                    ? ProfilerOptions.standard()
+                    : ProfilerOptions.standard().cpuOnly();
             try (var profiler = Profiler.start(options)) {
                 for (int i = 0; i <= warmup; i++) step.run(); // the first pays for what the profiler does once
                 model.device().synchronize();
@@ -127,29 +127,29 @@ public record StepProfile(
 
     /** All numbers; see above. */
     public List<Samples> samples() {
-        Sums sums = new Sums(steps());
-        addTimesOfHost(sums);
+        StepTotals totals = new StepTotals(steps());
+        addTimesOfHost(totals);
         for (DeviceEvent event : profile.trace().work()) {
-            if (event.step() > 0) add(event, sums);
+            if (event.step() > 0) add(event, totals);
         }
         if (!profile.trace().work().isEmpty()) {
             for (int i = 1; i <= steps(); i++) {
-                sums.time("busy", i, profile.kernels().step(i).busy());
+                totals.time("busy", i, profile.kernels().step(i).busy());
             }
         }
         List<Samples> samples = new ArrayList<>(List.of(stopwatch, stopwatchProfiled));
-        samples.addAll(sums.samples());
+        samples.addAll(totals.samples());
         samples.addAll(flop);
         return samples;
     }
 
     /** Whole nanoseconds and counts, by metric and step. */
-    private static final class Sums {
+    private static final class StepTotals {
         private final int steps;
         private final Map<String, long[]> nanos = new LinkedHashMap<>();
         private final Map<String, long[]> counts = new LinkedHashMap<>();
 
-        Sums(int steps) {
+        StepTotals(int steps) {
             this.steps = steps;
         }
 
@@ -179,45 +179,45 @@ public record StepProfile(
                 .filter(event -> event.step() > 0 && !Collections.disjoint(event.range(), List.of(names)));
     }
 
-    private void addTimesOfHost(Sums sums) {
+    private void addTimesOfHost(StepTotals totals) {
         long[] begin = new long[steps() + 1];
         long[] end = new long[steps() + 1];
         for (HostEvent event : profile.trace().host()) {
             int step = event.step();
             if (step < 1) continue;
             if (event.isStep()) begin[step] = event.start();
-            else if (event.kind() != HostEvent.Kind.CALL) end[step] = Math.max(end[step], event.end());
+            else if (event.kind() != HostEventKind.CALL) end[step] = Math.max(end[step], event.end());
             if (event.isRange() && pass.phases().contains(event.name())) {
-                sums.time(event.name() + "-host", step, event.duration());
+                totals.time(event.name() + "-host", step, event.duration());
             }
         }
         for (DeviceEvent event : profile.trace().work()) {
             int step = event.step();
             if (step > 0) end[step] = Math.max(end[step], event.end());
         }
-        for (int i = 1; i <= steps(); i++) sums.time(PROFILED, i, end[i] - begin[i]);
+        for (int i = 1; i <= steps(); i++) totals.time(PROFILED, i, end[i] - begin[i]);
     }
 
-    private void add(DeviceEvent event, Sums sums) {
+    private void add(DeviceEvent event, StepTotals totals) {
         int step = event.step();
         long time = event.duration();
         List<String> range = event.range();
         String phase =
                 pass.phases().stream().filter(range::contains).findFirst().orElse("rest");
         for (String part : List.of(TOTAL, phase)) {
-            sums.time(part + "-kernels", step, time);
-            sums.time(part + "-" + event.kernelKind(), step, time);
-            sums.count(part + "-launches", step);
+            totals.time(part + "-kernels", step, time);
+            totals.time(part + "-" + event.kernelKind(), step, time);
+            totals.count(part + "-launches", step);
         }
         List<String> place = phase.equals("forward") ? range : event.forwardRange();
-        if (!Collections.disjoint(place, NORMS)) sums.time(phase + "-normalization", step, time);
+        if (!Collections.disjoint(place, NORMS)) totals.time(phase + "-normalization", step, time);
         for (String name : place) {
             if (!name.startsWith(ATTENTION)) continue;
             String part = phase + "-attention-" + name.substring(ATTENTION.length());
-            sums.time(part, step, time);
+            totals.time(part, step, time);
             if (event.kernelKind() == KernelKind.MATMUL) {
-                sums.time(part + "-matmul", step, time);
-                sums.time(phase + "-attention-matmul", step, time);
+                totals.time(part + "-matmul", step, time);
+                totals.time(phase + "-attention-matmul", step, time);
             }
         }
     }

@@ -33,7 +33,7 @@ public final class Timeline {
                     Arrays.stream(KernelKind.values()).map(KernelKind::toString), Stream.of(COMPUTATION))
             .toList();
 
-    private final List<Part> parts;
+    private final List<ProcessTrace> processes;
     private long from = Long.MAX_VALUE;
     private long to = Long.MIN_VALUE;
     private int levels = DEEPEST;
@@ -45,7 +45,7 @@ public final class Timeline {
      * @param name in front of its rows; empty where it is the only one
      * @param shift from its clock to that of the picture, in nanoseconds
      */
-    private record Part(String name, Trace trace, long shift) {
+    private record ProcessTrace(String name, Trace trace, long shift) {
         long begin() {
             return Stream.concat(
                                     trace.host().stream().map(HostEvent::start),
@@ -85,9 +85,9 @@ public final class Timeline {
      */
     public record Bar(String name, String kind, int depth, double start, double end) {}
 
-    private Timeline(List<Part> parts) {
-        this.parts = parts;
-        parts.forEach(part -> include(part.begin(), part.end()));
+    private Timeline(List<ProcessTrace> processes) {
+        this.processes = processes;
+        processes.forEach(process -> include(process.begin(), process.end()));
     }
 
     private void include(long start, long end) {
@@ -97,7 +97,7 @@ public final class Timeline {
 
     /** All that a trace has. */
     public static Timeline of(Trace trace) {
-        return new Timeline(List.of(new Part("", trace, 0)));
+        return new Timeline(List.of(new ProcessTrace("", trace, 0)));
     }
 
     /**
@@ -109,19 +109,20 @@ public final class Timeline {
      */
     public static Timeline ofRanks(Map<String, Trace> traces) {
         if (traces.isEmpty()) throw new IllegalArgumentException("traces must be one or more, not none");
-        var parts = new ArrayList<Part>();
+        var processes = new ArrayList<ProcessTrace>();
         long base = traces.values().iterator().next().baseTime();
-        traces.forEach((name, trace) -> parts.add(new Part(name, trace, trace.baseTime() - base)));
-        long latestBegin = parts.stream().mapToLong(Part::begin).max().orElseThrow();
-        long earliestEnd = parts.stream().mapToLong(Part::end).min().orElseThrow();
-        if (latestBegin < earliestEnd) return new Timeline(parts);
-        return new Timeline(parts.stream()
-                .map(part -> new Part(part.name, part.trace, part.shift - part.begin()))
+        traces.forEach((name, trace) -> processes.add(new ProcessTrace(name, trace, trace.baseTime() - base)));
+        long latestBegin =
+                processes.stream().mapToLong(ProcessTrace::begin).max().orElseThrow();
+        long earliestEnd = processes.stream().mapToLong(ProcessTrace::end).min().orElseThrow();
+        if (latestBegin < earliestEnd) return new Timeline(processes);
+        return new Timeline(processes.stream()
+                .map(process -> new ProcessTrace(process.name, process.trace, process.shift - process.begin()))
                 .toList());
     }
 
     /**
-     * A part of it.
+     * A process of it.
      *
      * @param begin in nanoseconds, as events have them
      * @param end likewise, after {@code begin}
@@ -140,16 +141,18 @@ public final class Timeline {
     public Timeline lastStep() {
         from = Long.MAX_VALUE;
         to = Long.MIN_VALUE;
-        for (Part part : parts) {
-            int last =
-                    part.trace.ranges().stream().mapToInt(HostEvent::step).max().orElse(-1);
-            if (last < 0) include(part.begin(), part.end());
-            part.trace.ranges().stream()
+        for (ProcessTrace process : processes) {
+            int last = process.trace.ranges().stream()
+                    .mapToInt(HostEvent::step)
+                    .max()
+                    .orElse(-1);
+            if (last < 0) include(process.begin(), process.end());
+            process.trace.ranges().stream()
                     .filter(event -> last >= 0 && event.step() == last)
-                    .forEach(event -> include(event.start() + part.shift, event.end() + part.shift));
-            part.trace.work().stream()
+                    .forEach(event -> include(event.start() + process.shift, event.end() + process.shift));
+            process.trace.work().stream()
                     .filter(event -> last >= 0 && event.step() == last)
-                    .forEach(event -> include(event.start() + part.shift, event.end() + part.shift));
+                    .forEach(event -> include(event.start() + process.shift, event.end() + process.shift));
         }
         return this;
     }
@@ -164,8 +167,8 @@ public final class Timeline {
     public Timeline during(String range, int occurrence) {
         from = Long.MAX_VALUE;
         to = Long.MIN_VALUE;
-        for (Part part : parts) {
-            List<HostEvent> all = part.trace.ranges().stream()
+        for (ProcessTrace process : processes) {
+            List<HostEvent> all = process.trace.ranges().stream()
                     .filter(event -> event.name().equals(range))
                     .toList();
             int index = occurrence < 0 ? all.size() + occurrence : occurrence;
@@ -174,10 +177,10 @@ public final class Timeline {
                         "occurrence " + occurrence + " of range '" + range + "' is not there; there are " + all.size());
             }
             HostEvent open = all.get(index);
-            include(open.start() + part.shift, open.end() + part.shift);
-            for (DeviceEvent event : part.trace.work()) {
+            include(open.start() + process.shift, open.end() + process.shift);
+            for (DeviceEvent event : process.trace.work()) {
                 if (event.launch() != null && isInside(event.launch(), open)) {
-                    include(event.start() + part.shift, event.end() + part.shift);
+                    include(event.start() + process.shift, event.end() + process.shift);
                 }
             }
         }
@@ -220,16 +223,18 @@ public final class Timeline {
 
     /** From the top down. */
     List<Lane> lanes() {
-        return parts.stream().flatMap(part -> new Drawn(part).lanes().stream()).toList();
+        return processes.stream()
+                .flatMap(process -> new LaneBuilder(process).lanes().stream())
+                .toList();
     }
 
-    /** A part's rows. */
-    private final class Drawn {
-        private final Part part;
+    /** A process's rows. */
+    private final class LaneBuilder {
+        private final ProcessTrace process;
         private final List<Lane> lanes = new ArrayList<>();
 
-        Drawn(Part part) {
-            this.part = part;
+        LaneBuilder(ProcessTrace process) {
+            this.process = process;
         }
 
         List<Lane> lanes() {
@@ -240,12 +245,12 @@ public final class Timeline {
         }
 
         private void add(String label, List<Bar> bars) {
-            boolean named = !part.name.isEmpty() && !label.isEmpty();
-            if (!bars.isEmpty()) lanes.add(new Lane(named ? part.name + ", " + label : label, bars));
+            boolean named = !process.name.isEmpty() && !label.isEmpty();
+            if (!bars.isEmpty()) lanes.add(new Lane(named ? process.name + ", " + label : label, bars));
         }
 
         private void addRanges() {
-            Map<HostThread, List<HostEvent>> threads = part.trace.ranges().stream()
+            Map<HostThread, List<HostEvent>> threads = process.trace.ranges().stream()
                     .filter(event -> isShown(event.start(), event.end()))
                     .collect(Collectors.groupingBy(HostEvent::thread, TreeMap::new, Collectors.toList()));
             threads.forEach((thread, ranges) -> {
@@ -258,22 +263,22 @@ public final class Timeline {
                 }
                 String name = threads.size() == 1
                         ? "ranges"
-                        : part.trace.threadNames().getOrDefault(thread, "thread " + thread.thread());
+                        : process.trace.threadNames().getOrDefault(thread, "thread " + thread.thread());
                 depths.forEach((depth, bars) -> add(lanes.isEmpty() || depth == 0 ? name : "", bars));
             });
         }
 
         /** What threads compute where they communicate, and what Gloo's threads do. */
         private void addThreads() {
-            List<HostEvent> collectives = part.trace.host().stream()
-                    .filter(event -> event.kind() == HostEvent.Kind.COLLECTIVE)
+            List<HostEvent> collectives = process.trace.host().stream()
+                    .filter(event -> event.kind() == HostEventKind.COLLECTIVE)
                     .toList();
             if (collectives.isEmpty()) return;
-            if (part.trace.work().isEmpty()) {
-                for (Activity activity : Activity.of(part.trace)) {
+            if (process.trace.work().isEmpty()) {
+                for (Activity activity : Activity.of(process.trace)) {
                     add(
                             "threads: " + COMPUTATION,
-                            activity.computation().parts().stream()
+                            activity.computation().intervals().stream()
                                     .filter(time -> isShown(time.start(), time.end()))
                                     .map(time -> bar(COMPUTATION, COMPUTATION, 0, time.start(), time.end()))
                                     .toList());
@@ -289,15 +294,15 @@ public final class Timeline {
         }
 
         private void addStreams() {
-            Map<DeviceEvent.Stream, List<DeviceEvent>> streams = new LinkedHashMap<>();
-            for (DeviceEvent event : part.trace.work()) {
+            Map<DeviceStream, List<DeviceEvent>> streams = new LinkedHashMap<>();
+            for (DeviceEvent event : process.trace.work()) {
                 if (isShown(event.start(), event.end())) {
                     streams.computeIfAbsent(event.stream(), s -> new ArrayList<>())
                             .add(event);
                 }
             }
             boolean severalCards = streams.keySet().stream()
-                            .map(DeviceEvent.Stream::device)
+                            .map(DeviceStream::device)
                             .distinct()
                             .count()
                     > 1;
@@ -317,7 +322,7 @@ public final class Timeline {
         }
 
         private boolean isShown(long start, long end) {
-            return start + part.shift < to && end + part.shift > from;
+            return start + process.shift < to && end + process.shift > from;
         }
 
         private Bar bar(String name, String kind, int depth, long start, long end) {
@@ -325,8 +330,8 @@ public final class Timeline {
                     name,
                     kind,
                     depth,
-                    (Math.max(start + part.shift, from) - from) / NANOS_PER_MS,
-                    (Math.min(end + part.shift, to) - from) / NANOS_PER_MS);
+                    (Math.max(start + process.shift, from) - from) / NANOS_PER_MS,
+                    (Math.min(end + process.shift, to) - from) / NANOS_PER_MS);
         }
     }
 }

@@ -2,10 +2,8 @@ package cs336.profile;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
-import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -27,7 +25,7 @@ public final class Trace {
     private final List<MemoryEvent> memory;
     private final Map<HostThread, String> threadNames;
 
-    private Trace(
+    Trace(
             long baseTime,
             List<HostEvent> host,
             List<DeviceEvent> device,
@@ -58,63 +56,6 @@ public final class Trace {
      */
     public void write(Path file) throws IOException {
         TraceWriter.write(this, file);
-    }
-
-    /** Events whose ties are still to be found. */
-    static final class Builder {
-        long baseTime;
-        final List<HostEvent> host = new ArrayList<>();
-        final List<MemoryEvent> memory = new ArrayList<>();
-        final Map<HostThread, String> threadNames = new HashMap<>();
-        final List<Links.Arrow> arrows = new ArrayList<>();
-        private final List<Unlaunched> device = new ArrayList<>();
-
-        private record Unlaunched(
-                DeviceEvent.Kind kind,
-                String name,
-                DeviceEvent.Stream stream,
-                long start,
-                long duration,
-                DeviceEvent.Marks marks) {}
-
-        void device(
-                DeviceEvent.Kind kind,
-                String name,
-                DeviceEvent.Stream stream,
-                long start,
-                long duration,
-                DeviceEvent.Marks marks) {
-            device.add(new Unlaunched(kind, name, stream, start, duration, marks));
-        }
-
-        Trace build() {
-            host.sort(Nesting.ORDER);
-            Nesting.resolve(host);
-            Links.resolve(host, arrows);
-            Map<Long, HostEvent> calls = new HashMap<>();
-            Map<Long, HostEvent> operators = new HashMap<>();
-            for (HostEvent event : host) {
-                HostEvent.Marks marks = event.marks();
-                if (event.kind() == HostEvent.Kind.CALL && marks.correlation() != HostEvent.NONE) {
-                    calls.putIfAbsent(marks.correlation(), event);
-                } else if (event.kind() == HostEvent.Kind.OP && marks.external() != HostEvent.NONE) {
-                    operators.putIfAbsent(marks.external(), event);
-                }
-            }
-            List<DeviceEvent> launched = new ArrayList<>(device.size());
-            for (Unlaunched event : device) {
-                HostEvent launch = null;
-                if (event.kind.isWork()) {
-                    launch = calls.get(event.marks.correlation());
-                    if (launch == null) launch = operators.get(event.marks.external());
-                }
-                launched.add(new DeviceEvent(
-                        event.kind, event.name, event.stream, event.start, event.duration, event.marks, launch));
-            }
-            launched.sort(Comparator.comparing(DeviceEvent::stream).thenComparingLong(DeviceEvent::start));
-            memory.sort(Comparator.comparingLong(MemoryEvent::time));
-            return new Trace(baseTime, host, launched, memory, threadNames);
-        }
     }
 
     /** The moment from which starts count, in nanoseconds since 1970; 0 where the trace does not say. */
@@ -201,7 +142,7 @@ public final class Trace {
         return new Trace(
                 baseTime,
                 host.stream()
-                        .filter(event -> event.kind() == HostEvent.Kind.RANGE || launches.contains(event))
+                        .filter(event -> event.kind() == HostEventKind.RANGE || launches.contains(event))
                         .toList(),
                 device,
                 List.of(),
@@ -222,7 +163,7 @@ public final class Trace {
     /** Whether there is nothing but steps and the profiler's own wait for the card. */
     boolean isEmpty() {
         return device.isEmpty()
-                && host.stream().allMatch(event -> event.isStep() || event.kind() == HostEvent.Kind.CALL);
+                && host.stream().allMatch(event -> event.isStep() || event.kind() == HostEventKind.CALL);
     }
 
     /** A step is begun before it is known whether anything will happen in it. */

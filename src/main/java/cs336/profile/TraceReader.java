@@ -30,11 +30,11 @@ final class TraceReader {
     private static final int DEVICE_TYPE_CPU = 0;
 
     private final JsonReader json;
-    private final Trace.Builder trace = new Trace.Builder();
+    private final TraceBuilder trace = new TraceBuilder();
     private final Map<String, String> names = new HashMap<>(); // each text once
     private final Map<HostThread, HostThread> threads = new HashMap<>();
-    private final Map<Integer, Links.Place> arrowStarts = new HashMap<>();
-    private final Map<Integer, Links.Place> arrowEnds = new HashMap<>();
+    private final Map<Integer, Links.EventStart> flowStarts = new HashMap<>();
+    private final Map<Integer, Links.EventStart> flowEnds = new HashMap<>();
     private int index;
 
     private TraceReader(Reader reader) {
@@ -123,9 +123,9 @@ final class TraceReader {
         }
         if (!found) throw new FlawException("it has no traceEvents");
         json.peek(); // there is nothing more, or it complains
-        arrowStarts.forEach((id, from) -> {
-            Links.Place to = arrowEnds.get(id);
-            if (to != null) trace.arrows.add(new Links.Arrow(from, to));
+        flowStarts.forEach((id, from) -> {
+            Links.EventStart to = flowEnds.get(id);
+            if (to != null) trace.flows.add(new Links.FlowEvent(from, to));
         });
         return trace.build();
     }
@@ -134,7 +134,7 @@ final class TraceReader {
         json.beginArray();
         for (index = 0; json.hasNext(); index++) {
             if (json.peek() != JsonToken.BEGIN_OBJECT) throw flaw("is no object");
-            new Event().read();
+            new EventReader().read();
         }
         json.endArray();
     }
@@ -144,7 +144,7 @@ final class TraceReader {
     }
 
     /** One event as it stands in the file; null and NONE where it says nothing. */
-    private final class Event {
+    private final class EventReader {
         private String phase = "";
         private String category = "";
         private String name;
@@ -221,8 +221,8 @@ final class TraceReader {
                         trace.memory.add(new MemoryEvent(hostThread(), nanos("ts", time), on, address, bytes, total));
                     }
                 }
-                case "s" -> arrow(arrowStarts);
-                case "f" -> arrow(arrowEnds);
+                case "s" -> flow(flowStarts);
+                case "f" -> flow(flowEnds);
                 case "M" -> {
                     if ("thread_name".equals(name) && threadName != null) {
                         trace.threadNames.putIfAbsent(hostThread(), threadName);
@@ -232,31 +232,31 @@ final class TraceReader {
             }
         }
 
-        private void arrow(Map<Integer, Links.Place> ends) {
+        private void flow(Map<Integer, Links.EventStart> ends) {
             if (!category.equals("fwdbwd") && !category.equals("forward_backward")) return;
             if (id == null) throw flaw("of category " + category + " has no id");
-            ends.put(parseInt(id), new Links.Place(hostThread(), nanos("ts", time)));
+            ends.put(parseInt(id), new Links.EventStart(hostThread(), nanos("ts", time)));
         }
 
         private void keepComplete() {
             switch (category) {
-                case "cpu_op", "Operator" -> keepHost(orCollective(HostEvent.Kind.OP));
-                case "user_annotation" -> keepHost(orCollective(HostEvent.Kind.RANGE));
-                case "python_function" -> keepHost(HostEvent.Kind.PYTHON);
-                case "cuda_runtime", "cuda_driver", "Runtime" -> keepHost(HostEvent.Kind.CALL);
-                case "kernel", "Kernel" -> keepDevice(DeviceEvent.Kind.KERNEL);
-                case "gpu_memcpy", "Memcpy" -> keepDevice(DeviceEvent.Kind.MEMCPY);
-                case "gpu_memset", "Memset" -> keepDevice(DeviceEvent.Kind.MEMSET);
-                case "gpu_user_annotation" -> keepDevice(DeviceEvent.Kind.RANGE);
+                case "cpu_op", "Operator" -> keepHost(orCollective(HostEventKind.OP));
+                case "user_annotation" -> keepHost(orCollective(HostEventKind.RANGE));
+                case "python_function" -> keepHost(HostEventKind.PYTHON);
+                case "cuda_runtime", "cuda_driver", "Runtime" -> keepHost(HostEventKind.CALL);
+                case "kernel", "Kernel" -> keepDevice(DeviceEventKind.KERNEL);
+                case "gpu_memcpy", "Memcpy" -> keepDevice(DeviceEventKind.MEMCPY);
+                case "gpu_memset", "Memset" -> keepDevice(DeviceEventKind.MEMSET);
+                case "gpu_user_annotation" -> keepDevice(DeviceEventKind.RANGE);
                 default -> {} // the profiler's own work, and sorts of other tools
             }
         }
 
-        private HostEvent.Kind orCollective(HostEvent.Kind kind) {
-            return name != null && HostEvent.isCollective(name) ? HostEvent.Kind.COLLECTIVE : kind;
+        private HostEventKind orCollective(HostEventKind kind) {
+            return name != null && HostEvent.isCollective(name) ? HostEventKind.COLLECTIVE : kind;
         }
 
-        private void keepHost(HostEvent.Kind kind) {
+        private void keepHost(HostEventKind kind) {
             requireName();
             trace.host.add(new HostEvent(
                     kind,
@@ -264,20 +264,20 @@ final class TraceReader {
                     hostThread(),
                     nanos("ts", time),
                     duration(),
-                    new HostEvent.Marks(correlation, external, sequence, forwardThread, shapes)));
+                    new HostEvent.HostArgs(correlation, external, sequence, forwardThread, shapes)));
         }
 
-        private void keepDevice(DeviceEvent.Kind kind) {
+        private void keepDevice(DeviceEventKind kind) {
             requireName();
             int card = device == HostEvent.NONE ? parseInt(process) : card();
             long queue = stream == HostEvent.NONE ? parseInt(thread.replace("stream ", "")) : stream;
             trace.device(
                     kind,
                     name,
-                    new DeviceEvent.Stream(card, queue),
+                    new DeviceStream(card, queue),
                     nanos("ts", time),
                     duration(),
-                    new DeviceEvent.Marks(correlation, external, bytes));
+                    new DeviceEvent.DeviceArgs(correlation, external, bytes));
         }
 
         private int card() {

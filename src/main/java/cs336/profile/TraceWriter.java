@@ -19,7 +19,7 @@ final class TraceWriter {
     private static final int NANOS_DIGITS = 3;
 
     private final JsonWriter json;
-    private int arrows;
+    private int flows;
 
     private TraceWriter(Writer writer) {
         json = new JsonWriter(writer);
@@ -50,7 +50,7 @@ final class TraceWriter {
                 .mapToInt(event -> event.stream().device())
                 .distinct()
                 .toArray()) {
-            begin("M", null, "process_name", row(new DeviceEvent.Stream(card, 0)));
+            begin("M", null, "process_name", row(new DeviceStream(card, 0)));
             json.name("args").beginObject().name("name").value("GPU " + card).endObject();
             json.endObject();
         }
@@ -65,7 +65,7 @@ final class TraceWriter {
         begin("X", category(event), event.name(), event.thread());
         time("ts", event.start());
         time("dur", event.duration());
-        HostEvent.Marks marks = event.marks();
+        HostEvent.HostArgs marks = event.args();
         arguments(Map.of(
                 "External id", marks.external(),
                 "Sequence number", marks.sequence(),
@@ -75,9 +75,9 @@ final class TraceWriter {
         json.endObject();
         json.endObject();
         if (event.forward() != null) {
-            arrows++;
-            arrow("s", "fwdbwd", event.forward().thread(), event.forward().start());
-            arrow("f", "fwdbwd", event.thread(), event.start());
+            flows++;
+            flow("s", "fwdbwd", event.forward().thread(), event.forward().start());
+            flow("f", "fwdbwd", event.thread(), event.start());
         }
     }
 
@@ -101,7 +101,7 @@ final class TraceWriter {
         begin("X", category, event.name(), row);
         time("ts", event.start());
         time("dur", event.duration());
-        DeviceEvent.Marks marks = event.marks();
+        DeviceEvent.DeviceArgs marks = event.args();
         arguments(Map.of(
                 "External id", marks.external(),
                 "device", (long) event.stream().device(),
@@ -111,9 +111,9 @@ final class TraceWriter {
         json.endObject();
         json.endObject();
         if (event.launch() != null) {
-            arrows++;
-            arrow("s", "ac2g", event.launch().thread(), event.launch().start());
-            arrow("f", "ac2g", row, event.start());
+            flows++;
+            flow("s", "ac2g", event.launch().thread(), event.launch().start());
+            flow("f", "ac2g", row, event.start());
         }
     }
 
@@ -125,14 +125,14 @@ final class TraceWriter {
         json.name("Total Allocated").value(event.total());
         json.name("Bytes").value(event.bytes());
         json.name("Addr").value(event.address());
-        json.name("Device Id").value(event.isOnCard() ? event.device() : -1);
-        json.name("Device Type").value(event.isOnCard() ? 1 : 0);
+        json.name("Device Id").value(event.isOnGpu() ? event.device() : -1);
+        json.name("Device Type").value(event.isOnGpu() ? 1 : 0);
         json.endObject();
         json.endObject();
     }
 
     /** In Kineto's traces a card is a process and a stream is a thread of it. */
-    private static HostThread row(DeviceEvent.Stream stream) {
+    private static HostThread row(DeviceStream stream) {
         return new HostThread(Integer.toString(stream.device()), Long.toString(stream.stream()));
     }
 
@@ -145,9 +145,9 @@ final class TraceWriter {
         number("tid", row.thread());
     }
 
-    private void arrow(String phase, String category, HostThread row, long time) throws IOException {
+    private void flow(String phase, String category, HostThread row, long time) throws IOException {
         begin(phase, category, category, row);
-        json.name("id").value(arrows);
+        json.name("id").value(flows);
         time("ts", time);
         if (phase.equals("f")) json.name("bp").value("e"); // ends at the event around, not at the next one
         json.endObject();

@@ -65,7 +65,7 @@ class ProductKernelsGpuTest {
         Pattern claimed = names(precision);
         assertTrue(products.rows().size() > 0);
         List<String> others = products.rows().stream()
-                .map(KernelTable.Row::name)
+                .map(KernelTable.KernelRow::name)
                 .filter(name -> !claimed.matcher(name).find())
                 .toList();
         assertEquals(List.of(), others, precision + " was claimed, and these ran too");

@@ -52,12 +52,12 @@ class FlameGraphTest {
             throws IOException {
         assertEquals(
                 List.of(
-                        new FlameGraph.Frame("all", 0, 0, 1_500_000_001, false),
-                        new FlameGraph.Frame("main", 1, 0, 1_500_000_000, false),
-                        new FlameGraph.Frame("layers.1", 2, 0, 700_000_000, false),
-                        new FlameGraph.Frame("aten::mm", 3, 0, 600_000_000, false),
-                        new FlameGraph.Frame("sgemm", 4, 0, 600_000_000, true),
-                        new FlameGraph.Frame("aten::mul", 3, 600_000_000, 100_000_000, false)),
+                        new FlameGraph.FlameFrame("all", 0, 0, 1_500_000_001, false),
+                        new FlameGraph.FlameFrame("main", 1, 0, 1_500_000_000, false),
+                        new FlameGraph.FlameFrame("layers.1", 2, 0, 700_000_000, false),
+                        new FlameGraph.FlameFrame("aten::mm", 3, 0, 600_000_000, false),
+                        new FlameGraph.FlameFrame("sgemm", 4, 0, 600_000_000, true),
+                        new FlameGraph.FlameFrame("aten::mul", 3, 600_000_000, 100_000_000, false)),
                 graphIn(folder).frames().subList(0, 6));
     }
 

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.profile.Intervals.Interval;
+import cs336.profile.Intervals.TimeInterval;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collections;
@@ -17,8 +17,8 @@ class IntervalsTest {
     private static final int MOMENTS = 120;
 
     private static Intervals of(long... bounds) {
-        var parts = new ArrayList<Interval>();
-        for (int i = 0; i < bounds.length; i += 2) parts.add(new Interval(bounds[i], bounds[i + 1]));
+        var parts = new ArrayList<TimeInterval>();
+        for (int i = 0; i < bounds.length; i += 2) parts.add(new TimeInterval(bounds[i], bounds[i + 1]));
         Collections.reverse(parts); // the order does not matter
         return Intervals.of(parts);
     }
@@ -26,7 +26,7 @@ class IntervalsTest {
     @Test
     void stretchesThatMeetAreOne() {
         Intervals merged = of(0, 10, 10, 20, 15, 18, 30, 31);
-        assertEquals(List.of(new Interval(0, 20), new Interval(30, 31)), merged.parts());
+        assertEquals(List.of(new TimeInterval(0, 20), new TimeInterval(30, 31)), merged.intervals());
         assertEquals(21, merged.total());
     }
 
@@ -66,19 +66,22 @@ class IntervalsTest {
             assertEquals(moments(a, b, BitSet::or), moments(x.or(y)), which);
             assertEquals(moments(a, b, BitSet::andNot), moments(x.minus(y)), which);
             for (Intervals set : List.of(x.and(y), x.or(y), x.minus(y))) {
-                for (int i = 1; i < set.parts().size(); i++) {
-                    assertTrue(set.parts().get(i - 1).end() < set.parts().get(i).start(), which + " meet in " + set);
+                for (int i = 1; i < set.intervals().size(); i++) {
+                    assertTrue(
+                            set.intervals().get(i - 1).end()
+                                    < set.intervals().get(i).start(),
+                            which + " meet in " + set);
                 }
             }
         }
     }
 
     private static Intervals random(Random random, BitSet moments) {
-        var parts = new ArrayList<Interval>();
+        var parts = new ArrayList<TimeInterval>();
         for (int i = random.nextInt(12); i > 0; i--) {
             int start = random.nextInt(MOMENTS);
             int end = start + random.nextInt(12);
-            parts.add(new Interval(start, end));
+            parts.add(new TimeInterval(start, end));
             moments.set(start, end);
         }
         return Intervals.of(parts);
@@ -86,7 +89,7 @@ class IntervalsTest {
 
     private static BitSet moments(Intervals intervals) {
         BitSet moments = new BitSet();
-        intervals.parts().forEach(part -> moments.set((int) part.start(), (int) part.end()));
+        intervals.intervals().forEach(part -> moments.set((int) part.start(), (int) part.end()));
         return moments;
     }
 
@@ -98,7 +101,7 @@ class IntervalsTest {
 
     @Test
     void anEndBeforeItsStartIsRefused() {
-        var error = assertThrows(IllegalArgumentException.class, () -> new Interval(2, 1));
+        var error = assertThrows(IllegalArgumentException.class, () -> new TimeInterval(2, 1));
         assertEquals("start 2 must not be after end 1", error.getMessage());
     }
 }

@@ -8,12 +8,12 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** Names as profiles on an H200 have them, cut short. */
 class KernelKindTest {
-    private static final HostEvent.Marks NO_MARKS = new HostEvent.Marks(-1, -1, -1, -1, "");
+    private static final HostEvent.HostArgs NO_MARKS = new HostEvent.HostArgs(-1, -1, -1, -1, "");
 
     private static HostEvent launchedBy(String operator) {
         HostThread thread = new HostThread("1", "1");
-        HostEvent call = new HostEvent(HostEvent.Kind.CALL, "cuLaunchKernel", thread, 1, 1, NO_MARKS);
-        if (!operator.isEmpty()) call.parent = new HostEvent(HostEvent.Kind.OP, operator, thread, 0, 9, NO_MARKS);
+        HostEvent call = new HostEvent(HostEventKind.CALL, "cuLaunchKernel", thread, 1, 1, NO_MARKS);
+        if (!operator.isEmpty()) call.parent = new HostEvent(HostEventKind.OP, operator, thread, 0, 9, NO_MARKS);
         return call;
     }
 
@@ -48,14 +48,14 @@ class KernelKindTest {
                 "OURS|''|flash_attention_forward",
             })
     void aKernelsNameAndWhatLaunchedItDecide(KernelKind kind, String operator, String kernel) {
-        assertEquals(kind, KernelKind.of(DeviceEvent.Kind.KERNEL, kernel, launchedBy(operator)));
+        assertEquals(kind, KernelKind.of(DeviceEventKind.KERNEL, kernel, launchedBy(operator)));
     }
 
     @Test
     void copiesAndSetsByTheCardAreCopies() {
-        assertEquals(KernelKind.COPY, KernelKind.of(DeviceEvent.Kind.MEMCPY, "Memcpy DtoD (Device -> Device)", null));
+        assertEquals(KernelKind.COPY, KernelKind.of(DeviceEventKind.MEMCPY, "Memcpy DtoD (Device -> Device)", null));
         assertEquals(
-                KernelKind.COPY, KernelKind.of(DeviceEvent.Kind.MEMSET, "Memset (Device)", launchedBy("aten::zero_")));
+                KernelKind.COPY, KernelKind.of(DeviceEventKind.MEMSET, "Memset (Device)", launchedBy("aten::zero_")));
         assertEquals("matmul", KernelKind.MATMUL.toString());
     }
 }

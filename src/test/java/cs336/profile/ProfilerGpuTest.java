@@ -65,18 +65,18 @@ class ProfilerGpuTest {
         assertEquals(trace.deviceTime(), kernels.total());
         Map<Long, Long> durations = new HashMap<>();
         for (DeviceEvent event : trace.work()) {
-            durations.merge(event.marks().correlation(), event.duration(), Long::sum);
+            durations.merge(event.args().correlation(), event.duration(), Long::sum);
         }
         for (String name : List.of("forward", "attention.softmax", "layers.1", "lm_head", "loss", "optimizer")) {
             long sum = 0;
             for (HostEvent range : trace.ranges()) {
                 if (!range.name().equals(name)) continue;
                 for (HostEvent call : trace.host()) {
-                    boolean inside = call.kind() == HostEvent.Kind.CALL
+                    boolean inside = call.kind() == HostEventKind.CALL
                             && call.thread().equals(range.thread())
                             && call.start() >= range.start()
                             && call.end() <= range.end();
-                    if (inside) sum += durations.getOrDefault(call.marks().correlation(), 0L);
+                    if (inside) sum += durations.getOrDefault(call.args().correlation(), 0L);
                 }
             }
             assertTrue(sum > 0, name);
@@ -88,8 +88,8 @@ class ProfilerGpuTest {
     void theOperatorThatAKernelNamesIsTheOneItsLaunchIsIn() {
         int named = 0;
         for (DeviceEvent event : trainingSteps("rmsnorm").trace().work()) {
-            if (event.marks().external() == HostEvent.NONE) continue;
-            assertEquals(event.marks().external(), event.operator().marks().external(), event::toString);
+            if (event.args().external() == HostEvent.NONE) continue;
+            assertEquals(event.args().external(), event.operator().args().external(), event::toString);
             named++;
         }
         assertTrue(named > 100, named + " kernels name their operator");
@@ -124,8 +124,8 @@ class ProfilerGpuTest {
     void ourKernelsAreCalledOursAndKnowTheirLayerInTheBackwardPassToo() {
         KernelTable ours = trainingSteps("rmsnorm-fused").kernels().of(KernelKind.OURS);
         int norms = 2 * 2 + 1;
-        Map<String, Long> launches =
-                ours.rows().stream().collect(Collectors.toMap(KernelTable.Row::name, KernelTable.Row::launches));
+        Map<String, Long> launches = ours.rows().stream()
+                .collect(Collectors.toMap(KernelTable.KernelRow::name, KernelTable.KernelRow::launches));
         assertEquals(
                 Map.of(
                         "rmsnorm_forward", (long) STEPS * norms,

@@ -43,7 +43,7 @@ class ProfilerTest {
         }
     }
 
-    private static Profile profileOf(Profiler.Options options, Runnable work) {
+    private static Profile profileOf(ProfilerOptions options, Runnable work) {
         try (var profiler = Profiler.start(options)) {
             work.run();
             return profiler.stop();
@@ -51,7 +51,7 @@ class ProfilerTest {
     }
 
     private static Profile profileOf(Runnable work) {
-        return profileOf(Profiler.Options.standard().cpuOnly(), work);
+        return profileOf(ProfilerOptions.standard().cpuOnly(), work);
     }
 
     private static Profile threeSteps() {
@@ -59,7 +59,7 @@ class ProfilerTest {
         try (var model = new TransformerLM(TINY, Device.cpu());
                 var step = Benchmark.of(model).batch(2).context(8).step(Pass.STEP)) {
             step.run();
-            try (var profiler = Profiler.start(Profiler.Options.standard().cpuOnly())) {
+            try (var profiler = Profiler.start(ProfilerOptions.standard().cpuOnly())) {
                 for (int i = 0; i < 3; i++) {
                     step.run();
                     profiler.step();
@@ -100,7 +100,7 @@ class ProfilerTest {
         assertEquals(steps, profile.stacks(FoldedStacks.Time.CPU).total());
         assertEquals(
                 profile.ops().ranges().filter(r -> r.name().startsWith("ProfilerStep")).rows().stream()
-                        .mapToLong(OpTable.Row::cpuTotal)
+                        .mapToLong(OpTable.OpRow::cpuTotal)
                         .sum(),
                 steps);
     }
@@ -125,7 +125,7 @@ class ProfilerTest {
                         .count());
     }
 
-    private static final class Square extends AutogradFunction {
+    private static final class ProfiledSquare extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs[0]);
@@ -149,7 +149,7 @@ class ProfilerTest {
                     y = x.exp();
                 }
                 try (var range = ProfilerRange.of("square")) {
-                    y = new Square().apply(y)[0];
+                    y = new ProfiledSquare().apply(y)[0];
                 }
                 try (var range = ProfilerRange.of("after")) {
                     y.sum().backward();
@@ -207,7 +207,7 @@ class ProfilerTest {
 
     @Test
     void shapesAndMemoryAreRecordedIfAskedFor() {
-        Profiler.Options plain = Profiler.Options.standard().cpuOnly();
+        ProfilerOptions plain = ProfilerOptions.standard().cpuOnly();
         Profile detailed = profileOf(plain.withShapes().withMemory(), ProfilerTest::multiply);
         HostEvent product = detailed.trace().host().stream()
                 .filter(e -> e.name().equals("aten::mm"))
@@ -345,8 +345,8 @@ class ProfilerTest {
     @Test
     void cardsCannotBeRecordedWhereThereIsNone() {
         if (Device.cudaCount() > 0) return;
-        var e = assertThrows(IllegalArgumentException.class, () -> new Profiler.Options(true, false, false));
-        assertTrue(e.getMessage().contains("no CUDA card"), e.getMessage());
+        var e = assertThrows(IllegalArgumentException.class, () -> new ProfilerOptions(true, false, false));
+        assertTrue(e.getMessage().contains("no CUDA GPU"), e.getMessage());
     }
 
     /**
@@ -372,7 +372,7 @@ class ProfilerTest {
         for (int i = 0; i < warm + profiles; i++) {
             if (i == warm) before = inUse();
             try (var profiler =
-                    Profiler.start(Profiler.Options.standard().cpuOnly().withShapes())) {
+                    Profiler.start(ProfilerOptions.standard().cpuOnly().withShapes())) {
                 for (int j = 0; j < 10; j++) {
                     try (var range = ProfilerRange.of("products")) {
                         for (int k = 0; k < 8; k++) multiply();

@@ -41,7 +41,7 @@ class RangeCostTest {
 
     @Test
     void underAProfilerTheyAreNotTimed() {
-        try (var profiler = Profiler.start(Profiler.Options.standard().cpuOnly())) {
+        try (var profiler = Profiler.start(ProfilerOptions.standard().cpuOnly())) {
             assertThrows(IllegalStateException.class, () -> RangeCost.of(CPU, () -> {}));
         }
         assertEquals(0, RangeCost.of(CPU, () -> {}).ranges());

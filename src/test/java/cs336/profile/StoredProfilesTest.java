@@ -131,11 +131,11 @@ class StoredProfilesTest {
     }
 
     /** A kernel, its kind first, and its time in milliseconds. */
-    private record Kernel(String name, double ms) {}
+    private record KernelTime(String name, double ms) {}
 
     /** The longest kernel of each case in a phase of a pass. */
-    private static Map<String, Kernel> longest(String pass, String phase) throws IOException {
-        Map<String, Kernel> longest = new LinkedHashMap<>();
+    private static Map<String, KernelTime> longest(String pass, String phase) throws IOException {
+        Map<String, KernelTime> longest = new LinkedHashMap<>();
         for (Row row : Measurements.read(Project.path("data/measurements/h200/profiling_kernels.csv"))) {
             if (row.getString("pass").equals(pass)
                     && row.getString("phase").equals(phase)
@@ -143,7 +143,7 @@ class StoredProfilesTest {
                     && row.getString("metric").equals("time")) {
                 longest.put(
                         nameOf(row.getString("size"), row.getInt("context"), row.getString("dtype"), pass),
-                        new Kernel(row.getString("kind") + " " + row.getString("kernel"), row.getDouble("mean")));
+                        new KernelTime(row.getString("kind") + " " + row.getString("kernel"), row.getDouble("mean")));
             }
         }
         Set<String> all = new HashSet<>(cases("profiling").keySet());

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.profile.FoldedStacks.Time;
-import cs336.profile.OpTable.Row;
+import cs336.profile.OpTable.OpRow;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -61,13 +61,13 @@ class TablesOfATraceTest {
                 KERNELS.byKind().values().stream().mapToLong(KernelTable::total).sum());
         assertEquals(
                 KERNELS.total(),
-                KERNELS.rows().stream().mapToLong(KernelTable.Row::total).sum());
+                KERNELS.rows().stream().mapToLong(KernelTable.KernelRow::total).sum());
     }
 
     @Test
     void aKernelHasOneRowWithItsLaunches() {
-        KernelTable.Row gemm = KERNELS.rows().get(0);
-        assertEquals(new KernelTable.Row("gemm", KernelKind.MATMUL, 2, 1400), gemm);
+        KernelTable.KernelRow gemm = KERNELS.rows().get(0);
+        assertEquals(new KernelTable.KernelRow("gemm", KernelKind.MATMUL, 2, 1400), gemm);
         assertEquals(700.0, gemm.mean());
         assertEquals("flash_attention_forward", KERNELS.rows().get(1).name());
     }
@@ -94,15 +94,15 @@ class TablesOfATraceTest {
 
     @Test
     void operatorsHaveSelfAndTotalTimesOnThreadsAndCards() {
-        assertEquals(new Row("aten::mm", HostEvent.Kind.OP, 2, 320, 320, 1400, 1400, 0, 0), OPS.row("aten::mm"));
-        assertEquals(new Row("aten::matmul", HostEvent.Kind.OP, 1, 40, 200, 0, 1000, 0, 0), OPS.row("aten::matmul"));
+        assertEquals(new OpRow("aten::mm", HostEventKind.OP, 2, 320, 320, 1400, 1400, 0, 0), OPS.row("aten::mm"));
+        assertEquals(new OpRow("aten::matmul", HostEventKind.OP, 1, 40, 200, 0, 1000, 0, 0), OPS.row("aten::matmul"));
         assertEquals(
-                new Row("aten::sum", HostEvent.Kind.OP, 2, 20 + 170, 190, 50, 50, 0, 0),
+                new OpRow("aten::sum", HostEventKind.OP, 2, 20 + 170, 190, 50, 50, 0, 0),
                 OPS.row("aten::sum"),
                 "a call inside one of the same name counts, its time does not again");
-        assertEquals(new Row("forward", HostEvent.Kind.RANGE, 1, 100 + 100, 800, 620, 1770, 0, 0), OPS.row("forward"));
+        assertEquals(new OpRow("forward", HostEventKind.RANGE, 1, 100 + 100, 800, 620, 1770, 0, 0), OPS.row("forward"));
         assertEquals(
-                new Row("backward", HostEvent.Kind.RANGE, 1, 1000, 1000, 0, 400, 0, 0),
+                new OpRow("backward", HostEventKind.RANGE, 1, 1000, 1000, 0, 400, 0, 0),
                 OPS.row("backward"),
                 "it waits on its thread; the engine's kernels are its own");
         assertEquals(2170, OPS.row("ProfilerStep#0").deviceTotal());
@@ -121,10 +121,11 @@ class TablesOfATraceTest {
     @Test
     void tablesAreSortedFilteredAndCutOff() {
         assertEquals("aten::mm", OPS.rows().get(0).name());
-        assertEquals("ProfilerStep#0", OPS.sortedBy(Row::cpuTotal).rows().get(0).name());
+        assertEquals(
+                "ProfilerStep#0", OPS.sortedBy(OpRow::cpuTotal).rows().get(0).name());
         assertEquals(
                 List.of("aten::mm", "aten::softmax"),
-                OPS.operators().top(2).rows().stream().map(Row::name).toList());
+                OPS.operators().top(2).rows().stream().map(OpRow::name).toList());
         assertEquals(4, OPS.ranges().rows().size());
         assertEquals(
                 1,

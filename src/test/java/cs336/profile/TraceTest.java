@@ -158,7 +158,7 @@ class TraceTest {
         assertEquals(3, device(trace, "outside").step());
         assertEquals(List.of(), device(trace, "early").range());
         assertEquals(-1, device(trace, "early").step());
-        assertEquals(new DeviceEvent.Stream(0, 9), device(trace, "early").stream());
+        assertEquals(new DeviceStream(0, 9), device(trace, "early").stream());
         assertEquals(140, trace.deviceTime());
     }
 
@@ -320,7 +320,7 @@ class TraceTest {
         Files.writeString(file, events.substring(events.indexOf('['), events.lastIndexOf(']') + 1));
         Trace trace = Trace.read(file);
         assertEquals("aten::mm", device(trace, "gemm").operator().name());
-        assertEquals(new DeviceEvent.Stream(0, 7), device(trace, "gemm").stream());
+        assertEquals(new DeviceStream(0, 7), device(trace, "gemm").stream());
         assertEquals(16, device(trace, "Memset (Device)").bytes());
     }
 
@@ -345,8 +345,8 @@ class TraceTest {
                     long correlation =
                             event.getAsJsonObject("args").get("correlation").getAsLong();
                     sameOperator += trace.work().stream()
-                            .filter(e -> e.marks().correlation() == correlation)
-                            .filter(e -> e.operator().marks().external() == external)
+                            .filter(e -> e.args().correlation() == correlation)
+                            .filter(e -> e.operator().args().external() == external)
                             .count();
                 }
             }

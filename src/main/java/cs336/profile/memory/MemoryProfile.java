@@ -48,17 +48,17 @@ public final class MemoryProfile implements AutoCloseable {
     private AllocatorHistory history; // null on the CPU
     private final Places places = new Places();
 
-    private final List<Event> events = new ArrayList<>();
+    private final List<AllocatorEvent> events = new ArrayList<>();
     private final List<MemoryPhase> phases = new ArrayList<>();
-    private final Map<Long, Mark> foundMarked = new LinkedHashMap<>(); // by address: there before the record
-    private final Map<Event, Mark> marked = new HashMap<>();
-    private final Map<Long, Event> alive = new HashMap<>(); // by address
+    private final Map<Long, MarkedTensor> foundMarked = new LinkedHashMap<>(); // by address: there before the record
+    private final Map<AllocatorEvent, MarkedTensor> marked = new HashMap<>();
+    private final Map<Long, AllocatorEvent> alive = new HashMap<>(); // by address
     private boolean recording = true;
 
     /** A report: bytes are negative if the block was freed. */
-    private record Event(int index, long address, long bytes, long nanos, String phase, String place) {}
+    private record AllocatorEvent(int index, long address, long bytes, long nanos, String phase, String place) {}
 
-    private record Mark(MemoryCategory category, String name, long bytes) {}
+    private record MarkedTensor(MemoryCategory category, String name, long bytes) {}
 
     private MemoryProfile(Device device) {
         this.device = device;
@@ -94,8 +94,8 @@ public final class MemoryProfile implements AutoCloseable {
             tensors.forEach((name, tensor) -> {
                 if (tensor.defined() && tensor.is_cuda() == device.isCuda()) {
                     long address = tensor.storage().data().address();
-                    var mark = new Mark(category, name, tensor.storage().nbytes());
-                    Event allocation = alive.get(address);
+                    var mark = new MarkedTensor(category, name, tensor.storage().nbytes());
+                    AllocatorEvent allocation = alive.get(address);
                     if (allocation != null) {
                         marked.put(allocation, mark);
                     } else if (address != 0) {
@@ -165,8 +165,8 @@ public final class MemoryProfile implements AutoCloseable {
             return;
         }
         boolean here = Thread.currentThread() == thread;
-        var event =
-                new Event(events.size(), address, bytes, System.nanoTime(), places.phase(), here ? places.place() : "");
+        var event = new AllocatorEvent(
+                events.size(), address, bytes, System.nanoTime(), places.phase(), here ? places.place() : "");
         events.add(event);
         if (bytes > 0) {
             alive.put(address, event);
@@ -176,21 +176,21 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     private List<Long> nanos() {
-        return events.stream().map(Event::nanos).toList();
+        return events.stream().map(AllocatorEvent::nanos).toList();
     }
 
     /** Pairs allocations with releases, in the order of allocation. */
     private List<Allocation> allocations() {
         var found = new ArrayList<Allocation>();
-        var open = new HashMap<Long, Event>();
-        var ends = new HashMap<Event, Integer>();
+        var open = new HashMap<Long, AllocatorEvent>();
+        var ends = new HashMap<AllocatorEvent, Integer>();
         long unknown = bytesBefore;
-        for (Event event : events) {
+        for (AllocatorEvent event : events) {
             if (event.bytes > 0) {
                 open.put(event.address, event);
                 continue;
             }
-            Event allocation = open.remove(event.address);
+            AllocatorEvent allocation = open.remove(event.address);
             if (allocation != null) {
                 ends.put(allocation, event.index);
             } else {
@@ -206,7 +206,7 @@ public final class MemoryProfile implements AutoCloseable {
         if (device.isCuda() && unknown > 0) {
             found.add(found(0, unknown, events.size()));
         }
-        for (Event event : events) {
+        for (AllocatorEvent event : events) {
             if (event.bytes > 0) {
                 found.add(allocation(event, ends.getOrDefault(event, events.size())));
             }
@@ -216,7 +216,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     /** A block that the record found. */
     private Allocation found(long address, long bytes, int until) {
-        Mark mark = foundMarked.remove(address);
+        MarkedTensor mark = foundMarked.remove(address);
         MemoryCategory category = mark == null ? MemoryCategory.OTHER : mark.category;
         return new Allocation(
                 address,
@@ -229,8 +229,8 @@ public final class MemoryProfile implements AutoCloseable {
                 mark == null ? "" : mark.name);
     }
 
-    private Allocation allocation(Event event, int until) {
-        Mark mark = marked.get(event);
+    private Allocation allocation(AllocatorEvent event, int until) {
+        MarkedTensor mark = marked.get(event);
         MemoryCategory category = mark == null ? category(event, until) : mark.category;
         return new Allocation(
                 event.address,
@@ -243,7 +243,7 @@ public final class MemoryProfile implements AutoCloseable {
                 mark == null ? "" : mark.name);
     }
 
-    private MemoryCategory category(Event event, int until) {
+    private MemoryCategory category(AllocatorEvent event, int until) {
         MemoryPhase phase = null;
         for (MemoryPhase p : phases) {
             if (p.from() <= event.index && event.index < p.until()) {

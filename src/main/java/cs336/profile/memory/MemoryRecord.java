@@ -153,7 +153,7 @@ public final class MemoryRecord {
     }
 
     /** Blocks of one size and origin. */
-    private record Kind(long bytes, String category, String origin) {}
+    private record BlockGroup(long bytes, String category, String origin) {}
 
     /**
      * The largest blocks allocated in a stretch: columns {@code bytes}, {@code count}, {@code category},
@@ -163,21 +163,22 @@ public final class MemoryRecord {
      * @param rows the most rows
      */
     public Table largest(int from, int until, int rows) {
-        var counts = new HashMap<Kind, Long>();
+        var counts = new HashMap<BlockGroup, Long>();
         for (Allocation a : allocations) {
             if (from <= a.from() && a.from() < until) {
-                counts.merge(new Kind(a.bytes(), a.category().toString(), ofAllLayers(a.origin())), 1L, Long::sum);
+                counts.merge(
+                        new BlockGroup(a.bytes(), a.category().toString(), ofAllLayers(a.origin())), 1L, Long::sum);
             }
         }
-        List<Kind> kinds = new ArrayList<>(counts.keySet());
-        kinds.sort(Comparator.comparingLong(Kind::bytes).reversed().thenComparing(Kind::origin));
+        List<BlockGroup> kinds = new ArrayList<>(counts.keySet());
+        kinds.sort(Comparator.comparingLong(BlockGroup::bytes).reversed().thenComparing(BlockGroup::origin));
         var table = Table.create(
                 "largest allocations",
                 LongColumn.create("bytes"),
                 LongColumn.create("count"),
                 StringColumn.create("category"),
                 StringColumn.create("origin"));
-        for (Kind kind : kinds.subList(0, Math.min(rows, kinds.size()))) {
+        for (BlockGroup kind : kinds.subList(0, Math.min(rows, kinds.size()))) {
             table.longColumn(0).append(kind.bytes);
             table.longColumn(1).append(counts.get(kind));
             table.stringColumn(2).append(kind.category);

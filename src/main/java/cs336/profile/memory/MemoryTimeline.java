@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
  * @param points in the order of their events
  * @param phases the phases within, in events of the record
  */
-public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
+public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases) {
     private static final List<String> FIRST_COLUMNS = List.of("event", "phase");
 
     /** Keeps private copies. */
@@ -30,8 +30,8 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
      * @param event counted from the record's first
      * @param bytes one number for each of {@link MemoryCategory}'s values, in their order
      */
-    public record Point(int event, List<Long> bytes) {
-        public Point {
+    public record MemoryPoint(int event, List<Long> bytes) {
+        public MemoryPoint {
             bytes = List.copyOf(bytes);
         }
 
@@ -59,11 +59,11 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
         }
         long[][] change = changes(record);
         long[] now = change[0].clone();
-        List<Point> points = new ArrayList<>();
+        List<MemoryPoint> points = new ArrayList<>();
         int parts = Math.min(most, until - from);
         int part = 0;
         long best = -1;
-        Point highest = null;
+        MemoryPoint highest = null;
         for (int event = 0; event < until; event++) {
             for (int c = 0; c < now.length; c++) {
                 now[c] += change[event + 1][c];
@@ -73,7 +73,7 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
             }
             if (record.bytes(event) > best) {
                 best = record.bytes(event);
-                highest = new Point(event, Arrays.stream(now).boxed().toList());
+                highest = new MemoryPoint(event, Arrays.stream(now).boxed().toList());
             }
             long partEnd = from + (long) (until - from) * (part + 1) / parts;
             if (event + 1 >= partEnd) {
@@ -102,9 +102,9 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
     }
 
     /** The point when most is in use. */
-    public Point peak() {
-        Point peak = points.get(0);
-        for (Point p : points) {
+    public MemoryPoint peak() {
+        MemoryPoint peak = points.get(0);
+        for (MemoryPoint p : points) {
             if (p.total() > peak.total()) {
                 peak = p;
             }
@@ -115,7 +115,7 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
     /** Writes a row a point: event, phase (name and number, as in {@code forward 2}), and bytes by category. */
     public Path write(Path file) throws IOException {
         var text = new StringBuilder(header()).append('\n');
-        for (Point p : points) {
+        for (MemoryPoint p : points) {
             text.append(p.event).append(',').append(phaseAt(p.event)).append(',');
             text.append(p.bytes.stream().map(String::valueOf).collect(Collectors.joining(",")))
                     .append('\n');
@@ -134,7 +134,7 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
         if (lines.size() < 2 || !lines.get(0).equals(header())) {
             throw new IOException(file + " is no memory timeline: its first line should be " + header());
         }
-        List<Point> points = new ArrayList<>();
+        List<MemoryPoint> points = new ArrayList<>();
         List<MemoryPhase> phases = new ArrayList<>();
         String phase = "";
         int begin = 0;
@@ -150,7 +150,7 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
                     phase = cells[1];
                     begin = event;
                 }
-                points.add(new Point(
+                points.add(new MemoryPoint(
                         event,
                         Arrays.stream(cells)
                                 .skip(FIRST_COLUMNS.size())

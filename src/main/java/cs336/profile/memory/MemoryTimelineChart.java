@@ -52,7 +52,7 @@ public final class MemoryTimelineChart {
 
     private static AreaPanel panel(
             String title, MemoryTimeline timeline, double unit, AxisRange range, boolean first, double legendWidth) {
-        List<MemoryTimeline.Point> points = timeline.points();
+        List<MemoryTimeline.MemoryPoint> points = timeline.points();
         int begin = points.get(0).event();
         double[] x = points.stream().mapToDouble(p -> p.event() - begin).toArray();
         List<MemoryCategory> categories = List.of(MemoryCategory.values());

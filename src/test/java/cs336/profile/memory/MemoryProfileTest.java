@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.profile.Profiler;
+import cs336.profile.ProfilerOptions;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Memory;
@@ -178,7 +179,7 @@ class MemoryProfileTest {
             assertEquals(4000, memory.stop().peakBytes());
             profiler.stop();
         }
-        var withMemory = Profiler.Options.standard().withMemory();
+        var withMemory = ProfilerOptions.standard().withMemory();
         try (var profiler = Profiler.start(withMemory);
                 var scope = MemoryScope.open()) {
             assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU));

@@ -112,7 +112,7 @@ class MemorySnapshotTest {
             assertEquals(timeline.points(), read.points());
         }
         MemoryTimeline all = record.timeline(0, record.events(), record.events());
-        for (MemoryTimeline.Point point : all.points()) {
+        for (MemoryTimeline.MemoryPoint point : all.points()) {
             assertEquals(record.breakdown(point.event()).values().stream().toList(), point.bytes());
         }
         MemoryTimeline read = MemoryTimeline.read(all.write(folder.resolve("all.csv")));

@@ -16,8 +16,9 @@ class MemoryTimelineChartTest {
             List.of(point(10, 1), point(11, 2), point(12, 4), point(13, 1)),
             List.of(new MemoryPhase("forward", 10, 12), new MemoryPhase("backward", 12, 14)));
 
-    private static MemoryTimeline.Point point(int event, long activations) {
-        return new MemoryTimeline.Point(event, List.of(5_000_000L, 0L, 0L, activations * 1_000_000, 0L, 1_000_000L));
+    private static MemoryTimeline.MemoryPoint point(int event, long activations) {
+        return new MemoryTimeline.MemoryPoint(
+                event, List.of(5_000_000L, 0L, 0L, activations * 1_000_000, 0L, 1_000_000L));
     }
 
     @Test
