@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import cs336.charts.ChartStyle;
@@ -43,13 +45,12 @@ import org.jfree.svg.SVGHints;
  */
 public final class FlameGraph {
     private static final String SCRIPT = script();
+    private static final String UNIT = "ms";
     private static final Gson JSON = new GsonBuilder().disableHtmlEscaping().create();
     private static final FontRenderContext EXACT = new FontRenderContext(null, true, true);
 
     private final Node root;
     private String title = "";
-    private String unit = "ms";
-    private double perUnit = 1e6;
 
     /** All calls of one name from one place. */
     private static final class Node {
@@ -108,21 +109,6 @@ public final class FlameGraph {
     }
 
     /**
-     * What the values of the stacks count.
-     *
-     * @param unitName what to show, such as {@code ms} or {@code samples}
-     * @param valuesPerUnit how many of the values are one of it: a million nanoseconds are 1 ms
-     */
-    public FlameGraph counting(String unitName, double valuesPerUnit) {
-        if (!(valuesPerUnit > 0)) {
-            throw new IllegalArgumentException("valuesPerUnit must be above 0, not " + valuesPerUnit);
-        }
-        unit = unitName;
-        perUnit = valuesPerUnit;
-        return this;
-    }
-
-    /**
      * The share of the whole, 0 to 1, of frames whose name contains a text, whatever the case of its letters. A frame
      * inside another that counts does not count again.
      */
@@ -159,7 +145,7 @@ public final class FlameGraph {
 
     /** A value as it is shown: {@code 12.34 ms}. */
     String amount(long value) {
-        return ChartStyle.number(Double.parseDouble(String.format(Locale.ROOT, "%.4g", value / perUnit))) + " " + unit;
+        return ChartStyle.number(Double.parseDouble(String.format(Locale.ROOT, "%.4g", value / NANOS_PER_MS))) + " " + UNIT;
     }
 
     /** The still picture, for notebooks and the writeup. */
@@ -205,8 +191,8 @@ public final class FlameGraph {
             numbers[i] = new long[] {name, frame.depth, frame.value};
         }
         Map<String, Object> data = new LinkedHashMap<>();
-        data.put("unit", unit);
-        data.put("perUnit", perUnit);
+        data.put("unit", UNIT);
+        data.put("perUnit", NANOS_PER_MS);
         data.put("look", FlamePanel.look());
         data.put("names", names.keySet());
         data.put("labels", labels);

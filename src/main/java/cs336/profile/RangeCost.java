@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.bench.Stopwatch;
 import cs336.bench.Summary;
 import cs336.torch.Device;
@@ -22,7 +24,6 @@ import java.util.concurrent.CopyOnWriteArrayList;
 public record RangeCost(int ranges, double each, double step) {
     private static final int BATCHES = 50_000; // half of them are more than the compiler needs
     private static final int RANGES_OF_A_BATCH = 1000; // which take far longer than a look at the clock
-    private static final double NANOS_PER_MS = 1e6;
 
     /**
      * Counts the ranges of a step, times the step, and times ranges of the same names with nothing in them.

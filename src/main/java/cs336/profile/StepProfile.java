@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -57,7 +59,6 @@ public record StepProfile(
     private static final String STOPWATCH_PROFILED = "stopwatch-profiled";
     private static final String PROFILED = "profiled";
     private static final int SOFTMAX_FLOP = 5;
-    private static final double NANOS_PER_MS = 1e6;
     private static final String TOTAL = "total";
     private static final List<String> NORMS = List.of("ln1", "ln2", "ln_final");
     private static final String ATTENTION = "attention.";

@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.bench.ArgumentCheck;
 import cs336.charts.Figure;
 import java.util.ArrayList;
@@ -24,7 +26,6 @@ import java.util.stream.Stream;
  * }</pre>
  */
 public final class Timeline {
-    private static final double NANOS_PER_MS = 1e6;
     private static final int DEEPEST = 6;
     private static final String COMPUTATION = "computation";
 

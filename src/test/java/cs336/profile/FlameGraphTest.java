@@ -115,15 +115,9 @@ class FlameGraphTest {
     }
 
     @Test
-    void countsOfOtherProfilersKeepTheirUnit() {
-        FlameGraph samples = FlameGraph.of(FoldedStacks.of(List.of(new FoldedStacks.Stack(List.of("a"), 12))))
-                .counting("samples", 1);
-        assertEquals("12 samples", samples.amount(12));
-        assertEquals(
-                "1.235 ms",
-                FlameGraph.of(FoldedStacks.of(List.of(new FoldedStacks.Stack(List.of("a"), 1))))
-                        .amount(1_234_567));
-        assertThrows(IllegalArgumentException.class, () -> samples.counting("samples", 0));
+    void valuesAreShownInMilliseconds() {
+        FlameGraph graph = FlameGraph.of(FoldedStacks.of(List.of(new FoldedStacks.Stack(List.of("a"), 1))));
+        assertEquals("1.235 ms", graph.amount(1_234_567));
     }
 
     @Test

@@ -71,7 +71,7 @@ class OverlapCommandTest {
     void wrongUseIsOneLine() throws IOException {
         Path twice = trace("a.json", 1000);
         assertEquals(2, run(twice, twice));
-        assertEquals("TRACE " + twice + " is given twice; each rank has a file of its own", err.toString());
+        assertEquals("TRACE " + twice + " is given twice; each rank has its own file", err.toString());
         err.getBuffer().setLength(0);
         Path empty = Files.writeString(folder.resolve("empty.json"), "[]");
         assertEquals(2, run(empty));

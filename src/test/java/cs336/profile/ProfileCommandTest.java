@@ -1,5 +1,6 @@
 package cs336.profile;
 
+import static cs336.profile.TraceText.hostTime;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -61,7 +62,7 @@ class ProfileCommandTest extends CommandTest {
         assertEquals(1, profile.steps(), "the last step alone");
         assertEquals(1, profile.ops().row("layers.1").calls());
         assertEquals(
-                profile.trace().hostTime(),
+                hostTime(profile.trace()),
                 FoldedStacks.read(files.resolve("stacks.folded")).total());
         assertEquals(profile.ops() + "\n", Files.readString(files.resolve("operators.txt")));
         assertTrue(Files.readString(files.resolve("flamegraph.svg")).contains("<script"));

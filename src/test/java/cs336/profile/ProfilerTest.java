@@ -1,5 +1,6 @@
 package cs336.profile;
 
+import static cs336.profile.TraceText.hostTime;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -95,7 +96,7 @@ class ProfilerTest {
                 .filter(HostEvent::isStep)
                 .mapToLong(HostEvent::duration)
                 .sum();
-        assertEquals(steps, profile.trace().hostTime(), "everything ran on one thread, in steps");
+        assertEquals(steps, hostTime(profile.trace()), "everything ran on one thread, in steps");
         assertEquals(steps, profile.ops().cpuSelf());
         assertEquals(steps, profile.stacks(FoldedStacks.Time.CPU).total());
         assertEquals(

@@ -87,4 +87,14 @@ final class TraceText {
             throw new UncheckedIOException(e);
         }
     }
+
+    /** Returns the sum of the self times on all threads, in nanoseconds. */
+    static long hostTime(Trace trace) {
+        return trace.host().stream().mapToLong(HostEvent::self).sum();
+    }
+
+    /** Returns the sum of the durations of kernels, copies and memory sets, in nanoseconds. */
+    static long deviceTime(Trace trace) {
+        return trace.work().stream().mapToLong(DeviceEvent::duration).sum();
+    }
 }

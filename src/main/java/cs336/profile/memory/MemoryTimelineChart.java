@@ -1,5 +1,8 @@
 package cs336.profile.memory;
 
+import static cs336.units.UnitFactors.GB;
+import static cs336.units.UnitFactors.MB;
+
 import cs336.charts.AreaPanel;
 import cs336.charts.AxisRange;
 import cs336.charts.ChartStyle;
@@ -18,8 +21,6 @@ import org.knowm.xchart.style.AxesChartStyler;
 
 /** Draws {@link MemoryTimeline}s as stacked areas: bytes in use by category, over allocations and releases. */
 public final class MemoryTimelineChart {
-    private static final double GB = 1e9;
-    private static final double MB = 1e6;
     private static final int PANEL_WIDTH = 480;
     private static final int HEIGHT = 380;
 
