@@ -70,14 +70,14 @@ class MemorySnapshotTest {
     @Test
     void whatIsNoSnapshotIsNamedWithWhatIsWrong() throws IOException {
         Path text = Files.writeString(folder.resolve("text.pickle"), "not a pickle");
-        assertTrue(message(text).startsWith(text + " is no memory snapshot: it is not a pickle"), message(text));
+        assertTrue(message(text).startsWith(text + " is not a memory snapshot: it is not a pickle"), message(text));
         Path other = Files.write(folder.resolve("other.pickle"), new Pickler().dumps(Map.of("a", 1)));
-        assertEquals(other + " is no memory snapshot: it has no device_traces", message(other));
+        assertEquals(other + " is not a memory snapshot: it has no device_traces", message(other));
         Path empty = write(List.of());
-        assertEquals(empty + " is no memory snapshot: no card has entries; was its history recorded?", message(empty));
+        assertEquals(empty + " is not a memory snapshot: no GPU has entries; was the allocator history recorded?", message(empty));
         Path broken = write(List.of(Map.of("action", "alloc", "addr", 1, "time_us", 1)));
         assertTrue(
-                message(broken).startsWith(broken + " is no memory snapshot: an entry has no number size"),
+                message(broken).startsWith(broken + " is not a memory snapshot: an entry has no number size"),
                 message(broken));
         assertThrows(IOException.class, () -> MemorySnapshot.read(folder.resolve("missing.pickle")));
     }
@@ -124,14 +124,14 @@ class MemorySnapshotTest {
         Path file = Files.writeString(folder.resolve("timeline.csv"), "a,b\n1,2\n");
         assertTrue(assertThrows(IOException.class, () -> MemoryTimeline.read(file))
                 .getMessage()
-                .startsWith(file + " is no memory timeline"));
+                .startsWith(file + " is not a memory timeline"));
         var lines = new ArrayList<>(
                 List.of(Files.readString(step().timeline(0, 10, 10).write(folder.resolve("good.csv")))
                         .split("\n")));
         lines.set(3, "x,,1,2,3,4,5,6");
         Path broken = Files.write(folder.resolve("broken.csv"), lines);
         assertEquals(
-                broken + ", line 4 is no point of a memory timeline",
+                broken + ", line 4 is not a point of a memory timeline",
                 assertThrows(IOException.class, () -> MemoryTimeline.read(broken))
                         .getMessage());
         assertThrows(IllegalArgumentException.class, () -> step().timeline(0, 0, 1));

@@ -50,6 +50,6 @@ class MemoryTimelineChartTest {
         assertTrue(assertThrows(
                         IllegalArgumentException.class, () -> MemoryTimelineChart.of(Map.of(), "memory", "made up"))
                 .getMessage()
-                .contains("at least one"));
+                .contains("at least one timeline"));
     }
 }
