@@ -6,22 +6,21 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * A set of moments: stretches of time in whole nanoseconds, in order, none of which meet. Each holds its start and not
- * its end, so two events of which one begins as the other ends have no moment in common, and an event without duration
- * has none at all. All is arithmetic of integers; {@code a.and(b).total() + a.minus(b).total() == a.total()} holds to
- * the nanosecond.
+ * A set of points in time: disjoint, sorted intervals in whole nanoseconds. Intervals are half-open: each contains its
+ * start but not its end. Two events that only touch therefore do not overlap, and an event without duration is empty.
+ * All arithmetic is exact, so {@code a.and(b).total() + a.minus(b).total() == a.total()}.
  */
 public final class Intervals {
-    /** No moment. */
+    /** The empty set. */
     public static final Intervals NONE = new Intervals(List.of());
 
     private final List<TimeInterval> intervals;
 
     /**
-     * A stretch of time.
+     * A half-open interval of time.
      *
-     * @param start in nanoseconds
-     * @param end likewise; the first moment after it
+     * @param start first nanosecond
+     * @param end first nanosecond after the interval
      */
     public record TimeInterval(long start, long end) {
         public TimeInterval {
@@ -35,7 +34,7 @@ public final class Intervals {
         this.intervals = intervals;
     }
 
-    /** The moments in which at least one of these runs, in any order: {@code O(n log n)}. */
+    /** Returns the union of these intervals, which may overlap and be in any order, in {@code O(n log n)}. */
     public static Intervals of(Collection<TimeInterval> intervals) {
         List<TimeInterval> sorted = intervals.stream()
                 .filter(interval -> interval.start < interval.end)
@@ -50,26 +49,26 @@ public final class Intervals {
         return new Intervals(List.copyOf(merged));
     }
 
-    /** The moments in which at least one of these events runs. */
+    /** Returns the time in which at least one of these events ran. */
     public static Intervals during(Collection<? extends TraceEvent> events) {
         return of(events.stream()
                 .map(event -> new TimeInterval(event.start(), event.end()))
                 .toList());
     }
 
-    /** The stretches, in order; none meets the next. */
+    /** Returns the disjoint intervals in ascending order; no two of them touch. */
     public List<TimeInterval> intervals() {
         return intervals;
     }
 
-    /** How long all stretches are together, in nanoseconds. */
+    /** Returns the sum of the lengths of all intervals, in nanoseconds. */
     public long total() {
         return intervals.stream()
                 .mapToLong(interval -> interval.end - interval.start)
                 .sum();
     }
 
-    /** The moments of both: {@code O(n + m)}. */
+    /** Returns the intersection of both sets, in {@code O(n + m)}. */
     public Intervals and(Intervals other) {
         var common = new ArrayList<TimeInterval>();
         int i = 0;
@@ -86,28 +85,28 @@ public final class Intervals {
         return new Intervals(List.copyOf(common));
     }
 
-    /** The moments of this one or the other. */
+    /** Returns the union of both sets. */
     public Intervals or(Intervals other) {
         var all = new ArrayList<>(intervals);
         all.addAll(other.intervals);
         return of(all);
     }
 
-    /** The moments of this one that are not of the other: {@code O(n + m)}. */
+    /** Returns this set without the other one, in {@code O(n + m)}. */
     public Intervals minus(Intervals other) {
-        var rest = new ArrayList<TimeInterval>();
+        var difference = new ArrayList<TimeInterval>();
         int j = 0;
         for (TimeInterval interval : intervals) {
             long from = interval.start;
             while (j < other.intervals.size() && other.intervals.get(j).end <= from) j++;
             for (int k = j; k < other.intervals.size() && other.intervals.get(k).start < interval.end; k++) {
                 TimeInterval hole = other.intervals.get(k);
-                if (hole.start > from) rest.add(new TimeInterval(from, hole.start));
+                if (hole.start > from) difference.add(new TimeInterval(from, hole.start));
                 from = Math.max(from, hole.end);
             }
-            if (from < interval.end) rest.add(new TimeInterval(from, interval.end));
+            if (from < interval.end) difference.add(new TimeInterval(from, interval.end));
         }
-        return new Intervals(List.copyOf(rest));
+        return new Intervals(List.copyOf(difference));
     }
 
     @Override

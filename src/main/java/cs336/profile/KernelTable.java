@@ -161,8 +161,8 @@ public final class KernelTable {
     public Table kindTable() {
         long all = total();
         List<PrintedKind> rows = new ArrayList<>();
-        byKind().forEach((kind, table) -> rows.add(new PrintedKind(
-                kind, table.work.size(), table.total() / NANOS_PER_MS, percent(table.total(), all))));
+        byKind().forEach((kind, table) -> rows.add(
+                new PrintedKind(kind, table.work.size(), table.total() / NANOS_PER_MS, percent(table.total(), all))));
         return Tables.of(PrintedKind.class, rows);
     }
 

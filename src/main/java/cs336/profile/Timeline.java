@@ -15,21 +15,21 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A picture of who works when: on top the named ranges of each thread, below them each stream of each card with a row
- * for what it computes and, where it communicates, one for that. Threads have rows for both where Gloo communicates. A
- * gap is time in which nothing ran.
+ * A timeline figure of one or several traces. At the top are the named ranges of each CPU thread, below them the CUDA
+ * streams, each with a row for computation and, if it communicates, a row for communication. Where Gloo communicates,
+ * the CPU threads have these two rows as well. A gap is time in which nothing ran.
  *
  * <pre>{@code
  * Timeline.of(trace).lastStep().figure("timeline", "A training step");
  * Timeline.of(trace).during("layers.3", 0).figure("a-layer", "Kernels of one layer");
- * Timeline.ofRanks(Map.of("rank 0", trace, "rank 1", other)).lastStep().levels(1).figure("ranks", "A step on two cards");
+ * Timeline.ofRanks(Map.of("rank 0", trace, "rank 1", other)).lastStep().levels(1).figure("ranks", "A step on two GPUs");
  * }</pre>
  */
 public final class Timeline {
-    private static final int DEEPEST = 6;
+    private static final int MAX_LEVELS = 6;
     private static final String COMPUTATION = "computation";
 
-    /** The order of colours. */
+    /** All kinds in the order of their colours. */
     private static final List<String> KINDS = Stream.concat(
                     Arrays.stream(KernelKind.values()).map(KernelKind::toString), Stream.of(COMPUTATION))
             .toList();
@@ -37,14 +37,14 @@ public final class Timeline {
     private final List<ProcessTrace> processes;
     private long from = Long.MAX_VALUE;
     private long to = Long.MIN_VALUE;
-    private int levels = DEEPEST;
+    private int levels = MAX_LEVELS;
     private int width = 1100;
 
     /**
      * The trace of one process.
      *
-     * @param name in front of its rows; empty where it is the only one
-     * @param shift from its clock to that of the picture, in nanoseconds
+     * @param name label in front of its rows; empty if it is the only process
+     * @param shift offset from the clock of the trace to that of the figure, in nanoseconds
      */
     private record ProcessTrace(String name, Trace trace, long shift) {
         long begin() {
@@ -53,7 +53,7 @@ public final class Timeline {
                                     trace.work().stream().map(DeviceEvent::start))
                             .min(Comparator.naturalOrder())
                             .orElseThrow(() -> new IllegalArgumentException(
-                                    "trace " + name + " must not be empty: it has no event"))
+                                    "trace " + name + " must have at least one event, not none"))
                     + shift;
         }
 
@@ -68,21 +68,21 @@ public final class Timeline {
     }
 
     /**
-     * A row of the picture.
+     * A row of the figure.
      *
-     * @param label in front of it
-     * @param bars in the order of their begins
+     * @param label label of the row
+     * @param bars bars ordered by start
      */
     public record Lane(String label, List<Bar> bars) {}
 
     /**
-     * A stretch of time.
+     * A bar of the figure: the interval in which a range was open or a kernel ran.
      *
-     * @param name is written into it where it fits and {@code kind} is null
-     * @param kind of a kernel, or {@value #COMPUTATION} of threads, or null for a range
-     * @param depth of a range
-     * @param start in milliseconds from the picture's left edge
-     * @param end likewise
+     * @param name text inside the bar if it fits and {@code kind} is null
+     * @param kind kind of the kernel, {@value #COMPUTATION} for CPU threads, or null for a range
+     * @param depth nesting depth of a range
+     * @param start start in milliseconds from the left edge of the figure
+     * @param end end in milliseconds from the left edge of the figure
      */
     public record Bar(String name, String kind, int depth, double start, double end) {}
 
@@ -96,20 +96,20 @@ public final class Timeline {
         to = Math.max(to, end);
     }
 
-    /** All that a trace has. */
+    /** Returns the timeline of a whole trace. */
     public static Timeline of(Trace trace) {
         return new Timeline(List.of(new ProcessTrace("", trace, 0)));
     }
 
     /**
-     * All that the traces of several processes have, one below the other, in the map's order under its names. They are
-     * laid over each other by the clock of the machine, which the processes of one host share; where their clocks have
-     * nothing in common, each begins at the left edge.
+     * Returns the timeline of several processes, one below the other, by name and in the order of the map. Traces of
+     * one host share its clock and are aligned by it. If the traces do not overlap in time, each starts at the left
+     * edge.
      *
-     * @throws IllegalArgumentException if there is none
+     * @throws IllegalArgumentException if there are no traces or one is empty
      */
     public static Timeline ofRanks(Map<String, Trace> traces) {
-        if (traces.isEmpty()) throw new IllegalArgumentException("traces must be one or more, not none");
+        if (traces.isEmpty()) throw new IllegalArgumentException("traces must have at least one trace, not none");
         var processes = new ArrayList<ProcessTrace>();
         long base = traces.values().iterator().next().baseTime();
         traces.forEach((name, trace) -> processes.add(new ProcessTrace(name, trace, trace.baseTime() - base)));
@@ -123,10 +123,10 @@ public final class Timeline {
     }
 
     /**
-     * A process of it.
+     * Limits the timeline to an interval.
      *
-     * @param begin in nanoseconds, as events have them
-     * @param end likewise, after {@code begin}
+     * @param begin start in nanoseconds, in the time of the events
+     * @param end end in nanoseconds, after {@code begin}
      */
     public Timeline between(long begin, long end) {
         if (begin >= end) throw new IllegalArgumentException("begin " + begin + " must be before end " + end);
@@ -136,8 +136,8 @@ public final class Timeline {
     }
 
     /**
-     * The last step that was marked, or everything where none was: from its first event to its last, on threads and
-     * cards.
+     * Limits the timeline to the last marked step, from its first to its last event on any thread or GPU. Without
+     * marked steps it shows everything.
      */
     public Timeline lastStep() {
         from = Long.MAX_VALUE;
@@ -159,11 +159,11 @@ public final class Timeline {
     }
 
     /**
-     * The time in which a range was open or its kernels ran; of several traces, in any of them.
+     * Limits the timeline to the time in which a range was open or its kernels ran, in any of the traces.
      *
-     * @param range its name
-     * @param occurrence which of them; 0 is the first, -1 the last
-     * @throws IllegalArgumentException if there are not so many
+     * @param range name of the range
+     * @param occurrence index of the occurrence; 0 is the first, -1 the last
+     * @throws IllegalArgumentException if a trace has no such occurrence
      */
     public Timeline during(String range, int occurrence) {
         from = Long.MAX_VALUE;
@@ -174,8 +174,8 @@ public final class Timeline {
                     .toList();
             int index = occurrence < 0 ? all.size() + occurrence : occurrence;
             if (index < 0 || index >= all.size()) {
-                throw new IllegalArgumentException(
-                        "occurrence " + occurrence + " of range '" + range + "' is not there; there are " + all.size());
+                throw new IllegalArgumentException("occurrence " + occurrence + " of range '" + range
+                        + "' does not exist; the trace has " + all.size());
             }
             HostEvent open = all.get(index);
             include(open.start() + process.shift, open.end() + process.shift);
@@ -194,21 +194,21 @@ public final class Timeline {
     }
 
     /**
-     * How many levels of ranges inside ranges are shown, from the outside in; at most {@value #DEEPEST}, which is the
-     * default.
+     * Sets how many levels of nested ranges are shown, starting with the outermost; at most {@value #MAX_LEVELS}, which
+     * is the default.
      */
     public Timeline levels(int count) {
-        levels = Math.min(ArgumentCheck.atLeast("levels", 0, count), DEEPEST);
+        levels = Math.min(ArgumentCheck.atLeast("levels", 0, count), MAX_LEVELS);
         return this;
     }
 
-    /** How wide the picture is, in pixels. */
+    /** Sets the width of the figure in pixels. */
     public Timeline width(int pixels) {
         width = pixels;
         return this;
     }
 
-    /** Draws it. */
+    /** Draws the figure. */
     public Figure figure(String name, String description) {
         List<Lane> lanes = lanes();
         List<String> kinds = lanes.stream()
@@ -222,14 +222,14 @@ public final class Timeline {
         return new Figure(name, description, width, panel.pixels(), List.of(panel));
     }
 
-    /** From the top down. */
+    /** Returns the rows from top to bottom. */
     List<Lane> lanes() {
         return processes.stream()
                 .flatMap(process -> new LaneBuilder(process).lanes().stream())
                 .toList();
     }
 
-    /** A process's rows. */
+    /** Collects the rows of one process. */
     private final class LaneBuilder {
         private final ProcessTrace process;
         private final List<Lane> lanes = new ArrayList<>();
@@ -269,7 +269,7 @@ public final class Timeline {
             });
         }
 
-        /** What threads compute where they communicate, and what Gloo's threads do. */
+        /** Adds the computation of CPU threads and the collectives of Gloo, if there are any. */
         private void addThreads() {
             List<HostEvent> collectives = process.trace.host().stream()
                     .filter(event -> event.kind() == HostEventKind.COLLECTIVE)
@@ -302,17 +302,17 @@ public final class Timeline {
                             .add(event);
                 }
             }
-            boolean severalCards = streams.keySet().stream()
+            boolean severalDevices = streams.keySet().stream()
                             .map(DeviceStream::device)
                             .distinct()
                             .count()
                     > 1;
             streams.forEach((stream, events) -> {
-                String label = (severalCards ? "card " + stream.device() + ", " : "") + "stream " + stream.stream();
-                Map<Boolean, List<DeviceEvent>> halves = events.stream()
+                String label = (severalDevices ? "GPU " + stream.device() + ", " : "") + "stream " + stream.stream();
+                Map<Boolean, List<DeviceEvent>> byCommunication = events.stream()
                         .collect(Collectors.partitioningBy(event -> event.kernelKind() == KernelKind.COMMUNICATION));
-                add(label + ": compute", bars(halves.get(false)));
-                add(label + ": communication", bars(halves.get(true)));
+                add(label + ": compute", bars(byCommunication.get(false)));
+                add(label + ": communication", bars(byCommunication.get(true)));
             });
         }
 

@@ -64,10 +64,10 @@ class FlameGraphTest {
     @Test
     void whatIsSoughtCountsOnceWithAllThatItCalls(@TempDir Path folder) throws IOException {
         FlameGraph graph = graphIn(folder);
-        assertEquals(1.1 / 1.5, graph.share("aten::MM"), 1e-8);
-        assertEquals(1.2 / 1.5, graph.share("layers."), 1e-8, "each layer, and not again what is inside");
-        assertEquals(1, graph.share("MAIN"), 1e-8, "it is around all but a nanosecond");
-        assertEquals(0, graph.share("softmax"));
+        assertEquals(1.1 / 1.5, graph.fraction("aten::MM"), 1e-8);
+        assertEquals(1.2 / 1.5, graph.fraction("layers."), 1e-8, "each layer, and not again what is inside");
+        assertEquals(1, graph.fraction("MAIN"), 1e-8, "it is around all but a nanosecond");
+        assertEquals(0, graph.fraction("softmax"));
     }
 
     @Test

@@ -54,7 +54,7 @@ class FoldedStacksTest {
         Path file = folder.resolve("bad.folded");
         Files.writeString(file, "a 1\n" + line + "\n");
         var e = assertThrows(IllegalArgumentException.class, () -> FoldedStacks.read(file));
-        assertTrue(e.getMessage().startsWith(file + ", line 2 is no folded stack"), e.getMessage());
+        assertTrue(e.getMessage().startsWith(file + ", line 2 is not a folded stack"), e.getMessage());
     }
 
     @Test

@@ -79,7 +79,7 @@ class OverlapCommandTest {
         err.getBuffer().setLength(0);
         Path text = Files.writeString(folder.resolve("text.json"), "x");
         assertEquals(2, run(text));
-        assertTrue(err.toString().startsWith(text + " is no trace"), err.toString());
+        assertTrue(err.toString().startsWith(text + " is not a trace"), err.toString());
         err.getBuffer().setLength(0);
         assertEquals(2, run(twice, "--levels", "-1", "--figure", folder));
         assertEquals("levels must be at least 0, not -1", err.toString());

@@ -259,7 +259,7 @@ class ProfilerTest {
         try (var first = Profiler.start()) {
             multiply();
             var e = assertThrows(IllegalStateException.class, Profiler::start);
-            assertTrue(e.getMessage().contains("a profiler runs already, started on thread"), e.getMessage());
+            assertTrue(e.getMessage().contains("a profiler is already running, started on thread"), e.getMessage());
             assertNotNull(first.stop(), "the first one goes on");
         }
         profileOf(ProfilerTest::multiply); // and then another may begin
@@ -271,12 +271,12 @@ class ProfilerTest {
         multiply();
         assertTrue(assertThrows(IllegalStateException.class, profiler::profile)
                 .getMessage()
-                .contains("still runs"));
+                .contains("still running"));
         Profile profile = profiler.stop();
         assertSame(profile, profiler.profile());
         assertTrue(assertThrows(IllegalStateException.class, profiler::stop)
                 .getMessage()
-                .contains("stopped before"));
+                .contains("already stopped"));
         assertTrue(assertThrows(IllegalStateException.class, profiler::step)
                 .getMessage()
                 .contains("after the profiler was stopped"));

@@ -23,7 +23,7 @@ class RangeCostTest {
         try (var model = new TransformerLM(config, CPU);
                 var step = Benchmark.of(model).batch(2).step(Pass.STEP)) {
             RangeCost cost = RangeCost.of(CPU, step::run);
-            assertTrue(cost.share() < 0.001, cost.toString());
+            assertTrue(cost.fraction() < 0.001, cost.toString());
         }
     }
 
@@ -36,7 +36,7 @@ class RangeCostTest {
         assertEquals(3, cost.ranges());
         assertTrue(cost.each() > 0, cost.toString());
         assertTrue(cost.step() > 0.9e6, cost.toString());
-        assertEquals(0.00001, new RangeCost(20, 1.5, 3e6).share(), 1e-15);
+        assertEquals(0.00001, new RangeCost(20, 1.5, 3e6).fraction(), 1e-15);
     }
 
     @Test

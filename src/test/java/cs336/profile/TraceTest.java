@@ -364,9 +364,7 @@ class TraceTest {
             assertEquals(trace.baseTime(), again.baseTime());
             assertEquals(OpTable.of(trace).rows(), OpTable.of(again).rows());
             assertEquals(KernelTable.of(trace).rows(), KernelTable.of(again).rows());
-            assertEquals(
-                    forwardRanges(trace),
-                    forwardRanges(again));
+            assertEquals(forwardRanges(trace), forwardRanges(again));
         }
         assertTrue(Files.size(folder.resolve("again.json.gz")) < Files.size(folder.resolve("again.json")) / 4);
     }
@@ -408,27 +406,27 @@ class TraceTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "''|ends in the middle",
+                "''|it is truncated",
                 "hello|it is not JSON at line 1 column 1",
                 "{}|it has no traceEvents",
                 "3|it has no traceEvents",
-                "{\"traceEvents\": 3}|traceEvents is no array",
-                "{\"traceEvents\": [3]}|event 0 is no object",
+                "{\"traceEvents\": 3}|traceEvents is not an array",
+                "{\"traceEvents\": [3]}|event 0 is not an object",
                 "{\"traceEvents\": []} {}|it is not JSON at line 1 column 2",
-                "{\"traceEvents\": [{\"ph\": \"X\"|ends in the middle",
+                "{\"traceEvents\": [{\"ph\": \"X\"|it is truncated",
                 "[{\"ph\":\"M\"},{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"dur\":1}]|event 1 (a) has no ts",
                 "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":1}]|event 0 (a) has no dur",
                 "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":1,\"dur\":-3}]|event 0 (a) has the negative dur -3",
-                "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":\"soon\",\"dur\":1}]|event 0 (a) has the ts 'soon', which is no time",
+                "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":\"soon\",\"dur\":1}]|event 0 (a) has the ts 'soon', which is not a time",
                 "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"ts\":1,\"dur\":1}]|event 0 of category cpu_op has no name",
-                "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"device\":99999999999}}]|event 0 (k) has the device 99999999999, which is no card's number",
-                "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"correlation\":\"x\"}}]|event 0 has the correlation 'x', which is no whole number",
+                "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"device\":99999999999}}]|event 0 (k) has the device 99999999999, which is not a GPU index",
+                "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"correlation\":\"x\"}}]|event 0 has the correlation 'x', which is not an integer",
             })
     void aBadFileIsNamedWithWhatIsWrongInIt(String text, String complaint) throws IOException {
         Path file = folder.resolve("bad.json");
         Files.writeString(file, text);
         var e = assertThrows(IllegalArgumentException.class, () -> Trace.read(file));
-        assertTrue(e.getMessage().startsWith(file + " is no trace: "), e.getMessage());
+        assertTrue(e.getMessage().startsWith(file + " is not a trace: "), e.getMessage());
         assertTrue(e.getMessage().contains(complaint), e.getMessage());
     }
 
@@ -442,7 +440,7 @@ class TraceTest {
         for (int length = 0; length < bytes.length; length++) {
             Files.write(file, Arrays.copyOf(bytes, length));
             var e = assertThrows(IllegalArgumentException.class, () -> Trace.read(file));
-            assertEquals(file + " is no trace: it ends in the middle", e.getMessage(), "after " + length + " bytes");
+            assertEquals(file + " is not a trace: it is truncated", e.getMessage(), "after " + length + " bytes");
         }
         Files.write(file, bytes);
         assertEquals(2000, hostTime(Trace.read(file)));
@@ -454,7 +452,7 @@ class TraceTest {
         Files.writeString(plain, "{\"traceEvents\": []}");
         assertTrue(assertThrows(IllegalArgumentException.class, () -> Trace.read(plain))
                 .getMessage()
-                .contains("plain.json.gz is no trace: it is not compressed"));
+                .contains("plain.json.gz is not a trace: it is not gzip-compressed"));
         Path cut = folder.resolve("cut.json.gz");
         try (var out = new GZIPOutputStream(Files.newOutputStream(cut))) {
             out.write(new TraceText().op(MAIN, "a", 0, 1).toString().getBytes(StandardCharsets.UTF_8));

@@ -33,10 +33,10 @@ import org.bytedeco.pytorch.Tensor;
  * {@link ProfilerRange}s label the blocks: the outermost range is the phase, the ranges inside it are the place. The
  * layers of a model open their ranges themselves.
  *
- * <p>On CUDA the sizes are those that PyTorch's allocator counts, so the peak of the recording is the peak of
- * {@code torch.cuda.max_memory_allocated}. It includes memory allocated before the recording. Memory that another
- * thread frees meanwhile, for example the garbage collector's, stays in the recording. On the CPU the sizes are exact
- * tensor sizes, and earlier memory is included only where it is marked.
+ * <p>On CUDA the sizes are those that PyTorch's allocator counts, so the peak of the recording is the one that
+ * {@code torch.cuda.max_memory_allocated} reports. It includes memory allocated before the recording. Memory that
+ * another thread frees meanwhile, for example the garbage collector's, stays in the recording. On the CPU the sizes are
+ * exact tensor sizes, and earlier memory is included only where it is marked.
  *
  * <p>Each allocation and each release costs about 2 µs of profiling overhead on the thread that makes it.
  *
@@ -83,8 +83,9 @@ public final class MemoryProfile implements AutoCloseable {
 
     /**
      * Declares what tensors hold. The category applies to their blocks from allocation to release. Call it with
-     * {@link MemoryCategory#PARAMETERS} after the model was built, with {@link MemoryCategory#GRADIENTS} after a backward
-     * pass and before the gradients are freed, and with {@link MemoryCategory#OPTIMIZER_STATE} after the first step.
+     * {@link MemoryCategory#PARAMETERS} after the model was built, with {@link MemoryCategory#GRADIENTS} after a
+     * backward pass and before the gradients are freed, and with {@link MemoryCategory#OPTIMIZER_STATE} after the first
+     * step.
      *
      * @param tensors tensors by name; undefined tensors and tensors on other devices are skipped
      * @throws IllegalStateException if the recording is stopped
@@ -126,12 +127,11 @@ public final class MemoryProfile implements AutoCloseable {
     public MemoryRecord stop() {
         requireRecording();
         if (Thread.currentThread() != thread) {
-            throw new IllegalStateException("a memory record must be stopped on the thread that started it, "
+            throw new IllegalStateException("a memory recording must be stopped on the thread that started it, "
                     + thread.getName() + ", not on " + Thread.currentThread().getName());
         }
         if (!ranges.open.isEmpty()) {
-            throw new IllegalStateException(
-                    "the range " + ranges.path() + " is still open; close it before the record");
+            throw new IllegalStateException("the range " + ranges.path() + " is still open; close it before stop()");
         }
         device.synchronize();
         byte[] snapshot = history == null ? null : history.pickled();
@@ -158,7 +158,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private void requireRecording() {
         if (!recording) {
-            throw new IllegalStateException("this memory record is stopped already");
+            throw new IllegalStateException("this memory recording is already stopped");
         }
     }
 
@@ -219,7 +219,11 @@ public final class MemoryProfile implements AutoCloseable {
     private Allocation before(long address, long bytes, int until) {
         MarkedTensor mark = markedBefore.remove(address);
         return Allocation.before(
-                address, bytes, until, mark == null ? MemoryCategory.OTHER : mark.category, mark == null ? "" : mark.name);
+                address,
+                bytes,
+                until,
+                mark == null ? MemoryCategory.OTHER : mark.category,
+                mark == null ? "" : mark.name);
     }
 
     private Allocation allocation(AllocatorEvent event, int until) {

@@ -119,8 +119,8 @@ public final class MemoryRecord {
      */
     public int peakEvent(int from, int until) {
         if (from < 0 || from >= until || until > bytes.length) {
-            throw new IllegalArgumentException(
-                    "no event from " + from + " to before " + until + "; the record has " + bytes.length);
+            throw new IllegalArgumentException("from " + from + " and until " + until
+                    + " must enclose an event; the recording has " + bytes.length);
         }
         int peak = from;
         for (int event = from; event < until; event++) {
@@ -139,7 +139,9 @@ public final class MemoryRecord {
                 .toList();
     }
 
-    /** Returns the bytes in use just after an event by category. All categories are present; the sum is {@link #bytes}. */
+    /**
+     * Returns the bytes in use just after an event by category. All categories are present; the sum is {@link #bytes}.
+     */
     public Map<MemoryCategory, Long> breakdown(int event) {
         var sums = new EnumMap<MemoryCategory, Long>(MemoryCategory.class);
         for (MemoryCategory category : MemoryCategory.values()) {

@@ -44,8 +44,8 @@ public final class MemorySnapshot {
     /**
      * Reads a snapshot written by {@link MemoryRecord#saveSnapshot} or by a Python program.
      *
-     * @return the recording of the first GPU that has entries. Sizes are the requested ones, before the allocator rounds
-     *     them up. Phases, places and categories are available for our own snapshots; in others every block is
+     * @return the recording of the first GPU that has entries. Sizes are the requested ones, before the allocator
+     *     rounds them up. Phases, places and categories are available for our own snapshots; in others every block is
      *     {@link MemoryCategory#OTHER} and its place is the innermost stack frame.
      * @throws IOException if the file cannot be read or is not a snapshot; the message names the file and the error
      */

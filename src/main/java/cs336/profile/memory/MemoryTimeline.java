@@ -53,8 +53,8 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
      */
     static MemoryTimeline of(MemoryRecord record, int from, int until, int most) {
         if (most < 1 || from < 0 || from >= until || until > record.events()) {
-            throw new IllegalArgumentException("no timeline of " + most + " points from event " + from + " to before "
-                    + until + " of " + record.events());
+            throw new IllegalArgumentException("points " + most + " must be at least 1, and from " + from
+                    + " and until " + until + " must enclose an event; the recording has " + record.events());
         }
         long[][] change = changes(record);
         long[] now = change[0].clone();

@@ -122,7 +122,9 @@ public final class PassMemory {
         }
     }
 
-    /** Returns the optimizer state that is stored on the device: without the step counts, which are created on request. */
+    /**
+     * Returns the optimizer state that is stored on the device: without the step counts, which are created on request.
+     */
     private static Map<String, Tensor> moments(Optimizer optimizer) {
         var moments = new LinkedHashMap<>(optimizer.state());
         moments.keySet().removeIf(name -> name.endsWith(".step"));

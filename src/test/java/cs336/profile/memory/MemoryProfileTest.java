@@ -147,7 +147,7 @@ class MemoryProfileTest {
             try (var phase = ProfilerRange.of("forward")) {
                 String open =
                         assertThrows(IllegalStateException.class, memory::stop).getMessage();
-                assertEquals("the range forward is still open; close it before the record", open);
+                assertEquals("the range forward is still open; close it before stop()", open);
             }
             var other = new AtomicReference<Exception>();
             var thread = new Thread(() -> other.set(assertThrows(IllegalStateException.class, memory::stop)));
@@ -155,11 +155,11 @@ class MemoryProfileTest {
             thread.join();
             assertTrue(other.get()
                     .getMessage()
-                    .startsWith("a memory record must be stopped on the thread that started it"));
+                    .startsWith("a memory recording must be stopped on the thread that started it"));
             assertEquals(0, memory.stop().peakBytes(), "an empty record has no peak");
             String twice =
                     assertThrows(IllegalStateException.class, memory::stop).getMessage();
-            assertEquals("this memory record is stopped already", twice);
+            assertEquals("this memory recording is already stopped", twice);
             assertThrows(IllegalStateException.class, () -> memory.mark(MemoryCategory.OTHER, Map.of()));
         }
         MemoryProfile.start(CPU).close(); // the next one can begin
@@ -169,7 +169,7 @@ class MemoryProfileTest {
     void aProfilerIsStartedBeforeAMemoryRecordOrNotAtAll() {
         try (var memory = MemoryProfile.start(CPU)) {
             assertEquals(
-                    "memory is being recorded; stop that record first, or start it after the profiler",
+                    "memory is being recorded; stop that recording first, or start it after the profiler",
                     assertThrows(IllegalStateException.class, Profiler::start).getMessage());
         }
         try (var profiler = Profiler.start();
@@ -210,7 +210,7 @@ class MemoryProfileTest {
         try (var memory = MemoryProfile.start(CPU)) {
             MemoryRecord record = memory.stop();
             assertEquals(
-                    "no event from 0 to before 0; the record has 0",
+                    "from 0 and until 0 must enclose an event; the recording has 0",
                     assertThrows(IllegalArgumentException.class, record::peakEvent)
                             .getMessage());
             assertEquals(

@@ -74,7 +74,9 @@ class MemorySnapshotTest {
         Path other = Files.write(folder.resolve("other.pickle"), new Pickler().dumps(Map.of("a", 1)));
         assertEquals(other + " is not a memory snapshot: it has no device_traces", message(other));
         Path empty = write(List.of());
-        assertEquals(empty + " is not a memory snapshot: no GPU has entries; was the allocator history recorded?", message(empty));
+        assertEquals(
+                empty + " is not a memory snapshot: no GPU has entries; was the allocator history recorded?",
+                message(empty));
         Path broken = write(List.of(Map.of("action", "alloc", "addr", 1, "time_us", 1)));
         assertTrue(
                 message(broken).startsWith(broken + " is not a memory snapshot: an entry has no number size"),
