@@ -192,7 +192,7 @@ public final class FlameGraph {
         Map<String, Object> data = new LinkedHashMap<>();
         data.put("unit", UNIT);
         data.put("perUnit", NANOS_PER_MS);
-        data.put("look", FlamePanel.look());
+        data.put("look", FlamePanel.style());
         data.put("names", names.keySet());
         data.put("labels", labels);
         data.put("advances", advances(frames));

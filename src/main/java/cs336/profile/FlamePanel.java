@@ -56,26 +56,26 @@ final class FlamePanel extends XYChart {
     }
 
     /** Returns the dimensions and colours with which the script draws the same picture. */
-    static Map<String, Object> look() {
-        Map<String, Object> look = new LinkedHashMap<>();
-        look.put("width", WIDTH * ChartStyle.UNITS);
-        look.put("margin", MARGIN);
-        look.put("top", TOP);
-        look.put("row", ROW);
-        look.put("gap", GAP);
-        look.put("padding", PADDING);
-        look.put("baseline", BASELINE);
-        look.put("narrowest", MIN_WIDTH);
-        look.put("fewest", MIN_LETTERS);
-        look.put(
+    static Map<String, Object> style() {
+        Map<String, Object> style = new LinkedHashMap<>();
+        style.put("width", WIDTH * ChartStyle.UNITS);
+        style.put("margin", MARGIN);
+        style.put("top", TOP);
+        style.put("row", ROW);
+        style.put("gap", GAP);
+        style.put("padding", PADDING);
+        style.put("baseline", BASELINE);
+        style.put("narrowest", MIN_WIDTH);
+        style.put("fewest", MIN_LETTERS);
+        style.put(
                 "colors",
                 HUES.stream()
                         .map(hue -> List.of(0, 1, 2).stream()
                                 .map(shade -> hex(tinted(hue, shade)))
                                 .toList())
                         .toList());
-        look.put("sought", hex(ChartStyle.color(3)));
-        return look;
+        style.put("sought", hex(ChartStyle.color(3)));
+        return style;
     }
 
     static Color tinted(int hue, int shade) {

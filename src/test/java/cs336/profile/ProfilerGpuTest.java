@@ -94,7 +94,7 @@ class ProfilerGpuTest {
     }
 
     @Test
-    void theOperatorThatAKernelNamesIsTheOneItsLaunchIsIn() {
+    void theOperatorThatAKernelNamesContainsItsLaunch() {
         int named = 0;
         for (DeviceEvent event : trainingSteps("rmsnorm").trace().work()) {
             if (event.args().external() == HostEvent.NONE) continue;
@@ -105,14 +105,14 @@ class ProfilerGpuTest {
     }
 
     @Test
-    void everyKernelOfATrainingStepIsInOneOfItsPhases() {
+    void everyKernelOfATrainingStepBelongsToOnePhase() {
         Profile profile = trainingSteps("rmsnorm");
         assertEquals(STEPS, profile.steps());
         KernelTable kernels = profile.kernels();
         long phases = inside(kernels, "forward").total()
                 + inside(kernels, "backward").total()
                 + inside(kernels, "optimizer").total();
-        assertEquals(kernels.total(), phases, "backward kernels, from a thread of the engine, included");
+        assertEquals(kernels.total(), phases, "including backward kernels, launched by an engine thread");
         for (int i = 0; i < STEPS; i++) {
             assertEquals(
                     kernels.launches().size() / STEPS,
@@ -128,7 +128,7 @@ class ProfilerGpuTest {
     }
 
     @Test
-    void ourKernelsAreCalledOursAndKnowTheirLayerInTheBackwardPassToo() {
+    void ourKernelsAreRecognizedAndHaveTheirLayerInTheBackwardPass() {
         KernelTable ours = trainingSteps("rmsnorm-fused").kernels().of(KernelKind.OURS);
         int norms = 2 * 2 + 1;
         Map<String, Long> launches = ours.rows().stream()
@@ -146,9 +146,9 @@ class ProfilerGpuTest {
         assertEquals(STEPS * 2, gradientOf(ours, "ln_final").launches().size());
     }
 
-    /** A card that is kept busy works as long as its clock says; gaps between kernels are what may be missing. */
+    /** In a GPU-bound loop the busy time is the time between CUDA events except for gaps between kernels. */
     @Test
-    void deviceTimeAgreesWithTheStopwatchWithinFivePercent() {
+    void busyTimeAgreesWithCudaEventsWithinFivePercent() {
         try (var scope = MemoryScope.open()) {
             Tensor a = torch.randn(new long[] {4096, 4096}, device.options(DType.FLOAT32));
             Runnable step = () -> {
@@ -167,31 +167,31 @@ class ProfilerGpuTest {
             try (var profiler = Profiler.start()) {
                 for (int i = 0; i < runs; i++) step.run();
                 double busy = profiler.stop().kernels().busy() / 1e6 / runs;
-                assertEquals(stopwatch, busy, 0.05 * stopwatch, "milliseconds a step");
+                assertEquals(stopwatch, busy, 0.05 * stopwatch, "milliseconds per step");
             }
         }
     }
 
-    /** What a matrix product of this type runs, in words. */
-    private String product(DType type) {
+    /** Returns the name of the kernel of a GEMM of this dtype. */
+    private String gemm(DType type) {
         try (var scope = MemoryScope.open()) {
             Tensor a = torch.randn(new long[] {2048, 2048}, device.options(type));
             a.matmul(a);
             try (var profiler = Profiler.start()) {
                 a.matmul(a);
-                KernelTable products = profiler.stop().kernels().of(KernelKind.MATMUL);
-                return products.rows().get(0).name();
+                KernelTable gemms = profiler.stop().kernels().of(KernelKind.MATMUL);
+                return gemms.rows().get(0).name();
             }
         }
     }
 
     @Test
-    void namesOfProductsTellInWhichTypeTheyComputed() {
-        String fp32 = product(DType.FLOAT32);
-        String bf16 = product(DType.BFLOAT16);
-        String fp16 = product(DType.FLOAT16);
+    void namesOfGemmKernelsShowTheirDtype() {
+        String fp32 = gemm(DType.FLOAT32);
+        String bf16 = gemm(DType.BFLOAT16);
+        String fp16 = gemm(DType.FLOAT16);
         Torch.allowTf32(true);
-        String tf32 = product(DType.FLOAT32);
+        String tf32 = gemm(DType.FLOAT32);
         assertTrue(fp32.matches(".*(sgemm|f32f32_f32f32|_sss_).*") && !fp32.contains("tensorop"), fp32);
         assertTrue(tf32.contains("tf32"), tf32);
         assertTrue(bf16.matches(".*(bf16|_tst_).*"), bf16);

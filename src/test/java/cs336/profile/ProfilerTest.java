@@ -36,7 +36,7 @@ class ProfilerTest {
     @TempDir
     private Path folder;
 
-    /** Work that takes next to no time. */
+    /** Runs a short GEMM. */
     private static void multiply() {
         try (var scope = MemoryScope.open()) {
             Tensor x = torch.ones(new long[] {4, 4}, Device.cpu().options(DType.FLOAT32));
@@ -90,7 +90,7 @@ class ProfilerTest {
     }
 
     @Test
-    void selfTimesOfAThreadAddUpToTheTimeItWasBusy() {
+    void selfTimesOfAThreadSumToItsSteps() {
         Profile profile = threeSteps();
         long steps = profile.trace().host().stream()
                 .filter(HostEvent::isStep)
@@ -107,7 +107,7 @@ class ProfilerTest {
     }
 
     @Test
-    void backwardOperatorsKnowTheLayerWhoseGradientTheyCompute() {
+    void backwardOperatorsHaveTheLayerWhoseGradientTheyCompute() {
         Trace trace = threeSteps().trace();
         List<HostEvent> softmax = trace.host().stream()
                 .filter(e -> e.name().equals("SoftmaxBackward0"))
@@ -140,7 +140,7 @@ class ProfilerTest {
     }
 
     @Test
-    void theBackwardPassOfAFunctionKnowsWhereItWasApplied() {
+    void theBackwardPassOfACustomFunctionHasTheRangeOfItsForwardPass() {
         Profile profile = profileOf(() -> {
             try (var scope = MemoryScope.open()) {
                 Tensor x = torch.ones(new long[] {16}, Device.cpu().options(DType.FLOAT32))
@@ -159,7 +159,7 @@ class ProfilerTest {
         });
         HostEvent node = profile.trace().host().stream()
                 .filter(e -> e.name().endsWith("DifferentiableGraphBackward") && !e.isEngine())
-                .reduce((rehearsal, last) -> last) // a function that is new runs its backward pass ahead of time
+                .reduce((rehearsal, last) -> last) // the first use of a function also runs its backward pass once
                 .orElseThrow();
         assertNotNull(node.forward());
         assertEquals(List.of("square"), node.forward().range());
@@ -181,11 +181,11 @@ class ProfilerTest {
                 throw new AssertionError(e);
             }
         });
-        HostEvent product = profile.trace().host().stream()
+        HostEvent matmul = profile.trace().host().stream()
                 .filter(e -> e.name().equals("aten::mm"))
                 .findFirst()
                 .orElseThrow();
-        assertEquals(List.of("there"), product.range());
+        assertEquals(List.of("there"), matmul.range());
         assertEquals(
                 2,
                 profile.trace().ranges().stream()
@@ -195,7 +195,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aNameMayHaveAnyCharacters() {
+    void namesMayHaveAnyCharacters() {
         Profile profile = profileOf(() -> {
             try (var range = ProfilerRange.of("a \"b\" \\c\n größe")) {
                 multiply();
@@ -207,21 +207,21 @@ class ProfilerTest {
     }
 
     @Test
-    void shapesAndMemoryAreRecordedIfAskedFor() {
+    void shapesAndMemoryAreRecordedOnRequest() {
         ProfilerOptions plain = ProfilerOptions.standard().cpuOnly();
         Profile detailed = profileOf(plain.withShapes().withMemory(), ProfilerTest::multiply);
-        HostEvent product = detailed.trace().host().stream()
+        HostEvent matmul = detailed.trace().host().stream()
                 .filter(e -> e.name().equals("aten::mm"))
                 .findFirst()
                 .orElseThrow();
-        assertEquals("[[4,4],[4,4]]", product.shapes());
+        assertEquals("[[4,4],[4,4]]", matmul.shapes());
         assertEquals(
                 2 * 4 * 4 * Float.BYTES,
                 detailed.trace().memory().stream()
                         .filter(m -> m.bytes() > 0)
                         .mapToLong(MemoryEvent::bytes)
                         .sum(),
-                "x and its product");
+                "x and the result");
         assertEquals(
                 0,
                 detailed.trace().memory().stream().mapToLong(MemoryEvent::bytes).sum(),
@@ -232,7 +232,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aProfileReadsBackTheSame() throws IOException {
+    void aProfileSurvivesWritingAndReading() throws IOException {
         Profile profile = threeSteps();
         Path file = folder.resolve("trace.json.gz");
         profile.write(file);
@@ -244,7 +244,7 @@ class ProfilerTest {
     }
 
     @Test
-    void withoutStepsEverythingIsStepZeroAndWhatFollowsTheLastIsAStepOfItsOwn() {
+    void eventsAfterTheLastStepCallFormAStep() {
         assertEquals(1, profileOf(ProfilerTest::multiply).steps());
         try (var profiler = Profiler.start()) {
             multiply();
@@ -255,18 +255,18 @@ class ProfilerTest {
     }
 
     @Test
-    void thereIsOneProfilerAtATime() {
+    void onlyOneProfilerRunsAtATime() {
         try (var first = Profiler.start()) {
             multiply();
             var e = assertThrows(IllegalStateException.class, Profiler::start);
             assertTrue(e.getMessage().contains("a profiler is already running, started on thread"), e.getMessage());
-            assertNotNull(first.stop(), "the first one goes on");
+            assertNotNull(first.stop(), "the first one is still running");
         }
-        profileOf(ProfilerTest::multiply); // and then another may begin
+        profileOf(ProfilerTest::multiply); // then another one may start
     }
 
     @Test
-    void aProfilerStopsOnceAndHasNoStepsAfterwards() {
+    void aStoppedProfilerRejectsStopAndStep() {
         Profiler profiler = Profiler.start();
         multiply();
         assertTrue(assertThrows(IllegalStateException.class, profiler::profile)
@@ -285,7 +285,7 @@ class ProfilerTest {
     }
 
     @Test
-    void closingStopsTooAndTheProfileIsThere() {
+    void closeStopsAndKeepsTheProfile() {
         Profiler profiler;
         try (var closed = Profiler.start()) {
             profiler = closed;
@@ -295,7 +295,7 @@ class ProfilerTest {
     }
 
     @Test
-    void onlyTheThreadThatStartedAProfilerMovesIt() throws InterruptedException {
+    void onlyTheStartingThreadMayStopAProfiler() throws InterruptedException {
         try (var profiler = Profiler.start()) {
             multiply();
             AtomicReference<Throwable> thrown = new AtomicReference<>();
@@ -310,7 +310,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aProfileOfNothingIsAnError() {
+    void anEmptyRecordingIsAnError() {
         Profiler profiler = Profiler.start();
         var e = assertThrows(IllegalStateException.class, profiler::stop);
         assertTrue(e.getMessage().startsWith("nothing was recorded"), e.getMessage());
@@ -318,7 +318,7 @@ class ProfilerTest {
     }
 
     @Test
-    void rangesLeftOpenAreNamedAndDoNoHarm() {
+    void rangesLeftOpenAreNamedAndClosed() {
         Profiler profiler = Profiler.start();
         ProfilerRange outer = ProfilerRange.of("outer");
         ProfilerRange inner = ProfilerRange.of("inner");
@@ -335,24 +335,24 @@ class ProfilerTest {
     }
 
     @Test
-    void rangesFromBeforeTheProfilerAreNotItsOwn() {
+    void rangesOpenedBeforeTheProfilerAreNotRecorded() {
         try (var before = ProfilerRange.of("before")) {
             Profile profile = profileOf(ProfilerTest::multiply);
             assertEquals(List.of(), profile.trace().ranges());
         }
-        assertFalse(ProfilerRange.isHeard(), "nobody listens when no profiler runs");
+        assertFalse(ProfilerRange.isHeard(), "no listener without a profiler");
     }
 
     @Test
-    void cardsCannotBeRecordedWhereThereIsNone() {
+    void cudaOptionsAreRejectedWithoutAGpu() {
         if (Device.cudaCount() > 0) return;
         var e = assertThrows(IllegalArgumentException.class, () -> new ProfilerOptions(true, false, false));
         assertTrue(e.getMessage().contains("no CUDA GPU"), e.getMessage());
     }
 
     /**
-     * Bytes that C's allocator has handed out and Java's heap holds. The process's size tells less: the heap is slow to
-     * fill.
+     * Returns the bytes in use of C's heap and of Java's heap. The size of the process is less informative, because the
+     * Java heap fills slowly.
      */
     private static long inUse() {
         System.gc();
@@ -366,7 +366,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aThousandProfiledStepsLeaveNothingBehind() {
+    void aThousandProfiledStepsLeakNoMemory() {
         int warm = 50;
         int profiles = 100;
         long before = 0;
@@ -375,7 +375,7 @@ class ProfilerTest {
             try (var profiler =
                     Profiler.start(ProfilerOptions.standard().cpuOnly().withShapes())) {
                 for (int j = 0; j < 10; j++) {
-                    try (var range = ProfilerRange.of("products")) {
+                    try (var range = ProfilerRange.of("matmuls")) {
                         for (int k = 0; k < 8; k++) multiply();
                     }
                     profiler.step();

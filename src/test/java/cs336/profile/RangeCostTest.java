@@ -18,7 +18,7 @@ class RangeCostTest {
     private static final Device CPU = Device.cpu();
 
     @Test
-    void rangesThatNobodyHearsTakeLessThanAThousandthOfASmallModelsStep() {
+    void rangesWithoutListenersTakeLessThanAThousandthOfASmallStep() {
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, CPU);
                 var step = Benchmark.of(model).batch(2).step(Pass.STEP)) {
@@ -28,7 +28,7 @@ class RangeCostTest {
     }
 
     @Test
-    void theRangesOfOneStepAreCountedAndWeighedAgainstIt() {
+    void theRangesOfAStepAreCountedAndTimed() {
         RangeCost cost = RangeCost.of(CPU, () -> {
             for (int i = 0; i < 3; i++) ProfilerRange.of("short").close();
             LockSupport.parkNanos(1_000_000);
@@ -40,7 +40,7 @@ class RangeCostTest {
     }
 
     @Test
-    void underAProfilerTheyAreNotTimed() {
+    void timingIsRejectedWhileAProfilerRuns() {
         try (var profiler = Profiler.start(ProfilerOptions.standard().cpuOnly())) {
             assertThrows(IllegalStateException.class, () -> RangeCost.of(CPU, () -> {}));
         }

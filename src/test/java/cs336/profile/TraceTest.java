@@ -59,7 +59,7 @@ class TraceTest {
     }
 
     @Test
-    void eventsNestAndSelfTimesAreWhatIsLeft() {
+    void eventsNestAndSelfTimesExcludeChildren() {
         Trace trace = new TraceText()
                 .op(MAIN, "inner", 200, 450)
                 .range(MAIN, "outer", 100, 1100)
@@ -83,7 +83,7 @@ class TraceTest {
     }
 
     @Test
-    void amongEventsOfTheSameTimeTheRangeIsAroundTheOperatorAndThatAroundTheCall() {
+    void ofEventsWithTheSameTimesTheRangeContainsTheOperatorAndThatTheCall() {
         Trace trace = new TraceText()
                 .launch(MAIN, 100, 200, 1)
                 .op(MAIN, "first", 100, 200)
@@ -101,23 +101,23 @@ class TraceTest {
     }
 
     @Test
-    void eventsWithoutDurationStandInsideThatWhichBeganThen() {
+    void eventsWithoutDurationAreInsideTheEventThatStartsWithThem() {
         Trace trace = new TraceText()
                 .op(MAIN, "before", 0, 100)
-                .op(MAIN, "moment", 100, 100)
+                .op(MAIN, "instant", 100, 100)
                 .op(MAIN, "after", 100, 200)
                 .range(MAIN, "empty", 300, 300)
                 .op(MAIN, "inside empty", 300, 300)
                 .read();
-        assertSame(host(trace, "after"), host(trace, "moment").parent());
+        assertSame(host(trace, "after"), host(trace, "instant").parent());
         assertSame(host(trace, "empty"), host(trace, "inside empty").parent());
         assertNull(host(trace, "after").parent());
         assertEquals(200, hostTime(trace));
-        assertEquals(0, host(trace, "moment").self());
+        assertEquals(0, host(trace, "instant").self());
     }
 
     @Test
-    void timeOfEventsThatOverlapBelongsToTheOneThatBeganLast() {
+    void timeOfOverlappingEventsBelongsToTheOneThatStartedLast() {
         Trace trace = new TraceText()
                 .op(MAIN, "x", 0, 100)
                 .op(MAIN, "y", 50, 150)
@@ -131,7 +131,7 @@ class TraceTest {
     }
 
     @Test
-    void threadsNestByThemselves() {
+    void threadsNestSeparately() {
         Trace trace = new TraceText()
                 .range(MAIN, "main", 0, 1000)
                 .op(ENGINE, "worker", 100, 300)
@@ -144,7 +144,7 @@ class TraceTest {
     }
 
     @Test
-    void aKernelsRangeIsThatOfTheCallWithItsCorrelation() {
+    void aKernelHasTheRangeOfTheCallWithItsCorrelation() {
         Trace trace = new TraceText()
                 .range(MAIN, "ProfilerStep#3", 0, 2000)
                 .range(MAIN, "attn", 10, 900)
@@ -169,7 +169,7 @@ class TraceTest {
     }
 
     @Test
-    void withoutItsCallAKernelBelongsToTheOperatorItNamesOrToNone() {
+    void aKernelWithoutItsCallBelongsToTheOperatorThatItNamesOrToNone() {
         Trace trace = new TraceText()
                 .range(MAIN, "forward", 0, 100)
                 .external(MAIN, "aten::mm", 10, 90, 55)
@@ -185,7 +185,7 @@ class TraceTest {
     }
 
     @Test
-    void backwardKernelsBelongToTheWaitingThreadsRangeAndToThatOfTheirForwardOperator() {
+    void backwardKernelsHaveTheRangesOfTheWaitingThreadAndOfTheirForwardOperator() {
         Trace trace = new TraceText()
                 .range(MAIN, "forward", 0, 400)
                 .range(MAIN, "embedding", 0, 50)
@@ -201,7 +201,7 @@ class TraceTest {
                 .launch(ENGINE, 1410, 1420, 2)
                 .kernel(7, "gemm", 1500, 1700, 1)
                 .kernel(7, "add", 1700, 1800, 2)
-                .arrow(1, MAIN, 120, ENGINE, 1110)
+                .flow(1, MAIN, 120, ENGINE, 1110)
                 .read();
         assertSame(host(trace, "aten::mm"), host(trace, "MmBackward0").forward());
         assertEquals(List.of("backward"), device(trace, "gemm").range());
@@ -213,12 +213,12 @@ class TraceTest {
     }
 
     @Test
-    void anEngineThreadsFirstNodesBelongToTheSameThreadAsItsLaterOnes() {
+    void theFirstNodesOfAnEngineThreadBelongToTheSameThreadAsItsLaterOnes() {
         Trace trace = new TraceText()
                 .range(MAIN, "forward", 0, 400)
                 .op(MAIN, "aten::mm", 120, 190, 5, 0)
                 .range(MAIN, "backward", 1000, 2000)
-                .range(MAIN, "inside", 1000, 1050) // over when the engine begins
+                .range(MAIN, "inside", 1000, 1050) // ends before the engine starts
                 .op(ENGINE, "autograd::engine::evaluate_function: Unknown", 1060, 1090)
                 .op(ENGINE, "autograd::engine::evaluate_function: MmBackward0", 1100, 1300, 5, 1)
                 .op(ENGINE, "autograd::engine::evaluate_function: Late", 1990, 2010)
@@ -226,24 +226,24 @@ class TraceTest {
         String engine = "autograd::engine::evaluate_function: ";
         assertEquals(List.of("backward"), host(trace, engine + "Unknown").range());
         assertEquals(List.of("backward"), host(trace, engine + "MmBackward0").range());
-        assertEquals(List.of(), host(trace, engine + "Late").range(), "nobody waited to its end");
+        assertEquals(List.of(), host(trace, engine + "Late").range(), "no range lasts until its end");
     }
 
-    /** As of a thread that sends gradients while another one runs the backward pass. */
+    /** Like a thread that communicates gradients while another one runs the backward pass. */
     @Test
-    void whatAThreadWithoutStepsStartsBelongsToTheStepInWhichItDid() throws IOException {
-        String sending = "\"pid\": 1, \"tid\": 30";
+    void eventsOfThreadsWithoutStepsBelongToTheStepInWhichTheyStart() throws IOException {
+        String communicating = "\"pid\": 1, \"tid\": 30";
         Trace trace = new TraceText()
                 .range(MAIN, "ProfilerStep#0", 0, 1000)
                 .range(MAIN, "ProfilerStep#1", 1000, 2000)
-                .op(sending, "record_param_comms", 100, 200)
-                .launch(sending, 110, 120, 1)
-                .op(sending, "record_param_comms", 990, 1100) // over in the next step
-                .launch(sending, 1050, 1060, 2)
-                .op(sending, "record_param_comms", 1200, 1300)
-                .launch(sending, 1210, 1220, 3)
-                .op(sending, "record_param_comms", 2100, 2200) // after all steps
-                .launch(sending, 2110, 2120, 4)
+                .op(communicating, "record_param_comms", 100, 200)
+                .launch(communicating, 110, 120, 1)
+                .op(communicating, "record_param_comms", 990, 1100) // ends in the next step
+                .launch(communicating, 1050, 1060, 2)
+                .op(communicating, "record_param_comms", 1200, 1300)
+                .launch(communicating, 1210, 1220, 3)
+                .op(communicating, "record_param_comms", 2100, 2200) // after all steps
+                .launch(communicating, 2110, 2120, 4)
                 .kernel(19, "first", 130, 150, 1)
                 .kernel(19, "second", 1100, 1150, 2)
                 .kernel(19, "third", 1230, 1250, 3)
@@ -264,7 +264,7 @@ class TraceTest {
     }
 
     @Test
-    void withoutArrowsASequenceNumberThatTwoThreadsUsedTiesNothing() {
+    void withoutFlowEventsASequenceNumberOfTwoThreadsIsUnresolved() {
         TraceText one = new TraceText()
                 .op(MAIN, "aten::mul", 0, 10, 5, 0)
                 .op(MAIN, "aten::add", 20, 30, 5, 0)
@@ -295,7 +295,7 @@ class TraceTest {
     }
 
     @Test
-    void namesOfOlderVersionsAndABareArrayAreUnderstood() throws IOException {
+    void olderNamesAndABareArrayAreRead() throws IOException {
         String events = new TraceText()
                 .event("Operator", MAIN, "aten::mm", 0, 100, "")
                 .event("Runtime", MAIN, "cudaLaunchKernel", 10, 20, "\"correlation\": 4")
@@ -310,9 +310,9 @@ class TraceTest {
         assertEquals(16, device(trace, "Memset (Device)").bytes());
     }
 
-    /** The sums are made again here, straight from the JSON and without this package. */
+    /** The expected sums are computed from the JSON, independently of this package. */
     @Test
-    void aTraceFromPythonIsReadInFull() throws IOException {
+    void aTraceFromPythonIsReadCompletely() throws IOException {
         Trace trace = Trace.read(python());
         long kernels = 0;
         BigDecimal micros = BigDecimal.ZERO;
@@ -340,7 +340,7 @@ class TraceTest {
         assertEquals(50, kernels);
         assertEquals(kernels, trace.work().size());
         assertEquals(micros.movePointRight(3).longValueExact(), deviceTime(trace));
-        assertEquals(kernels, sameOperator, "two ways from a kernel to its operator lead to the same one");
+        assertEquals(kernels, sameOperator, "both paths from a kernel to its operator lead to the same one");
         assertTrue(trace.work().stream()
                 .allMatch(e -> List.of(List.of("forward"), List.of("backward")).contains(e.range())));
         assertTrue(trace.memory().size() > 0);
@@ -352,7 +352,7 @@ class TraceTest {
     }
 
     @Test
-    void whatIsWrittenReadsBackTheSame() throws IOException {
+    void aTraceSurvivesWritingAndReading() throws IOException {
         Trace trace = Trace.read(python());
         for (String name : List.of("again.json", "again.json.gz")) {
             Path file = folder.resolve(name);
@@ -370,11 +370,11 @@ class TraceTest {
     }
 
     @Test
-    void whatIsWrittenHasTheFieldsThatViewersNeed() throws IOException {
+    void writtenTracesHaveTheFieldsThatViewersNeed() throws IOException {
         Path file = folder.resolve("viewer.json");
         Trace.read(python()).write(file);
         int arrows = 0;
-        int cards = 0;
+        int gpus = 0;
         for (JsonElement element :
                 JsonParser.parseString(Files.readString(file)).getAsJsonObject().getAsJsonArray("traceEvents")) {
             JsonObject event = element.getAsJsonObject();
@@ -385,12 +385,12 @@ class TraceTest {
                     assertTrue(event.has("id") && event.has("ts"), event::toString);
                     arrows++;
                 }
-                case "M" -> cards += event.get("name").getAsString().equals("process_name") ? 1 : 0;
+                case "M" -> gpus += event.get("name").getAsString().equals("process_name") ? 1 : 0;
                 default -> assertEquals("[memory]", event.get("name").getAsString());
             }
         }
         assertTrue(arrows >= 2 * 50, "from each launch to its kernel: " + arrows);
-        assertEquals(1, cards);
+        assertEquals(1, gpus);
     }
 
     private static List<String> described(Trace trace) {
@@ -422,7 +422,7 @@ class TraceTest {
                 "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"device\":99999999999}}]|event 0 (k) has the device 99999999999, which is not a GPU index",
                 "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"args\":{\"correlation\":\"x\"}}]|event 0 has the correlation 'x', which is not an integer",
             })
-    void aBadFileIsNamedWithWhatIsWrongInIt(String text, String complaint) throws IOException {
+    void theErrorNamesABadFileAndItsFlaw(String text, String complaint) throws IOException {
         Path file = folder.resolve("bad.json");
         Files.writeString(file, text);
         var e = assertThrows(IllegalArgumentException.class, () -> Trace.read(file));
@@ -431,7 +431,7 @@ class TraceTest {
     }
 
     @Test
-    void aFileThatWasCutAnywhereIsSaidToEndInTheMiddle() throws IOException {
+    void aTruncatedFileIsReportedAsTruncated() throws IOException {
         String whole =
                 "{\"other\": [true, null, -1.5e3, {\"\\u00e9\": \"é\"}], \"traceEvents\": [{\"ph\": \"X\", \"cat\": \"cpu_op\","
                         + " \"name\": \"a\", \"pid\": 1, \"tid\": 2, \"ts\": 1.5, \"dur\": 2}], \"baseTimeNanoseconds\": 12}";
@@ -447,7 +447,7 @@ class TraceTest {
     }
 
     @Test
-    void aBadArchiveIsNamedToo() throws IOException {
+    void theErrorNamesABadArchive() throws IOException {
         Path plain = folder.resolve("plain.json.gz");
         Files.writeString(plain, "{\"traceEvents\": []}");
         assertTrue(assertThrows(IllegalArgumentException.class, () -> Trace.read(plain))
@@ -461,12 +461,12 @@ class TraceTest {
         Files.write(cut, Arrays.copyOf(whole, whole.length - 20));
         assertTrue(assertThrows(IllegalArgumentException.class, () -> Trace.read(cut))
                 .getMessage()
-                .contains("ends in the middle"));
+                .contains("truncated"));
         assertThrows(NoSuchFileException.class, () -> Trace.read(folder.resolve("none.json")));
     }
 
     @Test
-    void aTraceWithoutEventsIsEmptyNotBad() {
+    void aTraceWithoutEventsIsEmpty() {
         Trace trace = new TraceText().read();
         assertEquals(0, hostTime(trace));
         assertEquals(0, deviceTime(trace));

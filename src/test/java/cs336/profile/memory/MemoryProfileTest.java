@@ -51,7 +51,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void phaseAndPlaceAreTheRangesAndWhenABlockIsFreedTellsWhatItHeld() {
+    void phaseAndPlaceAreTheRangesAndTheLifetimeDecidesTheCategory() {
         try (var memory = MemoryProfile.start(CPU);
                 var scope = MemoryScope.open()) {
             Tensor outside = floats(10);
@@ -62,7 +62,7 @@ class MemoryProfileTest {
                     kept = floats(20);
                 }
                 floats(30).close();
-                floats(40); // to the end
+                floats(40); // never freed
             }
             try (var phase = ProfilerRange.of("backward")) {
                 floats(50).close();
@@ -92,7 +92,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void theBreakdownAddsUpToTheBytesInUseAtEveryEvent() {
+    void theBreakdownSumsToTheBytesInUseAtEveryEvent() {
         try (var memory = MemoryProfile.start(CPU);
                 var scope = MemoryScope.open()) {
             Tensor x = torch.randn(new long[] {64, 64}).set_requires_grad(true);
@@ -119,12 +119,12 @@ class MemoryProfileTest {
             assertEquals(
                     64 * 64 * 4,
                     record.breakdown(record.phase("forward", 0).until() - 1).get(MemoryCategory.ACTIVATIONS),
-                    "the softmax's output is all that the graph adds");
+                    "the graph saves only the output of the softmax");
         }
     }
 
     @Test
-    void whatWasThereBeforeCountsWhereItIsMarked() {
+    void earlierTensorsCountIfMarked() {
         try (var scope = MemoryScope.open()) {
             Tensor x = floats(100);
             try (var memory = MemoryProfile.start(CPU)) {
@@ -139,7 +139,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void oneRecordAtATimeEndedOnceOnItsThreadWithAllRangesClosed() throws InterruptedException {
+    void oneRecordingAtATimeStoppedOnceOnItsThreadWithAllRangesClosed() throws InterruptedException {
         try (var memory = MemoryProfile.start(CPU)) {
             String second = assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU))
                     .getMessage();
@@ -156,17 +156,17 @@ class MemoryProfileTest {
             assertTrue(other.get()
                     .getMessage()
                     .startsWith("a memory recording must be stopped on the thread that started it"));
-            assertEquals(0, memory.stop().peakBytes(), "an empty record has no peak");
+            assertEquals(0, memory.stop().peakBytes(), "an empty recording has no peak");
             String twice =
                     assertThrows(IllegalStateException.class, memory::stop).getMessage();
             assertEquals("this memory recording is already stopped", twice);
             assertThrows(IllegalStateException.class, () -> memory.mark(MemoryCategory.OTHER, Map.of()));
         }
-        MemoryProfile.start(CPU).close(); // the next one can begin
+        MemoryProfile.start(CPU).close(); // the next one can start
     }
 
     @Test
-    void aProfilerIsStartedBeforeAMemoryRecordOrNotAtAll() {
+    void aProfilerMustStartBeforeAMemoryRecording() {
         try (var memory = MemoryProfile.start(CPU)) {
             assertEquals(
                     "memory is being recorded; stop that recording first, or start it after the profiler",
@@ -189,7 +189,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void otherThreadsAreNotRecordedAndTheNextRecordBeginsEmpty() throws InterruptedException {
+    void otherThreadsAreNotRecorded() throws InterruptedException {
         try (var memory = MemoryProfile.start(CPU)) {
             var thread = new Thread(() -> {
                 try (var scope = MemoryScope.open();
@@ -206,7 +206,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void aStretchWithoutEventsAndAPhaseThatWasNotAreNamed() {
+    void errorsNameAnEmptyIntervalAndAnUnknownPhase() {
         try (var memory = MemoryProfile.start(CPU)) {
             MemoryRecord record = memory.stop();
             assertEquals(
@@ -221,7 +221,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void aThousandRecordsLeaveNothingBehind() {
+    void aThousandRecordingsLeakNoMemory() {
         long before = 0;
         for (int i = 0; i < 1_100; i++) {
             if (i == 100) {
@@ -239,6 +239,6 @@ class MemoryProfileTest {
         }
         System.gc();
         long grown = Memory.current(CPU) - before;
-        assertTrue(grown < 24 << 20, "1,000 records grew the process by " + grown + " bytes");
+        assertTrue(grown < 24 << 20, "1,000 recordings grew the process by " + grown + " bytes");
     }
 }

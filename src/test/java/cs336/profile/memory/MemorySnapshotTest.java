@@ -30,7 +30,7 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void aSnapshotReadBackIsTheRecord() throws IOException {
+    void aSnapshotSurvivesWritingAndReading() throws IOException {
         MemoryRecord record = step();
         MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
         assertEquals(record.allocations(), read.allocations());
@@ -43,16 +43,16 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void pythonSeesTheSameInASnapshot() throws IOException {
+    void pythonReadsTheSameFromASnapshot() throws IOException {
         MemoryRecord record = step();
         PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
-        assertEquals(record.allocations().size(), python.allocations(), "nothing was there before");
+        assertEquals(record.allocations().size(), python.allocations(), "no block existed before");
         assertEquals(record.peakBytes(), python.peakBytes());
-        assertEquals(0, python.segments(), "the CPU has none");
+        assertEquals(0, python.segments(), "the CPU has no segments");
     }
 
     @Test
-    void aSnapshotOfAPythonProgramHasItsStacksAndWhatWasThereBefore() throws IOException {
+    void aSnapshotFromPythonHasItsStacksAndEarlierBlocks() throws IOException {
         var frame = Map.of("filename", "train.py", "line", 7, "name", "forward");
         Path file = write(List.of(
                 entry("free_completed", 4096, 512),
@@ -68,7 +68,7 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void whatIsNoSnapshotIsNamedWithWhatIsWrong() throws IOException {
+    void theErrorNamesABadSnapshotAndItsFlaw() throws IOException {
         Path text = Files.writeString(folder.resolve("text.pickle"), "not a pickle");
         assertTrue(message(text).startsWith(text + " is not a memory snapshot: it is not a pickle"), message(text));
         Path other = Files.write(folder.resolve("other.pickle"), new Pickler().dumps(Map.of("a", 1)));
@@ -104,7 +104,7 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void aTimelineKeepsThePeakHoweverFewItsPointsAndIsReadAsItWasWritten() throws IOException {
+    void aTimelineKeepsThePeakAndSurvivesWritingAndReading() throws IOException {
         MemoryRecord record = step();
         for (int points : new int[] {1, 7, 100, 100_000}) {
             MemoryTimeline timeline = record.timeline(0, record.events(), points);
@@ -122,7 +122,7 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void aFileThatIsNoTimelineIsNamed() throws IOException {
+    void theErrorNamesABadTimeline() throws IOException {
         Path file = Files.writeString(folder.resolve("timeline.csv"), "a,b\n1,2\n");
         assertTrue(assertThrows(IOException.class, () -> MemoryTimeline.read(file))
                 .getMessage()

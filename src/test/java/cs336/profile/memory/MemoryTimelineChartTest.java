@@ -22,7 +22,7 @@ class MemoryTimelineChartTest {
     }
 
     @Test
-    void areasAreStackedInMegabytesFromTheFirstEventOn() {
+    void areasAreStackedInMegabytes() {
         Figure figure = MemoryTimelineChart.of(TIMELINE, "memory", "made up");
         figure.svg();
         var chart = (XYChart) figure.chart();
@@ -33,7 +33,7 @@ class MemoryTimelineChartTest {
     }
 
     @Test
-    void theSamePictureComesOutTwiceAndPanelsShareTheirAxis() {
+    void theFigureIsDeterministicAndPanelsShareTheirAxis() {
         Map<String, MemoryTimeline> two = new LinkedHashMap<>();
         two.put("a", TIMELINE);
         two.put("b", new MemoryTimeline(List.of(point(0, 40), point(1, 3)), List.of()));
@@ -46,7 +46,7 @@ class MemoryTimelineChartTest {
     }
 
     @Test
-    void noTimelineIsNoFigure() {
+    void aFigureNeedsATimeline() {
         assertTrue(assertThrows(
                         IllegalArgumentException.class, () -> MemoryTimelineChart.of(Map.of(), "memory", "made up"))
                 .getMessage()
