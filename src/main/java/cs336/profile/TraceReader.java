@@ -234,10 +234,10 @@ final class TraceReader {
             }
         }
 
-        private void flow(Map<Integer, Links.EventStart> ends) {
+        private void flow(Map<Integer, Links.EventStart> events) {
             if (!category.equals("fwdbwd") && !category.equals("forward_backward")) return;
             if (id == null) throw invalid("of category " + category + " has no id");
-            ends.put(parseInt(id), new Links.EventStart(hostThread(), nanos("ts", time)));
+            events.put(parseInt(id), new Links.EventStart(hostThread(), nanos("ts", time)));
         }
 
         private void keepComplete() {
