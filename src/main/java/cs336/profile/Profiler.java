@@ -3,6 +3,7 @@ package cs336.profile;
 import cs336.torch.AllocatorReports;
 import cs336.torch.Kineto;
 import cs336.torch.ProfilerRange;
+import cs336.torch.RangeListener;
 import cs336.torch.UserAnnotation;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -85,7 +86,7 @@ public final class Profiler implements AutoCloseable {
             profiler.synchronize(); // so that earlier GPU work is not recorded
             Kineto.start(new Kineto.Settings(options.cuda(), options.shapes(), options.memory()));
             profiler.step = UserAnnotation.enter(HostEvent.step(0));
-            ProfilerRange.listen(profiler.annotations);
+            ProfilerRange.addListener(profiler.annotations);
         } catch (RuntimeException | Error e) {
             RUNNING.set(null);
             throw e;
@@ -161,7 +162,7 @@ public final class Profiler implements AutoCloseable {
 
     private void finish() {
         stopped = true;
-        ProfilerRange.unlisten(annotations);
+        ProfilerRange.removeListener(annotations);
         List<String> open = annotations.endAll();
         step.close();
         Path file = null;
@@ -195,7 +196,7 @@ public final class Profiler implements AutoCloseable {
     }
 
     /** Adds the ranges of the program to the recording. */
-    private static final class Annotations implements ProfilerRange.Listener {
+    private static final class Annotations implements RangeListener {
         private record OpenRange(String name, UserAnnotation annotation) {}
 
         private final Map<Thread, Deque<OpenRange>> threads = new ConcurrentHashMap<>();

@@ -6,6 +6,7 @@ import cs336.bench.Stopwatch;
 import cs336.bench.Summary;
 import cs336.torch.Device;
 import cs336.torch.ProfilerRange;
+import cs336.torch.RangeListener;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
@@ -31,7 +32,7 @@ public record RangeCost(int ranges, double each, double step) {
      * @throws IllegalStateException if something listens to ranges, such as a profiler
      */
     public static RangeCost of(Device device, Runnable step) {
-        if (ProfilerRange.isHeard())
+        if (ProfilerRange.hasListeners())
             throw new IllegalStateException("ranges have a listener, such as a profiler; stop it first");
         List<String> names = names(step);
         double milliseconds = Stopwatch.on(device).time("step", step).summary().median();
@@ -40,7 +41,7 @@ public record RangeCost(int ranges, double each, double step) {
 
     private static List<String> names(Runnable step) {
         var names = new CopyOnWriteArrayList<String>(); // a backward pass may run on other threads
-        ProfilerRange.Listener listener = new ProfilerRange.Listener() {
+        RangeListener listener = new RangeListener() {
             @Override
             public void entered(String name) {
                 names.add(name);
@@ -49,11 +50,11 @@ public record RangeCost(int ranges, double each, double step) {
             @Override
             public void left(String name) {}
         };
-        ProfilerRange.listen(listener);
+        ProfilerRange.addListener(listener);
         try {
             step.run();
         } finally {
-            ProfilerRange.unlisten(listener);
+            ProfilerRange.removeListener(listener);
         }
         return names;
     }

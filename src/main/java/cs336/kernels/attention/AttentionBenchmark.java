@@ -9,8 +9,8 @@ import cs336.bench.Stopwatch;
 import cs336.bench.Timing;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -167,12 +167,12 @@ public final class AttentionBenchmark {
 
     private long inUse() {
         device.synchronize();
-        return Memory.current(device);
+        return MemoryStats.current(device);
     }
 
     private long peak() {
         device.synchronize();
-        return Memory.peak(device);
+        return MemoryStats.peak(device);
     }
 
     private AttentionPasses passes(int tokens) {
@@ -198,11 +198,11 @@ public final class AttentionBenchmark {
     private void readMemory(AttentionPasses passes, Consumer<Samples> record) {
         try (var scope = MemoryScope.open()) {
             device.synchronize();
-            Memory.resetPeak(device);
+            MemoryStats.resetPeak(device);
             Tensor output = passes.forward();
             record.accept(Samples.once(PEAK_FORWARD, peak()));
             record.accept(Samples.once(BEFORE_BACKWARD, inUse()));
-            Memory.resetPeak(device);
+            MemoryStats.resetPeak(device);
             passes.backwardIntoInputs(output);
             record.accept(Samples.once(PEAK_BACKWARD, peak()));
         }

@@ -7,7 +7,7 @@ import cs336.bench.Workload;
 import cs336.scaling.AttentionMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
+import cs336.torch.MemoryStats;
 import java.util.function.Consumer;
 
 /** An {@link AttentionBenchmark} as a case of a sweep. */
@@ -57,7 +57,7 @@ public final class AttentionWorkload implements Workload {
             return;
         }
         long needed = new AttentionMemory(batch, context, d, dtype, causal, device.kind()).peakBytes();
-        long available = Memory.available(device);
+        long available = MemoryStats.available(device);
         if (needed > available) {
             throw new OutOfMemoryError("%.1f GB needed, %.1f GB available".formatted(needed / 1e9, available / 1e9));
         }

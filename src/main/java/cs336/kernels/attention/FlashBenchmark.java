@@ -8,8 +8,8 @@ import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -186,16 +186,16 @@ public final class FlashBenchmark {
 
     private long inUse() {
         device.synchronize();
-        return Memory.current(device);
+        return MemoryStats.current(device);
     }
 
     private long peak(AttentionPasses passes) {
         device.synchronize();
-        Memory.resetPeak(device);
+        MemoryStats.resetPeak(device);
         try (var scope = MemoryScope.open()) {
             passes.forwardBackward();
         }
         device.synchronize();
-        return Memory.peak(device);
+        return MemoryStats.peak(device);
     }
 }

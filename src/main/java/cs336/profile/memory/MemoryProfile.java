@@ -3,9 +3,10 @@ package cs336.profile.memory;
 import cs336.torch.AllocatorHistory;
 import cs336.torch.AllocatorReports;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.ProfilerRange;
+import cs336.torch.RangeListener;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -63,7 +64,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private MemoryProfile(Device device) {
         this.device = device;
-        bytesBefore = device.isCuda() ? Memory.current(device) : 0;
+        bytesBefore = device.isCuda() ? MemoryStats.current(device) : 0;
     }
 
     /**
@@ -77,7 +78,7 @@ public final class MemoryProfile implements AutoCloseable {
         if (device.isCuda()) {
             profile.history = AllocatorHistory.start();
         }
-        ProfilerRange.listen(profile.ranges);
+        ProfilerRange.addListener(profile.ranges);
         return profile;
     }
 
@@ -149,7 +150,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private void end() {
         recording = false;
-        ProfilerRange.unlisten(ranges);
+        ProfilerRange.removeListener(ranges);
         AllocatorReports.unlisten();
         if (history != null) {
             history.close();
@@ -254,7 +255,7 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /** Tracks the open ranges of the recording thread. */
-    private final class RangeTracker implements ProfilerRange.Listener {
+    private final class RangeTracker implements RangeListener {
         private final Deque<String> open = new ArrayDeque<>();
         private volatile String phase = "";
         private String place = "";
