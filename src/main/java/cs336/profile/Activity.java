@@ -5,45 +5,45 @@ import java.util.List;
 import java.util.function.Predicate;
 
 /**
- * What a device was doing when: the ground on which {@link Overlap} and {@link Breakdown} stand.
+ * When a device computed, communicated and copied: the input of {@link Overlap} and {@link Breakdown}.
  *
- * <p>Of a card:
- *
- * <ul>
- *   <li>computation: the time in which at least one kernel ran, on any stream, other than those of communication;
- *   <li>communication: the time in which a kernel of NCCL ran ({@link KernelKind#COMMUNICATION}), or a thread of Gloo
- *       carried out a collective. A kernel of NCCL that waits for another rank communicates: it holds its place on the
- *       card, and a trace of one rank does not show for whom it waits;
- *   <li>copies: the time in which the card copied or set memory. Copies between cards that NCCL makes inside its
- *       kernels are communication; those that Gloo makes between card and host count here.
- * </ul>
- *
- * <p>Where no card worked, the same of the process's threads, as device {@code cpu}:
+ * <p>On a GPU:
  *
  * <ul>
- *   <li>communication: the time in which a thread of Gloo carried out a collective ({@link HostEvent.Kind#COLLECTIVE}),
- *       not that in which it stood in a queue;
- *   <li>computation: the time in which a thread ran an operator of PyTorch. What only starts a collective
- *       ({@code c10d::…}) and the engine's frame around each node of a backward pass, in which hooks run and may wait,
- *       do not count; the node itself does.
+ *   <li>computation: at least one kernel other than a communication kernel ran, on any stream;
+ *   <li>communication: an NCCL kernel ran ({@link KernelKind#COMMUNICATION}), or a Gloo thread executed a collective.
+ *       An NCCL kernel that waits for another rank counts as communication, because it occupies the GPU and the trace
+ *       of one rank does not show the wait;
+ *   <li>copies: the GPU copied or set memory. Copies between GPUs inside NCCL kernels are communication; Gloo's copies
+ *       between GPU and host are copies.
  * </ul>
  *
- * <p>Times are those of the trace, in nanoseconds: as exact as it is.
+ * <p>In a trace without GPU work, the same for the threads of the process, as device {@code cpu}:
  *
- * @param device {@code cuda:0}, or {@code cpu}
- * @param start of the trace, or the part of it, that was asked for
- * @param end likewise: when its last event ended, on threads or cards
- * @param computation when it computed
- * @param communication when it communicated
- * @param copies when it copied
+ * <ul>
+ *   <li>communication: a Gloo thread executed a collective ({@link HostEventKind#COLLECTIVE}). Time in the queue does
+ *       not count;
+ *   <li>computation: a thread executed a PyTorch operator. Operators that only start a collective ({@code c10d::…}) do
+ *       not count, nor does the autograd engine's frame around a backward node, in which hooks run and may wait; the
+ *       node itself counts.
+ * </ul>
+ *
+ * <p>Times are those of the trace in nanoseconds, without rounding.
+ *
+ * @param device {@code cuda:0} etc., or {@code cpu}
+ * @param start start of the first event, on any thread or GPU
+ * @param end end of the last event, on any thread or GPU
+ * @param computation when the device computed
+ * @param communication when the device communicated
+ * @param copies when the device copied or set memory
  */
 public record Activity(
         String device, long start, long end, Intervals computation, Intervals communication, Intervals copies) {
     private static final String CPU = "cpu";
 
     /**
-     * What each card of a trace did, by its number, or what the process's threads did where there is none; empty for a
-     * trace without events.
+     * Returns the activity of each GPU of a trace, ordered by index, or of the process's threads if the trace has no
+     * GPU work; an empty list for a trace without events.
      */
     public static List<Activity> of(Trace trace) {
         long start = Long.MAX_VALUE;
@@ -58,13 +58,13 @@ public record Activity(
             end = Math.max(end, event.end());
         }
         if (start > end) return List.of();
-        Intervals collectives = host(trace, event -> event.kind() == HostEvent.Kind.COLLECTIVE);
+        Intervals collectives = host(trace, event -> event.kind() == HostEventKind.COLLECTIVE);
         if (work.isEmpty()) {
             Intervals operators = host(trace, HostEvent::isComputation);
             return List.of(new Activity(CPU, start, end, operators, collectives, Intervals.NONE));
         }
         var activities = new ArrayList<Activity>();
-        for (int card : work.stream()
+        for (int device : work.stream()
                 .mapToInt(event -> event.stream().device())
                 .sorted()
                 .distinct()
@@ -73,14 +73,14 @@ public record Activity(
             var nccl = new ArrayList<DeviceEvent>();
             var copies = new ArrayList<DeviceEvent>();
             for (DeviceEvent event : work) {
-                if (event.stream().device() != card) continue;
-                List<DeviceEvent> place = event.kernelKind() == KernelKind.COMMUNICATION
+                if (event.stream().device() != device) continue;
+                List<DeviceEvent> list = event.kernelKind() == KernelKind.COMMUNICATION
                         ? nccl
-                        : event.kind() == DeviceEvent.Kind.KERNEL ? kernels : copies;
-                place.add(event);
+                        : event.kind() == DeviceEventKind.KERNEL ? kernels : copies;
+                list.add(event);
             }
             activities.add(new Activity(
-                    "cuda:" + card,
+                    "cuda:" + device,
                     start,
                     end,
                     Intervals.during(kernels),

@@ -1,25 +1,25 @@
 package cs336.profile;
 
 /**
- * Where the time of a device went. Each moment counts once, for the first of these that goes on in it:
+ * How the time of a device divides into four classes. Overlapping activities count once, for the first class in this
+ * order:
  *
  * <pre>{@code
  * computation   = |computation|
- * communication = |communication \ computation|
+ * communication = |communication \ computation|              (exposed communication)
  * copies        = |copies \ communication \ computation|
- * idle          = the rest
+ * idle          = the remaining time
  * }</pre>
  *
- * <p>So the four add up to the whole, to the nanosecond, and communication here is what is left of it when computation
- * has hidden the rest. See {@link Activity} for what counts.
+ * <p>The four times sum to the span of the activity exactly. {@link Activity} defines the classes.
  *
- * @param computation nanoseconds
- * @param communication likewise, without computation
- * @param copies likewise, without both
- * @param idle likewise, with nothing of them
+ * @param computation time with computation, in nanoseconds
+ * @param communication time with communication but without computation, in nanoseconds
+ * @param copies time with copies but without computation and communication, in nanoseconds
+ * @param idle time without any of them, in nanoseconds
  */
 public record Breakdown(long computation, long communication, long copies, long idle) {
-    /** That of a device, from the begin to the end of what was asked for. */
+    /** Returns the breakdown of a device from the start to the end of its activity. */
     public static Breakdown of(Activity activity) {
         Intervals busy = activity.computation();
         long computation = busy.total();
@@ -30,7 +30,7 @@ public record Breakdown(long computation, long communication, long copies, long 
         return new Breakdown(computation, communication, copies, span - computation - communication - copies);
     }
 
-    /** The sum of the four, in nanoseconds. */
+    /** Returns the sum of the four times, in nanoseconds. */
     public long span() {
         return computation + communication + copies + idle;
     }

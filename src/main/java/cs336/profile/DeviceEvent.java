@@ -2,113 +2,94 @@ package cs336.profile;
 
 import java.util.List;
 
-/** Something a card did on one of its streams. */
+/** A kernel, memory copy or memory set on a CUDA stream. */
 public final class DeviceEvent extends TraceEvent {
-    /** What an event is. */
-    public enum Kind {
-        KERNEL,
-        MEMCPY,
-        MEMSET,
-        /** No work: from the first to the last kernel of a {@link HostEvent.Kind#RANGE range}, as Kineto draws it. */
-        RANGE;
-
-        boolean isWork() {
-            return this != RANGE;
-        }
-    }
-
-    private final Kind kind;
-    private final Stream stream;
-    private final Marks marks;
+    private final DeviceEventKind kind;
+    private final DeviceStream stream;
+    private final DeviceArgs args;
     private final HostEvent launch;
     private final KernelKind kernelKind;
 
     /**
-     * A queue of work for a card.
+     * Further arguments of the event in the trace.
      *
-     * @param device its card
-     * @param stream its number on the card
+     * @param correlation correlation id of the call that launched it, or {@link HostEvent#NONE}
+     * @param external id of the operator that launched it, or {@link HostEvent#NONE}
+     * @param bytes bytes copied or set, or {@link HostEvent#NONE}
      */
-    public record Stream(int device, long stream) implements Comparable<Stream> {
-        @Override
-        public int compareTo(Stream other) {
-            int order = Integer.compare(device, other.device);
-            return order != 0 ? order : Long.compare(stream, other.stream);
-        }
-    }
+    record DeviceArgs(long correlation, long external, long bytes) {}
 
-    /**
-     * What a trace says besides.
-     *
-     * @param correlation that of the call that started it, or {@link HostEvent#NONE}
-     * @param external the number of the operator that started it, or {@link HostEvent#NONE}
-     * @param bytes how much was copied or set, or {@link HostEvent#NONE}
-     */
-    record Marks(long correlation, long external, long bytes) {}
-
-    DeviceEvent(Kind kind, String name, Stream stream, long start, long duration, Marks marks, HostEvent launch) {
+    DeviceEvent(
+            DeviceEventKind kind,
+            String name,
+            DeviceStream stream,
+            long start,
+            long duration,
+            DeviceArgs args,
+            HostEvent launch) {
         super(name, start, duration);
         this.kind = kind;
         this.stream = stream;
-        this.marks = marks;
+        this.args = args;
         this.launch = launch;
         kernelKind = KernelKind.of(kind, name, launch);
     }
 
-    /** What it is. */
-    public Kind kind() {
+    /** Returns whether this is a kernel, a copy, a set or a range. */
+    public DeviceEventKind kind() {
         return kind;
     }
 
-    /** Where it ran. */
-    public Stream stream() {
+    /** Returns the stream that executed it. */
+    public DeviceStream stream() {
         return stream;
     }
 
-    /** Bytes copied or set; -1 where it is a kernel or the trace does not say. */
+    /** Returns the bytes copied or set; -1 for a kernel or if the trace has no size. */
     public long bytes() {
-        return marks.bytes;
+        return args.bytes;
     }
 
-    /** What sort of work it is. */
+    /** Returns the kind of work, classified by the name of the kernel. */
     public KernelKind kernelKind() {
         return kernelKind;
     }
 
     /**
-     * The call that started it, found by its correlation number. Where the trace has no such call, the operator that it
-     * names, if any; otherwise null.
+     * Returns the CUDA API call that launched it, found by its correlation id. If the trace has no such call, returns
+     * the operator that the event names, if any, otherwise null.
      */
     public HostEvent launch() {
         return launch;
     }
 
-    /** The innermost operator that started it, or null. */
+    /** Returns the innermost operator that launched it, or null. */
     public HostEvent operator() {
         return launch == null ? null : launch.operator();
     }
 
-    /** The names of the ranges that it was started in, from the outside in; see {@link HostEvent#range}. */
+    /** Returns the names of the ranges in which it was launched, outermost first; see {@link HostEvent#range}. */
     public List<String> range() {
         return launch == null ? List.of() : launch.range();
     }
 
     /**
-     * If it was started by a backward pass, the ranges of the forward operator whose gradient it belongs to; otherwise,
-     * and where autograd gives no number that ties them, as for the accumulation of gradients, an empty list.
+     * Returns the ranges of the forward operator whose gradient this event computes, outermost first. The list is empty
+     * for events outside the backward pass and for backward nodes without a sequence number, such as gradient
+     * accumulation.
      */
     public List<String> forwardRange() {
         HostEvent operator = launch == null ? null : launch.forwardOperator();
         return operator == null ? List.of() : operator.range();
     }
 
-    /** The step in which it was started, or -1. */
+    /** Returns the step in which it was launched, or -1. */
     public int step() {
         return launch == null ? -1 : launch.step();
     }
 
-    Marks marks() {
-        return marks;
+    DeviceArgs args() {
+        return args;
     }
 
     @Override

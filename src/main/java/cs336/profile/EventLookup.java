@@ -2,13 +2,14 @@ package cs336.profile;
 
 import java.util.List;
 
-/** Finds what a thread was in at a moment. */
+/** Finds the event that a thread was executing at a given time. */
 final class EventLookup {
     private EventLookup() {}
 
     /**
-     * The innermost of these events, which are in {@link Nesting#ORDER} and of one thread, that runs at this time, or
-     * null.
+     * Returns the innermost event at a time, or null.
+     *
+     * @param events events of one thread in {@link Nesting#ORDER}
      */
     static HostEvent innermost(List<HostEvent> events, long time) {
         int low = 0;

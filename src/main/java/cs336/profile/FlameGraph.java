@@ -1,10 +1,11 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
-import cs336.charts.Frame;
 import cs336.charts.Svg;
 import java.awt.Font;
 import java.awt.font.FontRenderContext;
@@ -26,39 +27,36 @@ import org.jfree.svg.SVGGraphics2D;
 import org.jfree.svg.SVGHints;
 
 /**
- * A flame graph: where the time went, by the way there. A frame is as wide as its share of the whole and stands under
- * the one that called it; callers are on top, so that depth grows the way one reads. Neighbours are in the order in
- * which they occurred first, not in that of the alphabet: layers of a model stand side by side as they run.
+ * A flame graph: a picture of time by call stack. The width of a frame is its fraction of the total time. A frame is
+ * drawn below its caller, so depth grows downwards. Siblings keep the order of their first calls instead of
+ * alphabetical order, so the layers of a model appear in the order in which they run.
  *
  * <pre>{@code
  * FlameGraph.of(profile.stacks()).title("A training step").save(Path.of("flamegraph.svg"));
- * FlameGraph.of(FoldedStacks.read(file)).counting("samples", 1).save(picture);
  * }</pre>
  *
- * <p>The file is a still picture for whatever shows SVG, and in a browser one to explore: a click on a frame zooms to
- * it, what is sought lights up with its share of the whole (Ctrl-F or {@code /}), Escape resets. Colours tell names
- * with {@code ::} (operators) from others (places in the program) and both from what called nothing (kernels, where the
- * time is a card's).
+ * <p>The SVG file is a static picture in every viewer. In a browser it is interactive: a click on a frame zooms in,
+ * Ctrl-F or {@code /} searches and shows the fraction of the matching frames, Escape resets. Colours distinguish
+ * operators (names with {@code ::}), ranges and functions, and leaves (kernels, in a graph of GPU time).
  *
- * <p>After Gregg, "The Flame Graph", 2016.
+ * <p>Source: Gregg, "The Flame Graph", 2016.
  */
 public final class FlameGraph {
     private static final String SCRIPT = script();
+    private static final String UNIT = "ms";
     private static final Gson JSON = new GsonBuilder().disableHtmlEscaping().create();
     private static final FontRenderContext EXACT = new FontRenderContext(null, true, true);
 
-    private final Node root;
+    private final FlameNode root;
     private String title = "";
-    private String unit = "ms";
-    private double perUnit = 1e6;
 
-    /** All calls of one name from one place. */
-    private static final class Node {
+    /** All calls of one name with the same call stack. */
+    private static final class FlameNode {
         final String name;
-        final Map<String, Node> callees = new LinkedHashMap<>();
+        final Map<String, FlameNode> callees = new LinkedHashMap<>();
         long value;
 
-        Node(String name) {
+        FlameNode(String name) {
             this.name = name;
         }
     }
@@ -66,89 +64,74 @@ public final class FlameGraph {
     /**
      * A frame of the picture.
      *
-     * @param name of what was called
-     * @param depth calls above it; the whole has 0
-     * @param start the sum of what stands to the left of it
-     * @param value its own sum
-     * @param leaf whether it called nothing
+     * @param name name of the function
+     * @param depth number of callers; 0 for the root
+     * @param start sum of the values to the left of the frame
+     * @param value sum of the values of the frame
+     * @param leaf whether the frame has no callees
      */
-    record Frame(String name, int depth, long start, long value, boolean leaf) {
-        /** The name if it is of a readable length, otherwise what of it says most. */
+    record FlameFrame(String name, int depth, long start, long value, boolean leaf) {
+        /** Returns the name, shortened if it is that of a C++ template. */
         String label() {
             return name.indexOf('<') >= 0 ? KernelName.brief(name) : name;
         }
     }
 
-    private FlameGraph(Node root) {
+    private FlameGraph(FlameNode root) {
         this.root = root;
     }
 
     /**
-     * The flame graph of these stacks, whose values count nanoseconds; see {@link #counting}.
+     * Returns the flame graph of these stacks, whose values are nanoseconds.
      *
-     * @throws IllegalArgumentException if their sum is 0
+     * @throws IllegalArgumentException if the sum of the values is 0
      */
     public static FlameGraph of(FoldedStacks stacks) {
-        if (stacks.total() == 0) throw new IllegalArgumentException("stacks must not be empty: their sum is 0");
-        Node root = new Node("all");
+        if (stacks.total() == 0) throw new IllegalArgumentException("stacks must have a total above 0, not 0");
+        FlameNode root = new FlameNode("all");
         for (FoldedStacks.Stack stack : stacks.stacks()) {
-            Node at = root;
+            FlameNode at = root;
             at.value += stack.value();
             for (String frame : stack.frames()) {
-                at = at.callees.computeIfAbsent(frame, Node::new);
+                at = at.callees.computeIfAbsent(frame, FlameNode::new);
                 at.value += stack.value();
             }
         }
         return new FlameGraph(root);
     }
 
-    /** What stands above it. */
+    /** Sets the title above the graph. */
     public FlameGraph title(String text) {
         title = text;
         return this;
     }
 
     /**
-     * What the values of the stacks count.
-     *
-     * @param unitName what to show, such as {@code ms} or {@code samples}
-     * @param valuesPerUnit how many of the values are one of it: a million nanoseconds are 1 ms
+     * Returns the fraction of the total time, 0 to 1, in frames whose name contains a text, ignoring case. Matching
+     * frames inside other matching frames do not count again.
      */
-    public FlameGraph counting(String unitName, double valuesPerUnit) {
-        if (!(valuesPerUnit > 0)) {
-            throw new IllegalArgumentException("valuesPerUnit must be above 0, not " + valuesPerUnit);
-        }
-        unit = unitName;
-        perUnit = valuesPerUnit;
-        return this;
+    public double fraction(String text) {
+        return (double) matching(root, text.toLowerCase(Locale.ROOT)) / root.value;
     }
 
-    /**
-     * The share of the whole, 0 to 1, of frames whose name contains a text, whatever the case of its letters. A frame
-     * inside another that counts does not count again.
-     */
-    public double share(String text) {
-        return (double) sought(root, text.toLowerCase(Locale.ROOT)) / root.value;
-    }
-
-    private static long sought(Node node, String text) {
+    private static long matching(FlameNode node, String text) {
         if (node.name.toLowerCase(Locale.ROOT).contains(text)) return node.value;
         return node.callees.values().stream()
-                .mapToLong(callee -> sought(callee, text))
+                .mapToLong(callee -> matching(callee, text))
                 .sum();
     }
 
-    /** From the top down, and in each call from left to right: callers before callees. */
-    List<Frame> frames() {
-        var frames = new ArrayList<Frame>();
+    /** Returns the frames in depth-first order: callers before callees, siblings from left to right. */
+    List<FlameFrame> frames() {
+        var frames = new ArrayList<FlameFrame>();
         add(root, 0, 0, frames);
         return frames;
     }
 
-    private static void add(Node node, int depth, long start, List<Frame> frames) {
-        frames.add(new Frame(node.name, depth, start, node.value, node.callees.isEmpty()));
+    private static void add(FlameNode node, int depth, long start, List<FlameFrame> frames) {
+        frames.add(new FlameFrame(node.name, depth, start, node.value, node.callees.isEmpty()));
         long at = start;
-        for (Node callee : node.callees.values()) {
+        for (FlameNode callee : node.callees.values()) {
             add(callee, depth + 1, at, frames);
             at += callee.value;
         }
@@ -158,24 +141,25 @@ public final class FlameGraph {
         return title;
     }
 
-    /** A value as it is shown: {@code 12.34 ms}. */
+    /** Returns a value as text, as in {@code 12.34 ms}. */
     String amount(long value) {
-        return ChartStyle.number(Double.parseDouble(String.format(Locale.ROOT, "%.4g", value / perUnit))) + " " + unit;
+        return ChartStyle.number(Double.parseDouble(String.format(Locale.ROOT, "%.4g", value / NANOS_PER_MS))) + " "
+                + UNIT;
     }
 
-    /** The still picture, for notebooks and the writeup. */
+    /** Returns the static picture, for notebooks and the writeup. */
     public Figure figure(String name, String description) {
         return figure(name, description, frames());
     }
 
-    private Figure figure(String name, String description, List<Frame> frames) {
+    private Figure figure(String name, String description, List<FlameFrame> frames) {
         FlamePanel panel = new FlamePanel(this, frames, name);
         return new Figure(name, description, FlamePanel.WIDTH, panel.pixels(), List.of(panel));
     }
 
-    /** The document for exploring, which shows the still picture where no script runs. */
+    /** Returns the interactive SVG document. It shows the static picture in viewers that run no scripts. */
     public String svg() {
-        List<Frame> frames = frames();
+        List<FlameFrame> frames = frames();
         String description = "Flame graph" + (title.isEmpty() ? "" : ": " + title);
         String still = figure("flamegraph", description, frames).svg();
         return still.substring(0, still.lastIndexOf("</svg>"))
@@ -186,7 +170,7 @@ public final class FlameGraph {
     }
 
     /**
-     * Writes the document for exploring.
+     * Writes the interactive SVG document.
      *
      * @throws IOException if the file cannot be written
      */
@@ -194,21 +178,21 @@ public final class FlameGraph {
         Files.writeString(file, svg());
     }
 
-    /** What the script draws from: names once, then of each frame name, depth and value, callers before callees. */
-    private String data(List<Frame> frames) {
+    /** Returns the data of the script as JSON: all names, then name index, depth and value of each frame. */
+    private String data(List<FlameFrame> frames) {
         Map<String, Integer> names = new LinkedHashMap<>();
         Map<String, String> labels = new LinkedHashMap<>();
         long[][] numbers = new long[frames.size()][];
         for (int i = 0; i < numbers.length; i++) {
-            Frame frame = frames.get(i);
+            FlameFrame frame = frames.get(i);
             int name = names.computeIfAbsent(frame.name, n -> names.size());
             if (!frame.label().equals(frame.name)) labels.put(String.valueOf(name), frame.label());
             numbers[i] = new long[] {name, frame.depth, frame.value};
         }
         Map<String, Object> data = new LinkedHashMap<>();
-        data.put("unit", unit);
-        data.put("perUnit", perUnit);
-        data.put("look", FlamePanel.look());
+        data.put("unit", UNIT);
+        data.put("perUnit", NANOS_PER_MS);
+        data.put("look", FlamePanel.style());
         data.put("names", names.keySet());
         data.put("labels", labels);
         data.put("advances", advances(frames));
@@ -217,9 +201,10 @@ public final class FlameGraph {
     }
 
     /**
-     * The characters that a label may have: those of the names and those of ASCII, which the script's own words have.
+     * Returns the characters that a label may contain: those of the names and ASCII, which the script uses for its own
+     * texts.
      */
-    private static TreeSet<Integer> characters(List<Frame> frames) {
+    private static TreeSet<Integer> characters(List<FlameFrame> frames) {
         var characters = new TreeSet<Integer>();
         for (int c = '!'; c <= '~'; c++) characters.add(c);
         characters.add((int) '…');
@@ -229,8 +214,8 @@ public final class FlameGraph {
         return characters;
     }
 
-    /** The width of each character, in drawing units. */
-    private static Map<String, Double> advances(List<Frame> frames) {
+    /** Returns the advance width of each character in drawing units. */
+    private static Map<String, Double> advances(List<FlameFrame> frames) {
         var advances = new TreeMap<String, Double>();
         for (int c : characters(frames)) {
             advances.put(Character.toString(c), Double.valueOf(Figure.twoDecimals(advance(c))));
@@ -243,8 +228,8 @@ public final class FlameGraph {
         return new TextLayout(Character.toString(character), FlamePanel.font(), EXACT).getAdvance();
     }
 
-    /** The outlines from which the script sets its words, in the type of the still picture. */
-    private static String glyphs(List<Frame> frames) {
+    /** Returns the glyph outlines with which the script draws text, in the font of the static picture. */
+    private static String glyphs(List<FlameFrame> frames) {
         Font font = FlamePanel.font();
         var g = new SVGGraphics2D(1, 1);
         g.setGeomDoubleConverter(Figure::twoDecimals);

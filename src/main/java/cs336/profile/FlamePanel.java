@@ -14,33 +14,31 @@ import org.knowm.xchart.XYChart;
 
 /** The frames of a {@link FlameGraph} as a chart without axes. */
 final class FlamePanel extends XYChart {
-    /** In pixels. */
+    /** Width in pixels. */
     static final int WIDTH = 1200;
 
     private static final int MARGIN = 12 * ChartStyle.UNITS;
     private static final int TOP = 34 * ChartStyle.UNITS;
     private static final int ROW = 18 * ChartStyle.UNITS;
-    private static final int BOTTOM = 26 * ChartStyle.UNITS; // where the script says what the pointer is on
+    private static final int BOTTOM = 26 * ChartStyle.UNITS; // room for the name of the frame under the pointer
     private static final double GAP = 0.5 * ChartStyle.UNITS;
     private static final double PADDING = 3 * ChartStyle.UNITS;
     private static final double BASELINE = 13 * ChartStyle.UNITS;
-    private static final double NARROWEST = 0.5 * ChartStyle.UNITS;
-    private static final int FEWEST_LETTERS = 3;
+    private static final double MIN_WIDTH = 0.5 * ChartStyle.UNITS;
+    private static final int MIN_LETTERS = 3;
     private static final int SHADES = 3;
 
-    /**
-     * For places, operators, and what called nothing: blue, green and orange of the palette, light enough for words on
-     * them.
-     */
+    /** Palette indices of ranges and functions (blue), operators (green) and leaves (orange). */
     private static final List<Integer> HUES = List.of(5, 2, 4);
 
+    /** Strengths of the hue in its shades, weak enough for black text. */
     private static final double[] TINTS = {0.52, 0.42, 0.32};
 
     private final FlameGraph graph;
-    private final List<FlameGraph.Frame> frames;
+    private final List<FlameGraph.FlameFrame> frames;
     private final String name;
 
-    FlamePanel(FlameGraph graph, List<FlameGraph.Frame> frames, String name) {
+    FlamePanel(FlameGraph graph, List<FlameGraph.FlameFrame> frames, String name) {
         super(WIDTH * ChartStyle.UNITS, ChartStyle.HEIGHT);
         this.graph = graph;
         this.frames = frames;
@@ -51,43 +49,44 @@ final class FlamePanel extends XYChart {
         return ChartStyle.smallFont();
     }
 
-    /** The height that all frames need, in pixels. */
+    /** Returns the height that all frames need, in pixels. */
     int pixels() {
-        int depth = frames.stream().mapToInt(FlameGraph.Frame::depth).max().orElse(0);
+        int depth = frames.stream().mapToInt(FlameGraph.FlameFrame::depth).max().orElse(0);
         return (TOP + (depth + 1) * ROW + BOTTOM) / ChartStyle.UNITS;
     }
 
-    /** What the script has to know to draw the same. */
-    static Map<String, Object> look() {
-        Map<String, Object> look = new LinkedHashMap<>();
-        look.put("width", WIDTH * ChartStyle.UNITS);
-        look.put("margin", MARGIN);
-        look.put("top", TOP);
-        look.put("row", ROW);
-        look.put("gap", GAP);
-        look.put("padding", PADDING);
-        look.put("baseline", BASELINE);
-        look.put("narrowest", NARROWEST);
-        look.put("fewest", FEWEST_LETTERS);
-        look.put(
+    /** Returns the dimensions and colours with which the script draws the same picture. */
+    static Map<String, Object> style() {
+        Map<String, Object> style = new LinkedHashMap<>();
+        style.put("width", WIDTH * ChartStyle.UNITS);
+        style.put("margin", MARGIN);
+        style.put("top", TOP);
+        style.put("row", ROW);
+        style.put("gap", GAP);
+        style.put("padding", PADDING);
+        style.put("baseline", BASELINE);
+        style.put("narrowest", MIN_WIDTH);
+        style.put("fewest", MIN_LETTERS);
+        style.put(
                 "colors",
                 HUES.stream()
                         .map(hue -> List.of(0, 1, 2).stream()
                                 .map(shade -> hex(tinted(hue, shade)))
                                 .toList())
                         .toList());
-        look.put("sought", hex(ChartStyle.color(3)));
-        return look;
+        style.put("sought", hex(ChartStyle.color(3)));
+        return style;
     }
 
     static Color tinted(int hue, int shade) {
         Color full = ChartStyle.color(hue);
         double tint = TINTS[shade];
-        return new Color(part(full.getRed(), tint), part(full.getGreen(), tint), part(full.getBlue(), tint));
+        return new Color(
+                lightened(full.getRed(), tint), lightened(full.getGreen(), tint), lightened(full.getBlue(), tint));
     }
 
-    private static int part(int part, double tint) {
-        return (int) Math.round(255 - (255 - part) * tint);
+    private static int lightened(int channel, double tint) {
+        return (int) Math.round(255 - (255 - channel) * tint);
     }
 
     private static String hex(Color color) {
@@ -104,10 +103,10 @@ final class FlamePanel extends XYChart {
         double scale = (width - 2 * MARGIN) / total;
         Map<String, Integer> names = new HashMap<>();
         g.setRenderingHint(SVGHints.KEY_BEGIN_GROUP, name + "-frames");
-        for (FlameGraph.Frame frame : frames) {
+        for (FlameGraph.FlameFrame frame : frames) {
             int shade = names.computeIfAbsent(frame.name(), n -> names.size()) % SHADES;
             double wide = frame.value() * scale - GAP;
-            if (wide < NARROWEST) continue;
+            if (wide < MIN_WIDTH) continue;
             double x = MARGIN + frame.start() * scale;
             double y = TOP + frame.depth() * ROW;
             int hue = HUES.get(frame.leaf() ? 2 : frame.name().contains("::") ? 1 : 0);
@@ -120,7 +119,7 @@ final class FlamePanel extends XYChart {
         g.setRenderingHint(SVGHints.KEY_END_GROUP, name + "-frames");
     }
 
-    /** The words, or their begin and an ellipsis, or nothing where too few letters would be left. */
+    /** Returns the text, shortened with an ellipsis if needed, or nothing if too few letters would fit. */
     private static String fitted(String text, double room) {
         if (room <= 0) return "";
         if (ChartStyle.width(text, font()) <= room) return text;
@@ -131,6 +130,6 @@ final class FlamePanel extends XYChart {
             if (ChartStyle.width(text.substring(0, middle) + "…", font()) <= room) low = middle;
             else high = middle - 1;
         }
-        return low < FEWEST_LETTERS ? "" : text.substring(0, low).stripTrailing() + "…";
+        return low < MIN_LETTERS ? "" : text.substring(0, low).stripTrailing() + "…";
     }
 }

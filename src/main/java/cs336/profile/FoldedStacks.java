@@ -12,41 +12,41 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What was called from where, and how long it took: what flame graphs are drawn from. As text a line is a stack,
- * {@code a;b;c value}, from the outside in; the format of Brendan Gregg's FlameGraph, which many profilers write.
+ * Folded stacks: time by call stack, the input of a {@link FlameGraph}. As text each line is a stack, {@code a;b;c
+ * value}, outermost frame first. This is the format of Brendan Gregg's FlameGraph, which many profilers write.
  */
 public final class FoldedStacks {
     private static final char SEPARATOR = ';';
-    private static final String OUTSIDE = "ProfilerStep"; // of a step, in none of its ranges and operators
+    private static final String OUTSIDE = "ProfilerStep"; // time of a step outside its ranges and operators
 
     private final List<Stack> stacks;
 
-    /** Which time to add up. */
+    /** The time that the values measure. */
     public enum Time {
-        /** Of threads: each stack ends with what ran there, and its value is self time. */
+        /** CPU time: the value of a stack is the self time of its innermost frame. */
         CPU,
-        /** Of cards: each stack ends with a kernel, under the operators and ranges that started it. */
+        /** GPU time: each stack ends with a kernel, below the operators and ranges that launched it. */
         DEVICE
     }
 
     /**
-     * One way to get somewhere.
+     * A call stack with its value.
      *
-     * @param frames names from the outside in, at least one; none is empty or has a {@code ;} or a line break
-     * @param value time in nanoseconds, or whatever a file of others counts; at least 0
+     * @param frames names from the outermost frame inwards, at least one; each is a non-empty line without {@code ;}
+     * @param value time in nanoseconds, or the count of another profiler; at least 0
      */
     public record Stack(List<String> frames, long value) {
         public Stack {
             frames = List.copyOf(frames);
             if (frames.isEmpty()) {
-                throw new IllegalArgumentException("frames must be one name or more");
+                throw new IllegalArgumentException("frames must have at least one name, not none");
             }
             for (String frame : frames) {
                 if (frame.isEmpty()
                         || frame.indexOf(SEPARATOR) >= 0
                         || frame.lines().count() != 1) {
                     throw new IllegalArgumentException(
-                            "a frame must be a name of one line without ';', not '" + frame + "'");
+                            "a frame must be a non-empty line without ';', not '" + frame + "'");
                 }
             }
             if (value < 0) {
@@ -61,7 +61,7 @@ public final class FoldedStacks {
         stacks = List.copyOf(all);
     }
 
-    /** These stacks; values of equal ones add up. */
+    /** Returns these stacks; the values of equal stacks are summed. */
     public static FoldedStacks of(List<Stack> stacks) {
         Map<List<String>, Long> values = new LinkedHashMap<>();
         stacks.forEach(stack -> values.merge(stack.frames, stack.value, Long::sum));
@@ -69,11 +69,11 @@ public final class FoldedStacks {
     }
 
     /**
-     * The stacks of a trace: ranges, operators, CUDA calls, and Python's functions where the trace has them. Steps are
-     * left out, so that equal work of all steps adds up. Stacks without time are left out too.
+     * Returns the stacks of a trace. Frames are ranges, operators, CUDA API calls and, if recorded, Python functions.
+     * Steps are left out, so that the same work of all steps is summed. Stacks without time are left out too.
      *
-     * <p>Values add up to {@link Trace#hostTime} and {@link Trace#deviceTime}. Kernels whose launch the trace does not
-     * have stand alone.
+     * <p>The total is the sum of the self times of all CPU threads or of the durations of all GPU work. Kernels whose
+     * launch is not in the trace have a stack of their own.
      */
     public static FoldedStacks of(Trace trace, Time time) {
         Map<List<String>, Long> values = new LinkedHashMap<>();
@@ -85,8 +85,8 @@ public final class FoldedStacks {
             for (DeviceEvent event : trace.work()) {
                 if (event.duration() == 0) continue;
                 List<String> frames = event.launch() == null ? new ArrayList<>() : frames(event.launch(), true);
-                if (event.launch() != null && event.launch().kind() == HostEvent.Kind.CALL) {
-                    frames.remove(frames.size() - 1); // the kernel says it better
+                if (event.launch() != null && event.launch().kind() == HostEventKind.CALL) {
+                    frames.remove(frames.size() - 1); // the kernel is more specific
                 }
                 frames.add(frame(event.name()));
                 values.merge(frames, event.duration(), Long::sum);
@@ -95,7 +95,7 @@ public final class FoldedStacks {
         return new FoldedStacks(values);
     }
 
-    /** @param acrossThreads whether an engine thread's events stand in the ranges of the thread that waits for them */
+    /** @param acrossThreads whether events of an engine thread get the ranges of the thread that waits for it */
     private static List<String> frames(HostEvent event, boolean acrossThreads) {
         List<String> frames = new ArrayList<>();
         for (HostEvent at = event; at != null; at = acrossThreads ? at.outer() : at.parent()) {
@@ -111,11 +111,10 @@ public final class FoldedStacks {
     }
 
     /**
-     * Reads a file of folded stacks, ours or another profiler's. Lines that are empty or begin with {@code #} are
-     * passed over.
+     * Reads a file of folded stacks of this or another profiler. Skips empty lines and lines that start with {@code #}.
      *
      * @throws IOException if the file cannot be read
-     * @throws IllegalArgumentException if a line is no stack; the message names it
+     * @throws IllegalArgumentException if a line is not a folded stack; the message names the file and the line
      */
     public static FoldedStacks read(Path file) throws IOException {
         List<Stack> stacks = new ArrayList<>();
@@ -131,16 +130,16 @@ public final class FoldedStacks {
                         Long.parseLong(text.substring(space + 1))));
             }
         } catch (CharacterCodingException e) {
-            throw new IllegalArgumentException(file + " has no folded stacks: it is not text in UTF-8", e);
+            throw new IllegalArgumentException(file + " is not a file of folded stacks: it is not UTF-8 text", e);
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(
-                    file + ", line " + number + " is no folded stack like 'a;b;c 12': " + e.getMessage(), e);
+                    file + ", line " + number + " is not a folded stack such as 'a;b;c 12': " + e.getMessage(), e);
         }
         return of(stacks);
     }
 
     /**
-     * Writes the stacks, one a line.
+     * Writes the stacks, one per line.
      *
      * @throws IOException if the file cannot be written
      */
@@ -148,17 +147,17 @@ public final class FoldedStacks {
         Files.writeString(file, toString(), StandardCharsets.UTF_8);
     }
 
-    /** The stacks in the order in which they occurred first. */
+    /** Returns the stacks in the order of their first occurrence. */
     public List<Stack> stacks() {
         return stacks;
     }
 
-    /** The sum of all values. */
+    /** Returns the sum of all values. */
     public long total() {
         return stacks.stream().mapToLong(Stack::value).sum();
     }
 
-    /** The text that {@link #write} puts into a file. */
+    /** Returns the text that {@link #write} writes. */
     @Override
     public String toString() {
         StringBuilder text = new StringBuilder();

@@ -4,22 +4,8 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 
-/** Something the program did on one of its threads: a stretch of time with a name. Events of a thread nest. */
+/** An event on a CPU thread, such as an operator, a range or a CUDA API call. The events of a thread nest. */
 public final class HostEvent extends TraceEvent {
-    /** What an event is. Of two that take the very same time, the one that stands first here is around the other. */
-    public enum Kind {
-        /** A named range, as {@link cs336.torch.ProfilerRange} or Python's {@code record_function} makes it. */
-        RANGE,
-        /** A collective of Gloo, on the thread of Gloo's that carries it out. */
-        COLLECTIVE,
-        /** A function of a Python program, in traces from there. */
-        PYTHON,
-        /** An operator of PyTorch, or a node of its backward pass. */
-        OP,
-        /** A call of the CUDA runtime or driver. */
-        CALL
-    }
-
     static final long NONE = -1;
 
     private static final String STEP = "ProfilerStep#";
@@ -27,94 +13,92 @@ public final class HostEvent extends TraceEvent {
     private static final String STARTS_COLLECTIVE = "c10d::";
     private static final String ENGINE = "autograd::engine::evaluate_function";
 
-    private final Kind kind;
+    private final HostEventKind kind;
     private final HostThread thread;
-    private final Marks marks;
+    private final HostArgs args;
 
-    // Found out by Nesting and Links before anybody else sees the event.
+    // Set by Nesting and Links while the trace is built.
     HostEvent parent;
     HostEvent forward;
     HostEvent waiting;
     long self;
 
     /**
-     * Numbers by which a trace ties events together; {@link #NONE} where there is none.
+     * Arguments of the event in the trace, by which it is related to other events; {@link #NONE} if absent.
      *
-     * @param correlation of a call: the same as that of what it started on the device
-     * @param external of an operator: its number in the trace
-     * @param sequence of an operator: that of the autograd node it makes or is
-     * @param forwardThread of a node of the backward pass: the thread of its forward operator, in PyTorch's own
-     *     counting
-     * @param shapes of an operator's inputs as JSON, or an empty text
+     * @param correlation id that a CUDA API call shares with the GPU work that it launched
+     * @param external id of an operator
+     * @param sequence autograd sequence number: of an operator, that of the node it creates; of a backward node, its
+     *     own
+     * @param forwardThread of a backward node, the thread of its forward operator in PyTorch's own numbering
+     * @param shapes shapes of an operator's inputs as JSON; empty if not recorded
      */
-    record Marks(long correlation, long external, long sequence, long forwardThread, String shapes) {}
+    record HostArgs(long correlation, long external, long sequence, long forwardThread, String shapes) {}
 
-    HostEvent(Kind kind, String name, HostThread thread, long start, long duration, Marks marks) {
+    HostEvent(HostEventKind kind, String name, HostThread thread, long start, long duration, HostArgs args) {
         super(name, start, duration);
         this.kind = kind;
         this.thread = thread;
-        this.marks = marks;
+        this.args = args;
     }
 
-    /** What it is. */
-    public Kind kind() {
+    /** Returns whether this is a range, an operator, a call etc. */
+    public HostEventKind kind() {
         return kind;
     }
 
-    /** Where it ran. */
+    /** Returns the thread that executed it. */
     public HostThread thread() {
         return thread;
     }
 
-    /** The part of its duration in which no event inside it ran. */
+    /** Returns its duration without nested events, in nanoseconds. */
     public long self() {
         return self;
     }
 
-    /** The event that it is directly inside of, on the same thread, or null. */
+    /** Returns the innermost event on the same thread that contains it, or null. */
     public HostEvent parent() {
         return parent;
     }
 
     /**
-     * For a node of the backward pass, the operator of the forward pass that made it; otherwise null. Tied by
-     * autograd's sequence number: the last operator that began with the node's number.
+     * Returns the forward operator that created this backward node; null for all other events. It is the last operator
+     * that started with the sequence number of the node.
      */
     public HostEvent forward() {
         return forward;
     }
 
-    /** The shapes of an operator's inputs as JSON, as in {@code [[8,64],[64,64]]}; an empty text where not recorded. */
+    /** Returns the shapes of an operator's inputs as JSON, as in {@code [[8,64],[64,64]]}; empty if not recorded. */
     public String shapes() {
-        return marks.shapes;
+        return args.shapes;
     }
 
-    Marks marks() {
-        return marks;
+    HostArgs args() {
+        return args;
     }
 
     boolean isStep() {
-        return kind == Kind.RANGE && name().startsWith(STEP);
+        return kind == HostEventKind.RANGE && name().startsWith(STEP);
     }
 
-    /**
-     * Whether a name of the profiler's, as in {@code gloo:all_reduce}, is that of a collective that threads carry out.
-     */
+    /** Returns whether an event name, such as {@code gloo:all_reduce}, is that of a collective on a Gloo thread. */
     static boolean isCollective(String name) {
         return name.startsWith(GLOO);
     }
 
-    /** Whether it is an operator that computes; see {@link Activity}. */
+    /** Returns whether this operator counts as computation; see {@link Activity}. */
     boolean isComputation() {
-        return kind == Kind.OP && !isEngine() && !name().startsWith(STARTS_COLLECTIVE);
+        return kind == HostEventKind.OP && !isEngine() && !name().startsWith(STARTS_COLLECTIVE);
     }
 
     boolean isEngine() {
-        return kind == Kind.OP && name().startsWith(ENGINE);
+        return kind == HostEventKind.OP && name().startsWith(ENGINE);
     }
 
     boolean isRange() {
-        return kind == Kind.RANGE && !isStep();
+        return kind == HostEventKind.RANGE && !isStep();
     }
 
     static String step(int number) {
@@ -122,10 +106,11 @@ public final class HostEvent extends TraceEvent {
     }
 
     /**
-     * The names of the ranges it is in, from the outside in, itself included if it is one. Steps are not among them.
+     * Returns the names of the ranges that contain it, outermost first, including its own name if it is a range. Steps
+     * are left out.
      *
-     * <p>PyTorch's engine runs backward passes of CUDA tensors on threads of its own, while the thread that asked for
-     * one waits: the one that ran the forward pass. Events there count as inside the ranges in which it waits.
+     * <p>PyTorch runs the backward pass of CUDA tensors on engine threads while the thread that called
+     * {@code backward()} waits. Events on engine threads count as inside the ranges of the waiting thread.
      */
     public List<String> range() {
         List<String> names = new ArrayList<>();
@@ -136,7 +121,7 @@ public final class HostEvent extends TraceEvent {
         return names;
     }
 
-    /** Its number if it is in a step, as {@link Profiler#step} marks them; otherwise -1. */
+    /** Returns the number of the step that contains it, see {@link Profiler#step}; -1 outside all steps. */
     public int step() {
         for (HostEvent at = this; at != null; at = at.outer()) {
             if (at.isStep()) {
@@ -150,12 +135,12 @@ public final class HostEvent extends TraceEvent {
         return -1;
     }
 
-    /** The parent, or what the thread that waits for this one is in. */
+    /** Returns the parent or, without one, the innermost event of the thread that waits for this one. */
     HostEvent outer() {
         return parent != null ? parent : waiting;
     }
 
-    /** The forward operator of the innermost backward node around this event, or null. */
+    /** Returns the forward operator of the innermost backward node that contains this event, or null. */
     HostEvent forwardOperator() {
         for (HostEvent at = this; at != null; at = at.parent) {
             if (at.forward != null) return at.forward;
@@ -163,10 +148,10 @@ public final class HostEvent extends TraceEvent {
         return null;
     }
 
-    /** The innermost operator around this event, itself included, or null. */
+    /** Returns the innermost operator that contains this event, including the event itself, or null. */
     HostEvent operator() {
         for (HostEvent at = this; at != null; at = at.parent) {
-            if (at.kind == Kind.OP) return at;
+            if (at.kind == HostEventKind.OP) return at;
         }
         return null;
     }

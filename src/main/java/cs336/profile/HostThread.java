@@ -1,10 +1,10 @@
 package cs336.profile;
 
 /**
- * A thread of the program.
+ * A CPU thread.
  *
- * @param process as the trace names it, a number as a rule
- * @param thread as the trace names it, a number as a rule
+ * @param process process id as the trace writes it, usually a number
+ * @param thread thread id as the trace writes it, usually a number
  */
 public record HostThread(String process, String thread) implements Comparable<HostThread> {
     @Override
@@ -13,7 +13,7 @@ public record HostThread(String process, String thread) implements Comparable<Ho
         return order != 0 ? order : compareNames(thread, other.thread);
     }
 
-    /** Numbers by value: 9 before 10. */
+    /** Compares ids; numbers compare by value, 9 before 10. */
     private static int compareNames(String a, String b) {
         int order = Integer.compare(a.length(), b.length());
         return order != 0 ? order : a.compareTo(b);

@@ -6,120 +6,121 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * A set of moments: stretches of time in whole nanoseconds, in order, none of which meet. Each holds its start and not
- * its end, so two events of which one begins as the other ends have no moment in common, and an event without duration
- * has none at all. All is arithmetic of integers; {@code a.and(b).total() + a.minus(b).total() == a.total()} holds to
- * the nanosecond.
+ * A set of points in time: disjoint, sorted intervals in whole nanoseconds. Intervals are half-open: each contains its
+ * start but not its end. Two events that only touch therefore do not overlap, and an event without duration is empty.
+ * All arithmetic is exact, so {@code a.and(b).total() + a.minus(b).total() == a.total()}.
  */
 public final class Intervals {
-    /** No moment. */
+    /** The empty set. */
     public static final Intervals NONE = new Intervals(List.of());
 
-    private final List<Interval> parts;
+    private final List<TimeInterval> intervals;
 
     /**
-     * A stretch of time.
+     * A half-open interval of time.
      *
-     * @param start in nanoseconds
-     * @param end likewise; the first moment after it
+     * @param start first nanosecond
+     * @param end first nanosecond after the interval
      */
-    public record Interval(long start, long end) {
-        public Interval {
+    public record TimeInterval(long start, long end) {
+        public TimeInterval {
             if (start > end) {
                 throw new IllegalArgumentException("start " + start + " must not be after end " + end);
             }
         }
     }
 
-    private Intervals(List<Interval> parts) {
-        this.parts = parts;
+    private Intervals(List<TimeInterval> intervals) {
+        this.intervals = intervals;
     }
 
-    /** The moments in which at least one of these runs, in any order: {@code O(n log n)}. */
-    public static Intervals of(Collection<Interval> intervals) {
-        List<Interval> sorted = intervals.stream()
-                .filter(part -> part.start < part.end)
-                .sorted(Comparator.comparingLong(Interval::start))
+    /** Returns the union of these intervals, which may overlap and be in any order, in {@code O(n log n)}. */
+    public static Intervals of(Collection<TimeInterval> intervals) {
+        List<TimeInterval> sorted = intervals.stream()
+                .filter(interval -> interval.start < interval.end)
+                .sorted(Comparator.comparingLong(TimeInterval::start))
                 .toList();
-        var merged = new ArrayList<Interval>();
-        for (Interval part : sorted) {
-            Interval last = merged.isEmpty() ? null : merged.get(merged.size() - 1);
-            if (last == null || part.start > last.end) merged.add(part);
-            else if (part.end > last.end) merged.set(merged.size() - 1, new Interval(last.start, part.end));
+        var merged = new ArrayList<TimeInterval>();
+        for (TimeInterval interval : sorted) {
+            TimeInterval last = merged.isEmpty() ? null : merged.get(merged.size() - 1);
+            if (last == null || interval.start > last.end) merged.add(interval);
+            else if (interval.end > last.end) merged.set(merged.size() - 1, new TimeInterval(last.start, interval.end));
         }
         return new Intervals(List.copyOf(merged));
     }
 
-    /** The moments in which at least one of these events runs. */
+    /** Returns the time in which at least one of these events ran. */
     public static Intervals during(Collection<? extends TraceEvent> events) {
         return of(events.stream()
-                .map(event -> new Interval(event.start(), event.end()))
+                .map(event -> new TimeInterval(event.start(), event.end()))
                 .toList());
     }
 
-    /** The stretches, in order; none meets the next. */
-    public List<Interval> parts() {
-        return parts;
+    /** Returns the disjoint intervals in ascending order; no two of them touch. */
+    public List<TimeInterval> intervals() {
+        return intervals;
     }
 
-    /** How long all stretches are together, in nanoseconds. */
+    /** Returns the sum of the lengths of all intervals, in nanoseconds. */
     public long total() {
-        return parts.stream().mapToLong(part -> part.end - part.start).sum();
+        return intervals.stream()
+                .mapToLong(interval -> interval.end - interval.start)
+                .sum();
     }
 
-    /** The moments of both: {@code O(n + m)}. */
+    /** Returns the intersection of both sets, in {@code O(n + m)}. */
     public Intervals and(Intervals other) {
-        var common = new ArrayList<Interval>();
+        var common = new ArrayList<TimeInterval>();
         int i = 0;
         int j = 0;
-        while (i < parts.size() && j < other.parts.size()) {
-            Interval a = parts.get(i);
-            Interval b = other.parts.get(j);
+        while (i < intervals.size() && j < other.intervals.size()) {
+            TimeInterval a = intervals.get(i);
+            TimeInterval b = other.intervals.get(j);
             long start = Math.max(a.start, b.start);
             long end = Math.min(a.end, b.end);
-            if (start < end) common.add(new Interval(start, end));
+            if (start < end) common.add(new TimeInterval(start, end));
             if (a.end < b.end) i++;
             else j++;
         }
         return new Intervals(List.copyOf(common));
     }
 
-    /** The moments of this one or the other. */
+    /** Returns the union of both sets. */
     public Intervals or(Intervals other) {
-        var all = new ArrayList<>(parts);
-        all.addAll(other.parts);
+        var all = new ArrayList<>(intervals);
+        all.addAll(other.intervals);
         return of(all);
     }
 
-    /** The moments of this one that are not of the other: {@code O(n + m)}. */
+    /** Returns this set without the other one, in {@code O(n + m)}. */
     public Intervals minus(Intervals other) {
-        var rest = new ArrayList<Interval>();
+        var difference = new ArrayList<TimeInterval>();
         int j = 0;
-        for (Interval part : parts) {
-            long from = part.start;
-            while (j < other.parts.size() && other.parts.get(j).end <= from) j++;
-            for (int k = j; k < other.parts.size() && other.parts.get(k).start < part.end; k++) {
-                Interval hole = other.parts.get(k);
-                if (hole.start > from) rest.add(new Interval(from, hole.start));
+        for (TimeInterval interval : intervals) {
+            long from = interval.start;
+            while (j < other.intervals.size() && other.intervals.get(j).end <= from) j++;
+            for (int k = j; k < other.intervals.size() && other.intervals.get(k).start < interval.end; k++) {
+                TimeInterval hole = other.intervals.get(k);
+                if (hole.start > from) difference.add(new TimeInterval(from, hole.start));
                 from = Math.max(from, hole.end);
             }
-            if (from < part.end) rest.add(new Interval(from, part.end));
+            if (from < interval.end) difference.add(new TimeInterval(from, interval.end));
         }
-        return new Intervals(List.copyOf(rest));
+        return new Intervals(List.copyOf(difference));
     }
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof Intervals that && parts.equals(that.parts);
+        return other instanceof Intervals that && intervals.equals(that.intervals);
     }
 
     @Override
     public int hashCode() {
-        return parts.hashCode();
+        return intervals.hashCode();
     }
 
     @Override
     public String toString() {
-        return parts.toString();
+        return intervals.toString();
     }
 }

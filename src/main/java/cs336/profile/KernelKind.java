@@ -4,26 +4,27 @@ import java.util.Locale;
 import java.util.regex.Pattern;
 
 /**
- * Sorts of work on a card. The first that fits, in the order in which they stand here, is a kernel's kind: by its name,
- * which says what its library made it for, and for {@link #OURS} by what launched it.
+ * Kinds of GPU work. A kernel has the first kind, in this order, whose pattern matches its name; {@link #OURS} also
+ * depends on what launched it.
  */
 public enum KernelKind {
-    /** Copies between cards: NCCL. */
+    /** Communication between GPUs: NCCL. */
     COMMUNICATION("nccl|nvshmem"),
-    /** Fused attention of PyTorch, cuDNN or FlashAttention: products and softmax in one. */
+    /** Fused attention of PyTorch, cuDNN or FlashAttention: GEMMs and softmax in one kernel. */
     ATTENTION("pytorch_flash|fmha|cudnn.*sdpa|attention_kernel_batched"),
-    /** Matrix products of cuBLAS, cuDNN and CUTLASS, with the sums of their split-K parts. */
+    /** Matrix multiplications of cuBLAS, cuDNN and CUTLASS, including split-K reductions. */
     MATMUL("gemm|gemv|nvjet|cutlass|xmma|splitk|cublas|dot_kernel"),
-    /** Kernels of this project, or of whoever else launches his own: a C name, launched by no operator of PyTorch. */
+    /** Kernels of this project: their name is a C identifier, and no PyTorch operator launched them. */
     OURS(null),
+    /** Softmax and log-softmax. */
     SOFTMAX("softmax"),
-    /** Moves and casts: memory copies, memory sets, copies with another layout or type, concatenation. */
+    /** Data movement and casts: memory copies and sets, changes of layout or dtype, concatenation. */
     COPY("^memcpy|^memset|copy_kernel|copy_device_to_device|catarray"),
-    /** Sums, means and norms, along rows or over everything. */
+    /** Sums, means and norms. */
     REDUCTION("reduce_kernel|layer_norm|rms_norm|gammabeta|nll_loss|cumsum|scan"),
-    /** One output for one place of the inputs, optimizers of many tensors included. */
+    /** Element-wise operations, including multi-tensor optimizer updates. */
     ELEMENTWISE("elementwise|multi_tensor|foreach|triu_tril|dropout"),
-    /** Everything else: look-ups and their gradients, sorting, random numbers. */
+    /** Everything else: embedding look-ups and their gradients, sorting, random numbers. */
     OTHER("");
 
     private static final Pattern C_IDENTIFIER = Pattern.compile("[A-Za-z_][A-Za-z_0-9]*");
@@ -34,8 +35,8 @@ public enum KernelKind {
         this.names = names == null ? null : Pattern.compile(names);
     }
 
-    static KernelKind of(DeviceEvent.Kind kind, String name, HostEvent launch) {
-        if (kind == DeviceEvent.Kind.MEMCPY || kind == DeviceEvent.Kind.MEMSET) return COPY;
+    static KernelKind of(DeviceEventKind kind, String name, HostEvent launch) {
+        if (kind == DeviceEventKind.MEMCPY || kind == DeviceEventKind.MEMSET) return COPY;
         String lowerCase = name.toLowerCase(Locale.ROOT);
         for (KernelKind candidate : values()) {
             boolean fits = candidate == OURS
@@ -52,7 +53,7 @@ public enum KernelKind {
         return !byPyTorch && C_IDENTIFIER.matcher(name).matches();
     }
 
-    /** As in {@code matmul}. */
+    /** Returns the kind in lower case, as in {@code matmul}. */
     @Override
     public String toString() {
         return name().toLowerCase(Locale.ROOT);

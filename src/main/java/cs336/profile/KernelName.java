@@ -5,8 +5,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A kernel's C++ name made short enough for a table or a picture: without namespaces and parameters, and of its
- * template arguments only what it computes.
+ * Short forms of C++ kernel names for tables and figures. They have no namespaces and parameters, and of the template
+ * arguments only the operation.
  *
  * <pre>{@code
  * void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_tn_align1>(…)         cutlass_80_simt_sgemm_128x64_8x5_tn_align1
@@ -16,20 +16,20 @@ import java.util.regex.Pattern;
 public final class KernelName {
     private static final Pattern CUTLASS = Pattern.compile("cutlass::Kernel2?<([^<>]+)>.*", Pattern.DOTALL);
 
-    /** What follows the tile in the names of a family of matrix products. */
+    /** What follows the tile size in the names of a family of GEMM kernels. */
     private static final String XMMA_DETAILS = "(_xmma_gemm_.*_tilesize\\d+x\\d+x\\d+)_.*";
 
-    /** What PyTorch's templates are told to do. */
-    private static final Pattern DOING =
+    /** The template argument that names the operation of a PyTorch kernel. */
+    private static final Pattern OPERATION =
             Pattern.compile("(CUDAFunctor(?:OnSelf)?_\\w+|\\w+?)(?:Functor|_functor|Ops|_kernel(?:_cuda|_impl)?)\\b"
                     + "|CUDAFunctor(?:OnSelf)?_(\\w+)");
 
-    /** Templates around templates, which say how and not what. */
+    /** Templates that only wrap the one that names the operation. */
     private static final Set<String> WRAPPERS = Set.of("Binary", "AUnary", "BUnary", "gpu", "elementwise", "Unary");
 
     private KernelName() {}
 
-    /** The short form of a kernel's name. Different kernels may have the same. */
+    /** Returns the short form of a kernel name. Different kernels may have the same short form. */
     public static String brief(String name) {
         String plain = name.replace("(anonymous namespace)::", "").replaceFirst("^void ", "");
         Matcher cutlass = CUTLASS.matcher(plain);
@@ -41,12 +41,12 @@ public final class KernelName {
         String base = plain.substring(0, end);
         if (base.indexOf(' ') >= 0) return name; // Memcpy HtoD (Pinned -> Device)
         base = base.substring(base.lastIndexOf(':') + 1);
-        String doing = template == end ? doing(plain.substring(template)) : "";
-        return doing.isEmpty() ? base : base + ": " + doing;
+        String operation = template == end ? operation(plain.substring(template)) : "";
+        return operation.isEmpty() ? base : base + ": " + operation;
     }
 
-    private static String doing(String arguments) {
-        Matcher found = DOING.matcher(arguments);
+    private static String operation(String arguments) {
+        Matcher found = OPERATION.matcher(arguments);
         while (found.find()) {
             String what = found.group(1) != null ? found.group(1) : found.group(2);
             if (!WRAPPERS.contains(what)) return what;

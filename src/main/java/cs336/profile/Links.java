@@ -9,20 +9,21 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Ties nodes of a backward pass to the operators of the forward pass that made them, PyTorch's engine threads to the
- * threads that wait for them, and what other threads do to the steps in which they do it.
+ * Relates events of different threads: backward nodes to the forward operators that created them, autograd engine
+ * threads to the threads that wait for them, and other threads to the steps in which they work.
  *
- * <p>An operator that may make a node carries the sequence number that the node would get, and so do operators before
- * it that made none: the last to begin is the one. Numbers count by thread. A node of the backward pass names its
- * number and the forward thread; the latter in PyTorch's own counting, which no other event mentions, so the trace's
- * arrows from forward to backward say which thread it is. Where a trace has no arrows, a number that several threads
- * used ties nothing.
+ * <p>Every operator that may create a backward node carries the sequence number that the node would get. Operators that
+ * create no node carry the number of the next one, so the last operator with a number is the creator. Numbers count per
+ * thread. A backward node names its number and its forward thread, but the thread only in PyTorch's own numbering,
+ * which no other event uses. The trace's flow events from forward to backward show which thread it is. In a trace
+ * without flow events, a number that several threads used stays unresolved.
  */
 final class Links {
-    /** The two ends of an arrow from an operator to its node: thread and start of each. */
-    record Arrow(Place from, Place to) {}
+    /** A flow event of the trace, drawn as an arrow from a forward operator to its backward node. */
+    record FlowEvent(EventStart from, EventStart to) {}
 
-    record Place(HostThread thread, long start) {}
+    /** The thread and start time by which a flow event refers to an event. */
+    record EventStart(HostThread thread, long start) {}
 
     private final List<HostEvent> events;
 
@@ -30,60 +31,61 @@ final class Links {
         this.events = events;
     }
 
-    /** Fills in the forward operators, and whom engine threads make wait, of events whose nesting is known. */
-    static void resolve(List<HostEvent> events, List<Arrow> arrows) {
+    /** Sets {@code forward} and {@code waiting} of events whose nesting is already resolved. */
+    static void resolve(List<HostEvent> events, List<FlowEvent> flows) {
         Links links = new Links(events);
-        links.tieNodes(arrows);
-        links.tieEngineThreads();
-        links.tieOtherThreads();
+        links.linkNodes(flows);
+        links.linkEngineThreads();
+        links.linkOtherThreads();
     }
 
-    private void tieNodes(List<Arrow> arrows) {
-        Map<Place, List<HostEvent>> operators = new HashMap<>(); // where an arrow begins or ends
-        for (Arrow arrow : arrows) {
-            operators.put(arrow.from, new ArrayList<>(1));
-            operators.put(arrow.to, new ArrayList<>(1));
+    private void linkNodes(List<FlowEvent> flows) {
+        Map<EventStart, List<HostEvent>> operators = new HashMap<>(); // by start or end of a flow event
+        for (FlowEvent flow : flows) {
+            operators.put(flow.from, new ArrayList<>(1));
+            operators.put(flow.to, new ArrayList<>(1));
         }
-        Map<Long, List<HostEvent>> makers = new HashMap<>(); // by sequence number
+        Map<Long, List<HostEvent>> creators = new HashMap<>(); // by sequence number
         for (HostEvent event : events) {
-            if (event.kind() != HostEvent.Kind.OP || event.marks().sequence() == HostEvent.NONE) continue;
-            List<HostEvent> here = operators.get(new Place(event.thread(), event.start()));
+            if (event.kind() != HostEventKind.OP || event.args().sequence() == HostEvent.NONE) continue;
+            List<HostEvent> here = operators.get(new EventStart(event.thread(), event.start()));
             if (here != null) here.add(event);
             if (!isNode(event)) {
-                makers.computeIfAbsent(event.marks().sequence(), s -> new ArrayList<>(2))
+                creators.computeIfAbsent(event.args().sequence(), s -> new ArrayList<>(2))
                         .add(event);
             }
         }
         Map<Long, HostThread> forwardThreads = new HashMap<>();
-        for (Arrow arrow : arrows) {
-            for (HostEvent node : operators.get(arrow.to)) {
-                for (HostEvent maker : operators.get(arrow.from)) {
-                    if (isNode(node) && node.marks().sequence() == maker.marks().sequence()) {
-                        node.forward = maker;
-                        forwardThreads.put(node.marks().forwardThread(), maker.thread());
+        for (FlowEvent flow : flows) {
+            for (HostEvent node : operators.get(flow.to)) {
+                for (HostEvent creator : operators.get(flow.from)) {
+                    if (isNode(node) && node.args().sequence() == creator.args().sequence()) {
+                        node.forward = creator;
+                        forwardThreads.put(node.args().forwardThread(), creator.thread());
                     }
                 }
             }
         }
         for (HostEvent event : events) {
-            if (event.kind() == HostEvent.Kind.OP && isNode(event) && event.forward == null) {
+            if (event.kind() == HostEventKind.OP && isNode(event) && event.forward == null) {
                 event.forward =
-                        maker(event, makers, forwardThreads.get(event.marks().forwardThread()));
+                        creator(event, creators, forwardThreads.get(event.args().forwardThread()));
             }
         }
     }
 
     private static boolean isNode(HostEvent event) {
-        return event.marks().forwardThread() > 0;
+        return event.args().forwardThread() > 0;
     }
 
     /**
-     * The last operator with the node's number that began before it, on the given thread or, without one, on the only
-     * one.
+     * Returns the last operator with the sequence number of a node that started before it, or null.
+     *
+     * @param thread thread of the operator; null if unknown, and then operators of two threads are ambiguous
      */
-    private static HostEvent maker(HostEvent node, Map<Long, List<HostEvent>> makers, HostThread thread) {
+    private static HostEvent creator(HostEvent node, Map<Long, List<HostEvent>> creators, HostThread thread) {
         HostEvent last = null;
-        for (HostEvent candidate : makers.getOrDefault(node.marks().sequence(), List.of())) {
+        for (HostEvent candidate : creators.getOrDefault(node.args().sequence(), List.of())) {
             boolean fits = candidate.start() < node.start()
                     && (thread == null || candidate.thread().equals(thread));
             if (!fits) continue;
@@ -93,47 +95,47 @@ final class Links {
         return last;
     }
 
-    /** An engine thread works for the thread whose operators made the nodes that it runs; that one waits meanwhile. */
-    private void tieEngineThreads() {
+    /** Links an engine thread to the thread whose operators created its nodes; that thread waits in backward(). */
+    private void linkEngineThreads() {
         Map<HostThread, List<HostEvent>> ranges = new HashMap<>();
-        Map<HostEvent, HostThread> askers = new HashMap<>(); // by outermost event of an engine thread
-        Map<HostThread, HostThread> firstAskers = new HashMap<>(); // by engine thread
+        Map<HostEvent, HostThread> callers = new HashMap<>(); // by outermost event of an engine thread
+        Map<HostThread, HostThread> firstCallers = new HashMap<>(); // by engine thread
         for (HostEvent event : events) {
-            if (event.kind() == HostEvent.Kind.RANGE) {
+            if (event.kind() == HostEventKind.RANGE) {
                 ranges.computeIfAbsent(event.thread(), t -> new ArrayList<>()).add(event);
             }
             if (event.forward != null) {
-                askers.putIfAbsent(root(event), event.forward.thread());
-                firstAskers.putIfAbsent(event.thread(), event.forward.thread());
+                callers.putIfAbsent(root(event), event.forward.thread());
+                firstCallers.putIfAbsent(event.thread(), event.forward.thread());
             }
         }
         HostThread engine = null;
-        HostThread asker = null;
+        HostThread caller = null;
         for (HostEvent event : events) {
             if (event.parent != null || !event.isEngine()) continue;
             if (!event.thread().equals(engine)) {
                 engine = event.thread();
-                asker = firstAskers.get(engine);
+                caller = firstCallers.get(engine);
             }
-            asker = askers.getOrDefault(event, asker); // nodes that only add to gradients have no forward operator
-            if (asker != null && !asker.equals(engine)) {
-                event.waiting = around(event, ranges.getOrDefault(asker, List.of()));
+            caller = callers.getOrDefault(event, caller); // gradient accumulation has no forward operator
+            if (caller != null && !caller.equals(engine)) {
+                event.waiting = around(event, ranges.getOrDefault(caller, List.of()));
             }
         }
     }
 
     /**
-     * A thread without steps of its own, as one of Gloo's or one that sends gradients, works for the step in which it
-     * begins something.
+     * Links threads without steps, such as those of Gloo or one that communicates gradients, to the step during which
+     * each of their events starts.
      */
-    private void tieOtherThreads() {
+    private void linkOtherThreads() {
         List<HostEvent> steps = events.stream()
                 .filter(HostEvent::isStep)
                 .sorted(Comparator.comparingLong(HostEvent::start))
                 .toList();
         Set<HostThread> stepping = steps.stream().map(HostEvent::thread).collect(Collectors.toSet());
         for (HostEvent event : events) {
-            boolean collective = event.kind() == HostEvent.Kind.COLLECTIVE;
+            boolean collective = event.kind() == HostEventKind.COLLECTIVE;
             boolean other = !event.isEngine() && !stepping.contains(event.thread());
             if (event.parent == null && (collective || other)) {
                 event.waiting = EventLookup.innermost(steps, event.start());
@@ -147,7 +149,7 @@ final class Links {
         return root;
     }
 
-    /** The innermost of these ranges that lasts at least as long as the event at both ends, or null. */
+    /** Returns the innermost of these ranges that contains the event, or null. */
     private static HostEvent around(HostEvent event, List<HostEvent> ranges) {
         HostEvent range = EventLookup.innermost(ranges, event.start());
         while (range != null && range.end() < event.end()) {

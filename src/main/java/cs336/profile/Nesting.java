@@ -5,16 +5,16 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * Finds out which events of a thread are inside which, and which time belongs to each alone.
+ * Computes the parent and the self time of the events of a thread.
  *
- * <p>An event is inside the nearest one that began before it and ends no earlier than it does. Time belongs to the
- * event that began last of those still running. So the self times of a thread add up to the time in which it did
- * anything, also where events overlap without nesting.
+ * <p>The parent of an event is the nearest event that started before it and does not end before it. At any time the
+ * running event that started last owns the time. Self times therefore sum to the time in which the thread did anything,
+ * even if events overlap without nesting.
  */
 final class Nesting {
     /**
-     * Outer events before inner ones. Sorting is stable: with all else equal, the one that the trace names first is
-     * outside.
+     * Sorts outer events before inner ones. Sorting is stable, so of otherwise equal events the first in the trace is
+     * the outer one.
      */
     static final Comparator<HostEvent> ORDER = Comparator.comparing(HostEvent::thread)
             .thenComparingLong(HostEvent::start)
@@ -26,7 +26,7 @@ final class Nesting {
 
     private Nesting() {}
 
-    /** Fills in parents and self times of events that are in {@link #ORDER}. */
+    /** Sets {@code parent} and {@code self} of events that are in {@link #ORDER}. */
     static void resolve(List<HostEvent> events) {
         Nesting nesting = new Nesting();
         HostThread thread = null;
@@ -43,7 +43,7 @@ final class Nesting {
         nesting.advance(Long.MAX_VALUE);
     }
 
-    /** Gives the time up to this moment to those whose it is, and drops those that are over. */
+    /** Advances to a time: adds the elapsed time to the self times of its owners and removes events that have ended. */
     private void advance(long time) {
         while (!open.isEmpty()) {
             HostEvent last = open.get(open.size() - 1);
@@ -52,9 +52,9 @@ final class Nesting {
                 last.self += until - now;
                 now = until;
             }
-            // An event without duration is still around others of the same moment.
-            boolean over = last.end() < time || last.end() == time && last.duration() > 0;
-            if (!over) break;
+            // An event without duration may still contain others that start at the same time.
+            boolean ended = last.end() < time || last.end() == time && last.duration() > 0;
+            if (!ended) break;
             open.remove(open.size() - 1);
         }
         now = Math.max(now, time);

@@ -1,5 +1,10 @@
 package cs336.profile;
 
+import static cs336.profile.KernelTable.percent;
+import static cs336.units.UnitFactors.MIB;
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+import static cs336.units.UnitFactors.NANOS_PER_US;
+
 import cs336.bench.AlignedText;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -16,35 +21,32 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * A trace's operators and ranges by name: the table that users of PyTorch's profiler know. Times are whole nanoseconds.
+ * The operators and ranges of a trace grouped by name, like {@code key_averages()} of PyTorch's profiler. Times are
+ * whole nanoseconds.
  *
- * <p>A total covers what runs inside; of a call inside one of the same name, the outer one's. A self time covers what
- * runs in no event inside, CUDA calls aside, which belong to the operator that makes them; so self times add up to the
- * trace's. Device time is that of the kernels and copies that a call started.
+ * <p>Total times include nested calls; a call nested in a call of the same name counts only once. Self times exclude
+ * nested operators and ranges but include the CUDA API calls that the operator makes, so the self times sum to the time
+ * of the trace. Device times are those of the kernels and copies that a call launched.
  */
 public final class OpTable {
-    private static final double NANOS_PER_MS = 1e6;
-    private static final double NANOS_PER_US = 1e3;
-    private static final double BYTES_PER_MIB = 1 << 20;
-
-    private final List<Row> rows;
+    private final List<OpRow> rows;
 
     /**
      * All calls of one name.
      *
-     * @param name of the operator, or of whatever {@code kind} says
-     * @param kind what it is; a CUDA call that no operator or range made stands for itself
-     * @param calls how often
-     * @param cpuSelf time on threads, outside other calls
-     * @param cpuTotal time on threads
-     * @param deviceSelf time on cards, of what it started outside other calls
-     * @param deviceTotal time on cards
-     * @param cpuMemory bytes of the CPU allocated less released, outside other calls
-     * @param deviceMemory the same of cards
+     * @param name name of the operator, range, function or CUDA API call
+     * @param kind what the name refers to; a CUDA API call has its own row only outside all operators and ranges
+     * @param calls number of calls
+     * @param cpuSelf time on CPU threads outside nested calls
+     * @param cpuTotal time on CPU threads including nested calls
+     * @param deviceSelf GPU time of what the call launched outside nested calls
+     * @param deviceTotal GPU time of what the call and its nested calls launched
+     * @param cpuMemory bytes allocated minus bytes freed on the CPU outside nested calls
+     * @param deviceMemory bytes allocated minus bytes freed on GPUs outside nested calls
      */
-    public record Row(
+    public record OpRow(
             String name,
-            HostEvent.Kind kind,
+            HostEventKind kind,
             long calls,
             long cpuSelf,
             long cpuTotal,
@@ -52,39 +54,39 @@ public final class OpTable {
             long deviceTotal,
             long cpuMemory,
             long deviceMemory) {
-        /** The mean time of a call on its thread in nanoseconds. */
+        /** Returns the mean time of a call on its CPU thread in nanoseconds. */
         public double cpuMean() {
             return (double) cpuTotal / calls;
         }
 
-        /** The mean time on cards for a call in nanoseconds. */
+        /** Returns the mean GPU time of a call in nanoseconds. */
         public double deviceMean() {
             return (double) deviceTotal / calls;
         }
     }
 
-    private OpTable(List<Row> rows) {
+    private OpTable(List<OpRow> rows) {
         this.rows = List.copyOf(rows);
     }
 
-    /** All operators and ranges of a trace, the longest self time on cards first, then that on threads. */
+    /** Returns all operators and ranges of a trace, largest GPU self time first, then largest CPU self time. */
     public static OpTable of(Trace trace) {
-        Sums sums = new Sums();
-        trace.host().forEach(sums::add);
-        trace.work().forEach(sums::add);
-        sums.addMemory(trace);
-        return new OpTable(sums.rows())
-                .sorted(Comparator.comparingLong(Row::deviceSelf)
-                        .thenComparingLong(Row::cpuSelf)
+        OpTotals totals = new OpTotals();
+        trace.host().forEach(totals::add);
+        trace.work().forEach(totals::add);
+        totals.addMemory(trace);
+        return new OpTable(totals.rows())
+                .sorted(Comparator.comparingLong(OpRow::deviceSelf)
+                        .thenComparingLong(OpRow::cpuSelf)
                         .reversed()
-                        .thenComparing(Row::name));
+                        .thenComparing(OpRow::name));
     }
 
-    /** What is added up for each name. */
-    private static final class Sums {
-        private record Key(HostEvent.Kind kind, String name) {}
+    /** Accumulates times and memory by name. */
+    private static final class OpTotals {
+        private record OpKey(HostEventKind kind, String name) {}
 
-        private static final class Sum {
+        private static final class OpSum {
             private long calls;
             private long cpuSelf;
             private long cpuTotal;
@@ -94,17 +96,17 @@ public final class OpTable {
             private long deviceMemory;
         }
 
-        private final Map<Key, Sum> sums = new LinkedHashMap<>();
+        private final Map<OpKey, OpSum> sums = new LinkedHashMap<>();
 
-        private Sum of(HostEvent event) {
-            return sums.computeIfAbsent(new Key(event.kind(), event.name()), k -> new Sum());
+        private OpSum of(HostEvent event) {
+            return sums.computeIfAbsent(new OpKey(event.kind(), event.name()), k -> new OpSum());
         }
 
         void add(HostEvent event) {
             HostEvent owner = owner(event);
             of(owner).cpuSelf += event.self();
             if (owner == event) {
-                Sum sum = of(event);
+                OpSum sum = of(event);
                 sum.calls++;
                 if (isOutermost(event)) sum.cpuTotal += event.duration();
             }
@@ -128,16 +130,16 @@ public final class OpTable {
                 HostEvent inside =
                         EventLookup.innermost(threads.getOrDefault(change.thread(), List.of()), change.time());
                 if (inside == null) continue;
-                Sum sum = of(owner(inside));
-                if (change.isOnCard()) sum.deviceMemory += change.bytes();
+                OpSum sum = of(owner(inside));
+                if (change.isOnGpu()) sum.deviceMemory += change.bytes();
                 else sum.cpuMemory += change.bytes();
             }
         }
 
-        /** The event, or, for a CUDA call inside something, that. */
+        /** Returns the event itself or, for a nested CUDA API call, the event that makes the call. */
         private static HostEvent owner(HostEvent event) {
             HostEvent owner = event;
-            while (owner.kind() == HostEvent.Kind.CALL && owner.parent() != null) owner = owner.parent();
+            while (owner.kind() == HostEventKind.CALL && owner.parent() != null) owner = owner.parent();
             return owner;
         }
 
@@ -148,9 +150,9 @@ public final class OpTable {
             return true;
         }
 
-        List<Row> rows() {
-            List<Row> rows = new ArrayList<>();
-            sums.forEach((key, sum) -> rows.add(new Row(
+        List<OpRow> rows() {
+            List<OpRow> rows = new ArrayList<>();
+            sums.forEach((key, sum) -> rows.add(new OpRow(
                     key.name,
                     key.kind,
                     sum.calls,
@@ -164,102 +166,96 @@ public final class OpTable {
         }
     }
 
-    /** A row an operator or range. */
-    public List<Row> rows() {
+    /** Returns one row per operator or range. */
+    public List<OpRow> rows() {
         return rows;
     }
 
     /**
-     * The row of this name.
+     * Returns the row of this name.
      *
      * @throws IllegalArgumentException if there is none
      */
-    public Row row(String name) {
+    public OpRow row(String name) {
         return rows.stream()
                 .filter(row -> row.name.equals(name))
                 .findFirst()
-                .orElseThrow(
-                        () -> new IllegalArgumentException("nothing of the name '" + name + "' was recorded; recorded: "
-                                + rows.stream().map(Row::name).sorted().toList()));
+                .orElseThrow(() -> new IllegalArgumentException("name '" + name + "' was not recorded; recorded: "
+                        + rows.stream().map(OpRow::name).sorted().toList()));
     }
 
-    /** The rows for which this holds. */
-    public OpTable filter(Predicate<Row> condition) {
+    /** Returns the table of the rows that satisfy a condition. */
+    public OpTable filter(Predicate<OpRow> condition) {
         return new OpTable(rows.stream().filter(condition).toList());
     }
 
-    /** Operators alone, without ranges. */
+    /** Returns the table of the operators, without ranges. */
     public OpTable operators() {
-        return filter(row -> row.kind == HostEvent.Kind.OP);
+        return filter(row -> row.kind == HostEventKind.OP);
     }
 
-    /** Ranges alone, steps included. */
+    /** Returns the table of the ranges, including steps. */
     public OpTable ranges() {
-        return filter(row -> row.kind == HostEvent.Kind.RANGE);
+        return filter(row -> row.kind == HostEventKind.RANGE);
     }
 
-    /** The same rows, the largest first by this: {@code sortedBy(Row::cpuTotal)}. */
-    public OpTable sortedBy(ToLongFunction<Row> column) {
-        return sorted(Comparator.comparingLong(column).reversed().thenComparing(Row::name));
+    /** Returns the same rows in descending order of a column, as in {@code sortedBy(OpRow::cpuTotal)}. */
+    public OpTable sortedBy(ToLongFunction<OpRow> column) {
+        return sorted(Comparator.comparingLong(column).reversed().thenComparing(OpRow::name));
     }
 
-    private OpTable sorted(Comparator<Row> order) {
+    private OpTable sorted(Comparator<OpRow> order) {
         return new OpTable(rows.stream().sorted(order).toList());
     }
 
-    /** The first rows. */
+    /** Returns the table of the first {@code count} rows. */
     public OpTable top(int count) {
         return new OpTable(rows.subList(0, Math.min(count, rows.size())));
     }
 
-    /** Self time on threads of all rows, in nanoseconds. */
+    /** Returns the CPU self time of all rows in nanoseconds. */
     public long cpuSelf() {
-        return rows.stream().mapToLong(Row::cpuSelf).sum();
+        return rows.stream().mapToLong(OpRow::cpuSelf).sum();
     }
 
-    /** Self time on cards of all rows, in nanoseconds. */
+    /** Returns the GPU self time of all rows in nanoseconds. */
     public long deviceSelf() {
-        return rows.stream().mapToLong(Row::deviceSelf).sum();
+        return rows.stream().mapToLong(OpRow::deviceSelf).sum();
     }
 
     /**
-     * A row an operator or range. Columns of cards and of memory are there if anything was recorded for them; shares
-     * are of these rows' self times.
+     * Returns one table row per operator or range. Columns of GPU times and of memory are present only if some row has
+     * a value for them. Percentages are of the self time of all rows.
      */
     public Table table() {
         Table table = Table.create(
-                "operators", LongColumn.create("calls", rows.stream().mapToLong(Row::calls)));
-        boolean device = rows.stream().anyMatch(row -> row.deviceTotal != 0);
+                "operators", LongColumn.create("calls", rows.stream().mapToLong(OpRow::calls)));
         long cpuAll = cpuSelf();
         long deviceAll = deviceSelf();
         add(table, "CPU self [ms]", row -> row.cpuSelf / NANOS_PER_MS);
         add(table, "share [%]", row -> percent(row.cpuSelf, cpuAll));
         add(table, "CPU total [ms]", row -> row.cpuTotal / NANOS_PER_MS);
         add(table, "CPU mean [µs]", row -> row.cpuMean() / NANOS_PER_US);
-        if (device) {
+        if (rows.stream().anyMatch(row -> row.deviceTotal != 0)) {
             add(table, "device self [ms]", row -> row.deviceSelf / NANOS_PER_MS);
             add(table, "device share [%]", row -> percent(row.deviceSelf, deviceAll));
             add(table, "device total [ms]", row -> row.deviceTotal / NANOS_PER_MS);
             add(table, "device mean [µs]", row -> row.deviceMean() / NANOS_PER_US);
         }
         if (rows.stream().anyMatch(row -> row.cpuMemory != 0)) {
-            add(table, "CPU memory [MiB]", row -> row.cpuMemory / BYTES_PER_MIB);
+            add(table, "CPU memory [MiB]", row -> row.cpuMemory / MIB);
         }
         if (rows.stream().anyMatch(row -> row.deviceMemory != 0)) {
-            add(table, "device memory [MiB]", row -> row.deviceMemory / BYTES_PER_MIB);
+            add(table, "device memory [MiB]", row -> row.deviceMemory / MIB);
         }
-        return table.addColumns(StringColumn.create("name", rows.stream().map(Row::name)));
+        return table.addColumns(StringColumn.create("name", rows.stream().map(OpRow::name)));
     }
 
-    private void add(Table table, String heading, ToDoubleFunction<Row> value) {
-        table.addColumns(DoubleColumn.create(heading, rows.stream().mapToDouble(value)));
+    private void add(Table table, String header, ToDoubleFunction<OpRow> value) {
+        table.addColumns(DoubleColumn.create(header, rows.stream().mapToDouble(value)));
     }
 
-    private static double percent(long part, long whole) {
-        return whole == 0 ? 0 : 100.0 * part / whole;
-    }
-
-    /** The table as aligned text. */
+    /** Returns {@link #table} as aligned text. */
     @Override
     public String toString() {
         return AlignedText.of(table());

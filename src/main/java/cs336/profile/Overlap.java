@@ -9,29 +9,25 @@ package cs336.profile;
  *               |communication|
  * }</pre>
  *
- * <p>1 where all communication happened while something else was computed, 0 where nothing was: the definition of
- * Holistic Trace Analysis, {@code comm_comp_overlap}. That tool first moves each start up and each end down to a whole
- * microsecond; here they stay the trace's whole nanoseconds, and both numbers are exact. What begins in the nanosecond
- * in which something else ends does not overlap it. See {@link Activity} for what counts.
+ * <p>The ratio is 1 if the device computed during all of its communication and 0 if it computed during none of it. This
+ * is the definition of {@code comm_comp_overlap} in Holistic Trace Analysis. That tool first rounds starts up and ends
+ * down to whole microseconds; here times keep the trace's whole nanoseconds, so both times are exact. Intervals are
+ * half-open: a kernel that starts in the nanosecond in which another ends does not overlap it. {@link Activity} defines
+ * communication and computation.
  *
- * @param communication time in which the device communicated, in nanoseconds; what runs at once on two streams counts
- *     once
- * @param overlapped the part of it in which it computed as well
+ * @param communication time in which the device communicated, in nanoseconds; concurrent communication on two streams
+ *     counts once
+ * @param overlapped the time thereof in which the device also computed, in nanoseconds
  */
 public record Overlap(long communication, long overlapped) {
-    /** That of a device. */
+    /** Returns the overlap of a device. */
     public static Overlap of(Activity activity) {
         return new Overlap(
                 activity.communication().total(),
                 activity.communication().and(activity.computation()).total());
     }
 
-    /** The part of communication in which nothing was computed, in nanoseconds. */
-    public long exposed() {
-        return communication - overlapped;
-    }
-
-    /** From 0 to 1; NaN where there was no communication. */
+    /** Returns the overlap ratio, from 0 to 1; NaN without communication. */
     public double ratio() {
         return communication == 0 ? Double.NaN : (double) overlapped / communication;
     }

@@ -1,74 +1,64 @@
 package cs336.profile;
 
+import cs336.bench.LabCommand;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
-import picocli.CommandLine.Spec;
 
-/** {@code cs336 overlap}: how much of communication is hidden behind computation, from traces. */
+/** {@code cs336 overlap}: computes from traces how much of the communication is hidden behind computation. */
 @Command(
         name = "overlap",
         description = {
-            "Shows how much of communication is hidden behind computation, and where the time of each device went, step by step.",
-            "Reads the traces that this program's profiler, PyTorch's in Python, and Kineto elsewhere write: one file a rank, .json or"
-                    + " .json.gz. A device is a card or, where no card worked, the threads of the process."
+            "Shows for each step how much communication is hidden behind computation and how the time of each device divides into"
+                    + " computation, communication, copies and idle time.",
+            "Reads Kineto traces (.json or .json.gz), one file per rank, written by this program's profiler or by PyTorch's profiler in"
+                    + " Python. A device is a GPU or, in traces without GPU work, the threads of the process."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
             "  A table:",
             "    cs336 overlap rank0.json.gz rank1.json.gz",
-            "  A table, and a picture of the last step on both ranks:",
+            "  A table and a figure of the last step on both ranks:",
             "    cs336 overlap rank0.json.gz rank1.json.gz --figure target/overlap",
             "",
-            "overlap ratio: time communicating while computing / time communicating; none where nothing was communicated.",
-            "The four shares add up to the step: communication there is what computation does not hide.",
+            "overlap ratio: time with communication and computation / time with communication; empty without communication.",
+            "The four percentages sum to 100. Communication there is exposed communication, which computation does not hide.",
             "",
-            "Exit codes: 0 done, 1 a file cannot be read or written, 2 wrong use or a file that is no trace."
+            "Exit codes: 0 done, 1 a file cannot be read or written, 2 wrong use or a file that is not a trace."
         })
-public final class OverlapCommand implements Callable<Integer> {
-    @Spec
-    private CommandSpec spec;
-
-    @Parameters(arity = "1..*", paramLabel = "TRACE", description = "the ranks' traces, in the order of ranks")
+public final class OverlapCommand extends LabCommand {
+    @Parameters(arity = "1..*", paramLabel = "TRACE", description = "the traces of the ranks, in rank order")
     private List<Path> files;
 
-    @Option(names = "--last", description = "the last step of each trace alone")
+    @Option(names = "--last", description = "show only the last step of each trace")
     private boolean last;
 
     @Option(
             names = "--figure",
             paramLabel = "<folder>",
-            description = "draw the last step of all ranks there, as overlap.svg")
+            description = "draw the last step of all ranks as overlap.svg in this folder")
     private Path folder;
 
     @Option(
             names = "--levels",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "levels of ranges inside ranges in the picture. Default: ${DEFAULT-VALUE}")
+            description = "levels of nested ranges in the figure")
     private int levels;
-
-    /** Made by picocli. */
-    public OverlapCommand() {}
 
     @Override
     public Integer call() throws IOException {
-        try {
+        return checked(() -> {
             Map<String, Trace> traces = read();
             OverlapTable table = OverlapTable.of(traces);
             if (table.rows().isEmpty()) throw new IllegalArgumentException("the traces have no events");
-            spec.commandLine().getOut().println(last ? table.lastSteps() : table);
-            spec.commandLine().getOut().flush();
+            out().println(last ? table.lastSteps() : table);
+            out().flush();
             if (folder != null) {
                 Timeline.ofRanks(traces)
                         .lastStep()
@@ -77,20 +67,17 @@ public final class OverlapCommand implements Callable<Integer> {
                         .save(folder);
             }
             return 0;
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
-        }
+        });
     }
 
-    /** Each trace under its file's name without ending, or under its path where names are equal. */
+    /** Returns the traces by file name without ending, or by path if two file names are equal. */
     private Map<String, Trace> read() throws IOException {
         long names = files.stream().map(OverlapCommand::name).distinct().count();
         var traces = new LinkedHashMap<String, Trace>();
         for (Path file : files) {
             String name = names == files.size() ? name(file) : file.toString();
             if (traces.put(name, Trace.read(file)) != null) {
-                throw new IllegalArgumentException(
-                        "TRACE " + file + " is given twice; each rank has a file of its own");
+                throw new IllegalArgumentException("TRACE " + file + " is given twice; each rank has its own file");
             }
         }
         return traces;

@@ -1,55 +1,85 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.bench.AlignedText;
+import cs336.numbers.Header;
+import cs336.numbers.Tables;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.IntColumn;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * {@link Overlap} and {@link Breakdown} of traces, step by step: one trace a rank, as each process of a data-parallel
- * run writes its own.
+ * {@link Overlap} and {@link Breakdown} of each step and device in a set of traces. In a data-parallel run every rank
+ * writes one trace.
  *
  * <pre>{@code
  * OverlapTable.of(Map.of("rank 0", Trace.read(Path.of("rank0.json.gz"))))
  * }</pre>
  */
 public final class OverlapTable {
-    private static final double NANOS_PER_MS = 1e6;
-
-    private final List<Row> rows;
+    private final List<OverlapRow> rows;
 
     /**
-     * A device in a step.
+     * One device in one step.
      *
-     * @param trace what the trace was called
-     * @param step its number; empty where the trace has no steps and this is all of it
-     * @param activity what the device did
+     * @param trace name of the trace
+     * @param step number of the step; empty if the trace has no steps and the row covers all of it
+     * @param activity when the device computed, communicated and copied
      */
-    public record Row(String trace, OptionalInt step, Activity activity) {
-        /** How much of its communication was hidden. */
+    public record OverlapRow(String trace, OptionalInt step, Activity activity) {
+        /** Returns how much of the communication was hidden. */
         public Overlap overlap() {
             return Overlap.of(activity);
         }
 
-        /** Where its time went. */
+        /** Returns how the time of the step divides into computation, communication, copies and idle time. */
         public Breakdown breakdown() {
             return Breakdown.of(activity);
         }
+
+        private PrintedOverlap printed() {
+            Overlap overlap = overlap();
+            Breakdown breakdown = breakdown();
+            long span = breakdown.span();
+            return new PrintedOverlap(
+                    trace,
+                    step.isPresent() ? (Integer) step.getAsInt() : null,
+                    activity.device(),
+                    span / NANOS_PER_MS,
+                    overlap.communication() / NANOS_PER_MS,
+                    overlap.overlapped() / NANOS_PER_MS,
+                    overlap.ratio(),
+                    100.0 * breakdown.computation() / span,
+                    100.0 * breakdown.communication() / span,
+                    100.0 * breakdown.copies() / span,
+                    100.0 * breakdown.idle() / span);
+        }
     }
 
-    private OverlapTable(List<Row> rows) {
+    private record PrintedOverlap(
+            String trace,
+            Integer step,
+            String device,
+            @Header("span [ms]") double span,
+            @Header("communication [ms]") double communication,
+            @Header("overlapped [ms]") double overlapped,
+            @Header("overlap ratio") double ratio,
+            @Header("computation [%]") double computationPercent,
+            @Header("communication [%]") double communicationPercent,
+            @Header("copies [%]") double copiesPercent,
+            @Header("idle [%]") double idlePercent) {}
+
+    private OverlapTable(List<OverlapRow> rows) {
         this.rows = List.copyOf(rows);
     }
 
-    /** All steps of these traces, which are in the map's order under its names. */
+    /** Returns the table of all steps of these traces, which are given by name, in the order of the map. */
     public static OverlapTable of(Map<String, Trace> traces) {
-        var rows = new ArrayList<Row>();
+        var rows = new ArrayList<OverlapRow>();
         traces.forEach((name, trace) -> {
             int[] steps = trace.steps();
             if (steps.length == 0) add(name, OptionalInt.empty(), trace, rows);
@@ -58,16 +88,16 @@ public final class OverlapTable {
         return new OverlapTable(rows);
     }
 
-    private static void add(String name, OptionalInt step, Trace trace, List<Row> rows) {
-        for (Activity activity : Activity.of(trace)) rows.add(new Row(name, step, activity));
+    private static void add(String name, OptionalInt step, Trace trace, List<OverlapRow> rows) {
+        for (Activity activity : Activity.of(trace)) rows.add(new OverlapRow(name, step, activity));
     }
 
-    /** Trace by trace, in the order of steps and devices. */
-    public List<Row> rows() {
+    /** Returns the rows ordered by trace, step and device. */
+    public List<OverlapRow> rows() {
         return rows;
     }
 
-    /** The rows of the last step of each trace, which pays for nothing that happens once. */
+    /** Returns the rows of the last step of each trace. The last step contains no one-time set-up cost. */
     public OverlapTable lastSteps() {
         Map<String, OptionalInt> last = new LinkedHashMap<>();
         rows.forEach(row -> last.put(row.trace, row.step));
@@ -77,39 +107,17 @@ public final class OverlapTable {
     }
 
     /**
-     * The columns {@code trace}, {@code step}, {@code device}, {@code span [ms]}; of the overlap {@code communication
-     * [ms]}, {@code overlapped [ms]} and {@code overlap ratio}, which is missing where nothing was communicated; and of
-     * the breakdown {@code computation [%]}, {@code communication [%]}, {@code copies [%]}, {@code idle [%]}.
+     * Returns the columns {@code trace}, {@code step}, {@code device} and {@code span [ms]}; of the overlap
+     * {@code communication [ms]}, {@code overlapped [ms]} and {@code overlap ratio}, which is missing without
+     * communication; and of the breakdown {@code computation [%]}, {@code communication [%]}, {@code copies [%]} and
+     * {@code idle [%]}.
      */
     public Table table() {
-        Table table = Table.create(
-                "overlap", StringColumn.create("trace"), IntColumn.create("step"), StringColumn.create("device"));
-        for (String name : List.of("span [ms]", "communication [ms]", "overlapped [ms]", "overlap ratio")) {
-            table.addColumns(DoubleColumn.create(name));
-        }
-        List<String> parts = List.of("computation [%]", "communication [%]", "copies [%]", "idle [%]");
-        parts.forEach(part -> table.addColumns(DoubleColumn.create(part)));
-        for (Row row : rows) {
-            Overlap overlap = row.overlap();
-            Breakdown breakdown = row.breakdown();
-            table.stringColumn("trace").append(row.trace);
-            if (row.step.isPresent()) table.intColumn("step").append(row.step.getAsInt());
-            else table.intColumn("step").appendMissing();
-            table.stringColumn("device").append(row.activity.device());
-            table.doubleColumn("span [ms]").append(breakdown.span() / NANOS_PER_MS);
-            table.doubleColumn("communication [ms]").append(overlap.communication() / NANOS_PER_MS);
-            table.doubleColumn("overlapped [ms]").append(overlap.overlapped() / NANOS_PER_MS);
-            table.doubleColumn("overlap ratio").append(overlap.ratio());
-            List<Long> times =
-                    List.of(breakdown.computation(), breakdown.communication(), breakdown.copies(), breakdown.idle());
-            for (int i = 0; i < parts.size(); i++) {
-                table.doubleColumn(parts.get(i)).append(100.0 * times.get(i) / breakdown.span());
-            }
-        }
-        return table;
+        return Tables.of(
+                PrintedOverlap.class, rows.stream().map(OverlapRow::printed).toList());
     }
 
-    /** The table as aligned text. */
+    /** Returns {@link #table} as aligned text. */
     @Override
     public String toString() {
         return AlignedText.of(table());

@@ -4,23 +4,23 @@ import java.io.IOException;
 import java.nio.file.Path;
 
 /**
- * What a {@link Profiler} recorded, or what a trace file holds.
+ * A recording of a {@link Profiler}, or the contents of a trace file.
  *
- * @param trace event by event
+ * @param trace the recorded events
  */
 public record Profile(Trace trace) {
     /**
-     * Reads a profile back from the file that {@link #write} or another profiler wrote; see {@link Trace#read}.
+     * Reads a trace file of this or another profiler; see {@link Trace#read}.
      *
      * @throws IOException if the file cannot be read
-     * @throws IllegalArgumentException if it is no trace
+     * @throws IllegalArgumentException if the file is not a trace
      */
     public static Profile read(Path file) throws IOException {
         return new Profile(Trace.read(file));
     }
 
     /**
-     * Writes the trace for Perfetto and {@link #read}; see {@link Trace#write}.
+     * Writes the trace for Perfetto, Chrome and {@link #read}; see {@link Trace#write}.
      *
      * @throws IOException if the file cannot be written
      */
@@ -28,32 +28,32 @@ public record Profile(Trace trace) {
         trace.write(file);
     }
 
-    /** Operators and ranges by name. */
+    /** Returns the table of operators and ranges by name. */
     public OpTable ops() {
         return OpTable.of(trace);
     }
 
-    /** Kernels and copies by name; empty where no card worked. */
+    /** Returns the table of kernels and copies by name; empty without GPU work. */
     public KernelTable kernels() {
         return KernelTable.of(trace);
     }
 
-    /** What took the time, by the way there. */
+    /** Returns the folded stacks, the input of a flame graph. */
     public FoldedStacks stacks(FoldedStacks.Time time) {
         return FoldedStacks.of(trace, time);
     }
 
-    /** The same in time of cards where one worked, otherwise of threads. */
+    /** Returns the folded stacks of GPU time or, without GPU work, of CPU time. */
     public FoldedStacks stacks() {
         return stacks(trace.work().isEmpty() ? FoldedStacks.Time.CPU : FoldedStacks.Time.DEVICE);
     }
 
-    /** How many steps were marked; their numbers begin at 0. */
+    /** Returns the number of marked steps; they are numbered from 0. */
     public int steps() {
         return trace.steps().length;
     }
 
-    /** The tables as text. */
+    /** Returns the tables as aligned text. */
     @Override
     public String toString() {
         return trace.work().isEmpty() ? ops().toString() : kernels() + "\n\n" + ops();

@@ -4,6 +4,7 @@ import cs336.bench.AlignedText;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.FolderOptions;
+import cs336.bench.LabCommand;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Metric;
@@ -23,48 +24,43 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** Profiles Transformer language models: every combination of the given sizes, contexts, dtypes and passes. */
+/** {@code cs336 profile}: profiles language models for every combination of sizes, contexts, dtypes and passes. */
 @Command(
         name = "profile",
         description = {
-            "Shows where the time of Transformer language models goes, by operator, kernel, and place in the model.",
-            "Every combination of the lists below is one case and runs in a process of its own. Its numbers are stored before the"
-                    + " next one starts; its trace (for Perfetto), tables, stacks, flame graph and timeline are left in a folder of its"
-                    + " name. Run the same line again to go on after a stop."
+            "Shows where language models spend their time, by operator, kernel and range.",
+            "Each combination of the lists below is one case and runs in its own process. Its measurements are stored before the next"
+                    + " case starts. Its trace (for Perfetto), tables, folded stacks, flame graph and timeline are written to a folder"
+                    + " named after the case. To resume an interrupted sweep, run the same command again."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
             "  A tiny model, in seconds, on any laptop:",
             "    cs336 profile --d-model 64 --layers 2 --heads 2 --context 32",
-            "  Inference and training of all sizes, in full and in mixed precision:",
+            "  Inference and training of all sizes, in fp32 and in mixed precision:",
             "    cs336 profile --size all --context 128,256,512,1024 --dtype fp32,bf16",
-            "  The pictures again, from the folders that are there:",
+            "  Draw the figures again from existing folders:",
             "    cs336 profile --size all --draw-only",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
         })
-public final class ProfileCommand implements Callable<Integer> {
+public final class ProfileCommand extends LabCommand {
     /**
-     * How many kernels of a phase, and how many besides matrix products, are stored with the measurements; the case's
-     * folder has all.
+     * How many of the longest kernels of a phase are stored with the measurements, and how many of the longest that are
+     * not GEMMs. The folder of the case has all kernels.
      */
     private static final int TOP = 3;
 
-    /** Metrics and their headings in what is printed. */
+    /** The metrics in the printed summary, with their column headers. */
     private static final Map<String, String> SHOWN = new LinkedHashMap<>();
 
     static {
@@ -74,9 +70,6 @@ public final class ProfileCommand implements Callable<Integer> {
         SHOWN.put("total-launches", "launches");
     }
 
-    @Spec
-    private CommandSpec spec;
-
     @Mixin
     private final ModelCaseOptions models = new ModelCaseOptions(Pass.FORWARD, Pass.STEP);
 
@@ -84,23 +77,23 @@ public final class ProfileCommand implements Callable<Integer> {
             names = "--warmup",
             defaultValue = "2",
             paramLabel = "<n>",
-            description = "steps before anything is timed. Default: ${DEFAULT-VALUE}")
+            description = "warm-up steps before timing starts")
     private int warmup;
 
     @Option(
             names = "--steps",
             defaultValue = "3",
             paramLabel = "<n>",
-            description = "steps timed without the profiler, and then with it. Default: ${DEFAULT-VALUE}")
+            description = "steps timed without the profiler, and then again with it")
     private int steps;
 
     @Mixin
     private final FolderOptions folder = new FolderOptions("target/profiles");
 
-    @Option(names = "--no-pictures", description = "leave out flame graphs and timelines")
+    @Option(names = "--no-pictures", description = "do not draw flame graphs and timelines")
     private boolean noPictures;
 
-    @Option(names = "--draw-only", description = "measure nothing; draw the pictures of folders that are there")
+    @Option(names = "--draw-only", description = "measure nothing; draw the figures of existing folders")
     private boolean drawOnly;
 
     @Mixin
@@ -130,24 +123,24 @@ public final class ProfileCommand implements Callable<Integer> {
         StorageOptions.Swept swept = sweep.sweep(
                 machine -> models.cases(machine).map(this::toCase).toList(),
                 sweep -> sweep.alsoStore(ProfileCommand::storeKernels));
-        spec.commandLine().getOut().println(summary(swept.measurements(), swept.cases()));
-        spec.commandLine().getOut().flush();
+        out().println(summary(swept.measurements(), swept.cases()));
+        out().flush();
         return swept.exitCode();
     }
 
     /**
-     * The longest kernels of each phase, and the longest that are no matrix products, beside the other numbers in
-     * {@code <problem>_kernels.csv}.
+     * Stores the longest kernels of each phase, and the longest that are not GEMMs, in {@code <problem>_kernels.csv}
+     * next to the other measurements.
      */
     private static void storeKernels(Case c, Measurements rows, Provenance provenance) throws IOException {
         Path file = ModelCases.folder(c).resolve(ProfileWorkload.KERNELS);
         if (!Files.exists(file)) return;
         String name = rows.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
         var measurements = new Measurements(rows.path().resolveSibling(name));
-        Map<String, Integer> others = new HashMap<>(); // by phase, kernels that are no matrix products so far
+        Map<String, Integer> others = new HashMap<>(); // by phase, how many kernels so far are not GEMMs
         for (Row row : ProfileWorkload.readKernels(file)) {
-            boolean product = row.getString("kind").equals(KernelKind.MATMUL.toString());
-            int other = product ? Integer.MAX_VALUE : others.merge(row.getString("phase"), 1, Integer::sum);
+            boolean matmul = row.getString("kind").equals(KernelKind.MATMUL.toString());
+            int other = matmul ? Integer.MAX_VALUE : others.merge(row.getString("phase"), 1, Integer::sum);
             if (row.getInt("rank") > TOP && other > TOP) continue;
             Case kernel = Case.measuredHere(c.implementation());
             for (var parameter : c.parameters().entrySet()) {
@@ -171,7 +164,7 @@ public final class ProfileCommand implements Callable<Integer> {
         return Measurement.of(Samples.once(metric, value));
     }
 
-    /** The numbers without which no profile should be looked at: what recording cost, and how busy the card was. */
+    /** Returns the metrics needed to judge a profile: the profiling overhead and the GPU busy time of each case. */
     private static String summary(Measurements measurements, List<Case> cases) throws IOException {
         var columns = new ArrayList<>(cases.get(0).parameters().keySet());
         columns.add("implementation");

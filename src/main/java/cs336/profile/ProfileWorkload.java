@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.bench.Metric;
@@ -9,43 +11,55 @@ import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
+import cs336.numbers.Header;
+import cs336.numbers.Tables;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import tech.tablesaw.api.ColumnType;
-import tech.tablesaw.api.DoubleColumn;
-import tech.tablesaw.api.IntColumn;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 import tech.tablesaw.io.csv.CsvReadOptions;
 
 /**
- * A {@link StepProfile} as a case of a sweep. Beside its numbers it leaves files of the last step in
- * {@linkplain ModelCases#folder the case's folder}:
+ * The workload of {@code cs336 profile}: one {@link StepProfile} per case. In addition to the metrics it writes files
+ * about the last step to {@linkplain ModelCases#folder the folder of the case}:
  *
  * <ul>
- *   <li>{@code trace.json.gz}, for Perfetto;
- *   <li>{@code stacks.folded}, for flame graphs: time of the card where one worked, otherwise of threads; kernels in
- *       brief;
- *   <li>{@code operators.csv} and {@code operators.txt};
- *   <li>where a card worked {@code kernels.csv}, a row a phase and kernel (means of all counted steps), and
- *       {@code kernels.txt}.
+ *   <li>{@code trace.json.gz}: the trace, for Perfetto;
+ *   <li>{@code stacks.folded}: folded stacks for a flame graph, GPU time if the step ran on a GPU, otherwise CPU time;
+ *       kernel names are shortened;
+ *   <li>{@code operators.csv} and {@code operators.txt}: the operator table;
+ *   <li>on a GPU, {@code kernels.csv}: one row per phase and kernel (means of all counted steps), and
+ *       {@code kernels.txt}: the kernel table.
  * </ul>
  */
 public final class ProfileWorkload implements Workload {
-    /** The file with a row for each kernel of each phase: see {@link #kernels}. */
+    /** Name of the file with one row per phase and kernel; see {@link #kernels}. */
     public static final String KERNELS = "kernels.csv";
 
+    /** Name of the trace file. */
     public static final String TRACE = "trace.json.gz";
+
+    /** Name of the file of folded stacks. */
     public static final String STACKS = "stacks.folded";
 
-    private static final double NANOS_PER_MS = 1e6;
+    private record KernelOfPhase(
+            String phase,
+            int rank,
+            KernelKind kind,
+            double launches,
+            @Header("time [ms]") double time,
+            @Header("share [%]") double percent,
+            String kernel,
+            String name) {}
 
-    /** The case of a model; {@code device} is still to be set. */
+    /** Returns the case of a model, without its device. */
     public static Case of(ModelCase c, int warmup, int steps, Path folder) {
         return ModelCases.of(ProfileWorkload.class, c)
                 .setting("warmup", warmup)
@@ -83,7 +97,7 @@ public final class ProfileWorkload implements Workload {
         }
     }
 
-    /** The same with names of kernels in brief: those in full make most of the file. */
+    /** Returns the stacks with short kernel names; full names would make up most of the file. */
     private static FoldedStacks brief(FoldedStacks stacks) {
         return FoldedStacks.of(stacks.stacks().stream()
                 .map(stack -> new FoldedStacks.Stack(
@@ -92,40 +106,35 @@ public final class ProfileWorkload implements Workload {
     }
 
     /**
-     * A row a phase and kernel, the longest of a phase first: {@code phase}, {@code rank} from 1, {@code kind},
-     * {@code launches} and {@code time [ms]} of a step, {@code share [%]} of the phase, {@code kernel} in brief,
-     * {@code name} in full. Where there is a backward pass, {@code forward-backward} stands for both together.
+     * Returns one row per phase and kernel, in each phase the kernel with the longest time first. The columns are
+     * {@code phase}, {@code rank} from 1, {@code kind}, {@code launches} and {@code time [ms]} per step, {@code share
+     * [%]} of the phase, {@code kernel} (short name) and {@code name} (full name). If there is a backward pass, the
+     * phase {@code forward-backward} is both passes together.
      */
     static Table kernels(StepProfile steps) {
         Map<String, KernelTable> phases = new LinkedHashMap<>();
         steps.pass().phases().forEach(phase -> phases.put(phase, steps.phases(phase)));
         if (phases.containsKey("backward")) phases.put("forward-backward", steps.phases("forward", "backward"));
-        var phase = StringColumn.create("phase");
-        var rank = IntColumn.create("rank");
-        var kind = StringColumn.create("kind");
-        var launches = DoubleColumn.create("launches");
-        var time = DoubleColumn.create("time [ms]");
-        var share = DoubleColumn.create("share [%]");
-        var brief = StringColumn.create("kernel");
-        var name = StringColumn.create("name");
-        phases.forEach((label, table) -> {
-            int place = 0;
-            for (KernelTable.Row row : table.rows()) {
-                phase.append(label);
-                rank.append(++place);
-                kind.append(row.kind().toString());
-                launches.append((double) row.launches() / steps.steps());
-                time.append(row.total() / NANOS_PER_MS / steps.steps());
-                share.append(100.0 * row.total() / table.total());
-                brief.append(KernelName.brief(row.name()));
-                name.append(row.name());
+        List<KernelOfPhase> kernels = new ArrayList<>();
+        phases.forEach((phase, table) -> {
+            int rank = 0;
+            for (KernelTable.KernelRow row : table.rows()) {
+                kernels.add(new KernelOfPhase(
+                        phase,
+                        ++rank,
+                        row.kind(),
+                        (double) row.launches() / steps.steps(),
+                        row.total() / NANOS_PER_MS / steps.steps(),
+                        100.0 * row.total() / table.total(),
+                        KernelName.brief(row.name()),
+                        row.name()));
             }
         });
-        return Table.create("kernels", phase, rank, kind, launches, time, share, brief, name);
+        return Tables.of(KernelOfPhase.class, kernels);
     }
 
     /**
-     * Reads the table of kernels that a case left.
+     * Reads the {@value #KERNELS} of a case.
      *
      * @throws IOException if the file cannot be read
      */

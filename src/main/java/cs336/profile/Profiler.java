@@ -1,7 +1,6 @@
 package cs336.profile;
 
 import cs336.torch.AllocatorReports;
-import cs336.torch.Device;
 import cs336.torch.Kineto;
 import cs336.torch.ProfilerRange;
 import cs336.torch.RangeListener;
@@ -20,7 +19,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * Records what a program does, on threads and on cards, through PyTorch's own profiler:
+ * Records the operators, ranges, kernels and copies of a program with PyTorch's own profiler, Kineto.
  *
  * <pre>{@code
  * try (var profiler = Profiler.start()) {
@@ -34,19 +33,19 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * }
  * }</pre>
  *
- * <p>Each {@link ProfilerRange} that opens meanwhile, on any thread, becomes a named range of the trace; modules open
- * theirs by themselves. One profiler runs at a time, and it is stopped on the thread that started it.
+ * <p>Each {@link ProfilerRange} that is opened during the recording, on any thread, becomes a named range of the trace;
+ * modules open their ranges themselves. Only one profiler can run at a time. It must be stopped on the thread that
+ * started it.
  *
- * <p>Recording takes time, which the recorded program pays on its threads: 2 to 3 µs an event (an operator, a range, a
- * CUDA call). On an H200 a training step of the small model at context 128, which waits for its launches, took 46 ms
- * without and 74 ms with the profiler; one of the medium model at context 512, which keeps the card busy, took 0.7 %
- * longer. Kernels themselves take as long as ever. The program {@code ProfilerCost} among the tests measures this
- * again. While none runs, ranges cost next to nothing: {@link RangeCost}.
+ * <p>Profiling overhead is 2 to 3 µs of host time per event (operator, range or CUDA API call). It slows down
+ * launch-bound steps most: on an H200 a training step of the small model at context 128 took 74 ms instead of 46 ms. A
+ * GPU-bound step of the medium model at context 512 took 0.7 % longer. The duration of kernels does not change. The
+ * test program {@code ProfilerCost} repeats this measurement; {@link RangeCost} measures ranges without a profiler.
  */
 public final class Profiler implements AutoCloseable {
     private static final AtomicReference<Profiler> RUNNING = new AtomicReference<>();
 
-    private final Options options;
+    private final ProfilerOptions options;
     private final Thread starter = Thread.currentThread();
     private final Annotations annotations = new Annotations();
     private UserAnnotation step;
@@ -55,73 +54,37 @@ public final class Profiler implements AutoCloseable {
     private RuntimeException failure;
     private boolean stopped;
 
-    /**
-     * What to record besides operators and ranges.
-     *
-     * @param cuda kernels, copies and CUDA calls; needs a card
-     * @param shapes the shapes of operators' inputs
-     * @param memory each allocation; then operators of other threads than the one that starts the profiler, and those
-     *     of PyTorch that work for it, are not recorded
-     */
-    public record Options(boolean cuda, boolean shapes, boolean memory) {
-        public Options {
-            if (cuda && Device.cudaCount() == 0) {
-                throw new IllegalArgumentException("cuda must be false where there is no CUDA card to record");
-            }
-        }
-
-        /** Cards if there are any; neither shapes nor memory. */
-        public static Options standard() {
-            return new Options(Device.cudaCount() > 0, false, false);
-        }
-
-        /** The same without cards. */
-        public Options cpuOnly() {
-            return new Options(false, shapes, memory);
-        }
-
-        /** The same with shapes. */
-        public Options withShapes() {
-            return new Options(cuda, true, memory);
-        }
-
-        /** The same with memory. */
-        public Options withMemory() {
-            return new Options(cuda, shapes, true);
-        }
-    }
-
-    private Profiler(Options options) {
+    private Profiler(ProfilerOptions options) {
         this.options = options;
     }
 
-    /** Starts recording with {@link Options#standard}. */
+    /** Starts recording with {@link ProfilerOptions#standard}. */
     public static Profiler start() {
-        return start(Options.standard());
+        return start(ProfilerOptions.standard());
     }
 
     /**
      * Starts recording.
      *
-     * @throws IllegalStateException if a profiler runs already, or memory is being recorded
+     * @throws IllegalStateException if another profiler or a memory recording is running
      */
-    public static Profiler start(Options options) {
+    public static Profiler start(ProfilerOptions options) {
         if (AllocatorReports.isListening()) {
             throw new IllegalStateException(
-                    "memory is being recorded; stop that record first, or start it after the profiler");
+                    "memory is being recorded; stop that recording first, or start it after the profiler");
         }
         Profiler profiler = new Profiler(options);
         if (!RUNNING.compareAndSet(null, profiler)) {
-            throw new IllegalStateException("a profiler runs already, started on thread "
-                    + RUNNING.get().starter.getName() + "; stop it first: PyTorch has only one");
+            throw new IllegalStateException("a profiler is already running, started on thread "
+                    + RUNNING.get().starter.getName() + "; stop it first, PyTorch supports only one");
         }
         try {
             if (Kineto.isRunning()) {
                 throw new IllegalStateException(
-                        "PyTorch's profiler runs already, started by other code; stop it first");
+                        "PyTorch's profiler is already running, started by other code; stop it first");
             }
-            profiler.synchronize(); // work from before is not recorded
-            Kineto.start(new Kineto.Settings(options.cuda, options.shapes, options.memory));
+            profiler.synchronize(); // so that earlier GPU work is not recorded
+            Kineto.start(new Kineto.Settings(options.cuda(), options.shapes(), options.memory()));
             profiler.step = UserAnnotation.enter(HostEvent.step(0));
             ProfilerRange.addListener(profiler.annotations);
         } catch (RuntimeException | Error e) {
@@ -132,18 +95,18 @@ public final class Profiler implements AutoCloseable {
     }
 
     /**
-     * Ends a step and begins the next. Steps count from 0, which begins with the profiler; what is recorded after the
-     * last call is a step of its own, unless it is nothing.
+     * Ends the current step and starts the next one. Steps are numbered from 0; step 0 starts with the profiler. Events
+     * after the last call form a further step, unless there are none.
      *
      * @throws IllegalStateException if the profiler is stopped, this is not the thread that started it, or a range is
      *     open on it
      */
     public void step() {
         requireStarter("step");
-        if (stopped) throw new IllegalStateException("step() came after the profiler was stopped");
+        if (stopped) throw new IllegalStateException("step() was called after the profiler was stopped");
         String open = annotations.innermost(starter);
         if (open != null) {
-            throw new IllegalStateException("step() came inside the range '" + open + "'; a step ends outside ranges");
+            throw new IllegalStateException("step() was called inside the range '" + open + "'; close it first");
         }
         step.close();
         steps++;
@@ -151,20 +114,21 @@ public final class Profiler implements AutoCloseable {
     }
 
     /**
-     * Waits for the cards and stops recording.
+     * Synchronises with the GPUs and stops recording.
      *
-     * @return what was recorded
-     * @throws IllegalStateException if it was stopped before, this is not the thread that started it, ranges were left
-     *     open, or nothing was recorded
+     * @return the recording
+     * @throws IllegalStateException if the profiler is already stopped, this is not the thread that started it, ranges
+     *     were left open, or nothing was recorded
      */
     public Profile stop() {
         requireStarter("stop");
-        if (stopped) throw new IllegalStateException("the profiler was stopped before; profile() has what it recorded");
+        if (stopped)
+            throw new IllegalStateException("the profiler is already stopped; profile() returns its recording");
         finish();
         return profile();
     }
 
-    /** Stops recording if {@link #stop} has not done so. */
+    /** Stops recording unless {@link #stop} already did. */
     @Override
     public void close() {
         if (stopped) return;
@@ -173,13 +137,13 @@ public final class Profiler implements AutoCloseable {
     }
 
     /**
-     * What was recorded.
+     * Returns the recording.
      *
-     * @throws IllegalStateException if the profiler still runs, ranges were left open when it stopped, or nothing was
-     *     recorded
+     * @throws IllegalStateException if the profiler is still running, ranges were left open when it stopped, or nothing
+     *     was recorded
      */
     public Profile profile() {
-        if (!stopped) throw new IllegalStateException("the profiler still runs; stop() it first");
+        if (!stopped) throw new IllegalStateException("the profiler is still running; call stop() first");
         if (failure != null) throw failure;
         return profile;
     }
@@ -193,7 +157,7 @@ public final class Profiler implements AutoCloseable {
     }
 
     private void synchronize() {
-        if (options.cuda) torch_cuda.device_synchronize();
+        if (options.cuda()) torch_cuda.device_synchronize();
     }
 
     private void finish() {
@@ -213,10 +177,10 @@ public final class Profiler implements AutoCloseable {
                         + String.join(", ", open) + "; close them first");
             } else if (trace.isEmpty()) {
                 failure = new IllegalStateException(
-                        "nothing was recorded: no operator ran between start() and the end of the profiler");
+                        "nothing was recorded: no operator ran while the profiler was running");
             }
         } catch (IOException e) {
-            throw new UncheckedIOException("what the profiler recorded could not be handed over in a file", e);
+            throw new UncheckedIOException("the recording could not be written to a temporary file", e);
         } finally {
             RUNNING.set(null);
             delete(file);
@@ -231,47 +195,47 @@ public final class Profiler implements AutoCloseable {
         }
     }
 
-    /** Turns ranges into annotations of the recording. */
+    /** Adds the ranges of the program to the recording. */
     private static final class Annotations implements RangeListener {
-        private record Open(String name, UserAnnotation annotation) {}
+        private record OpenRange(String name, UserAnnotation annotation) {}
 
-        private final Map<Thread, Deque<Open>> threads = new ConcurrentHashMap<>();
+        private final Map<Thread, Deque<OpenRange>> threads = new ConcurrentHashMap<>();
         private volatile boolean ended;
 
         @Override
         public void entered(String name) {
-            Deque<Open> open = threads.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>());
+            Deque<OpenRange> open = threads.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>());
             synchronized (open) {
-                if (!ended) open.push(new Open(name, UserAnnotation.enter(name)));
+                if (!ended) open.push(new OpenRange(name, UserAnnotation.enter(name)));
             }
         }
 
         @Override
         public void left(String name) {
-            Deque<Open> open = threads.get(Thread.currentThread());
+            Deque<OpenRange> open = threads.get(Thread.currentThread());
             if (open == null) return;
             synchronized (open) {
                 if (!open.isEmpty()) open.pop().annotation.close();
             }
         }
 
-        /** The name of this thread's range that was opened last, or null. */
+        /** Returns the name of the innermost open range of a thread, or null. */
         String innermost(Thread thread) {
-            Deque<Open> open = threads.get(thread);
+            Deque<OpenRange> open = threads.get(thread);
             if (open == null) return null;
             synchronized (open) {
                 return open.isEmpty() ? null : open.peek().name;
             }
         }
 
-        /** Ends what is open, since it must not outlive the recording, and says what it was. */
+        /** Closes all open ranges, which must not outlive the recording, and returns their names and threads. */
         List<String> endAll() {
             ended = true;
             List<String> names = new ArrayList<>();
             threads.forEach((thread, open) -> {
                 synchronized (open) {
                     while (!open.isEmpty()) {
-                        Open last = open.pop();
+                        OpenRange last = open.pop();
                         last.annotation.close();
                         names.add("'" + last.name + "' on thread " + thread.getName());
                     }

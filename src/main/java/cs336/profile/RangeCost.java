@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.bench.Stopwatch;
 import cs336.bench.Summary;
 import cs336.torch.Device;
@@ -9,37 +11,36 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
- * What the named ranges of a step cost while nobody listens. The step with and without them would differ by less than
- * it does from one time to the next, so the ranges are timed alone, in a loop.
+ * Measures what the named ranges of a step cost without a profiler. The difference between a step with and without
+ * ranges would be smaller than the variation between steps, so the ranges are timed separately, in a loop.
  *
  * <pre>{@code
  * System.out.println(RangeCost.of(device, step::run));
  * }</pre>
  *
- * @param ranges how many a step opens
- * @param each nanoseconds to open and close one: the median of many batches
- * @param step nanoseconds of the step with its ranges: the median
+ * @param ranges number of ranges that a step opens
+ * @param each time to open and close one range in nanoseconds: the median of many batches
+ * @param step time of the step, including its ranges, in nanoseconds: the median
  */
 public record RangeCost(int ranges, double each, double step) {
-    private static final int BATCHES = 50_000; // half of them are more than the compiler needs
-    private static final int RANGES_OF_A_BATCH = 1000; // which take far longer than a look at the clock
-    private static final double NANOS_PER_MS = 1e6;
+    private static final int BATCHES = 50_000; // the JIT compiler needs fewer than half of them
+    private static final int RANGES_PER_BATCH = 1000; // take far longer than reading the clock
 
     /**
-     * Counts the ranges of a step, times the step, and times ranges of the same names with nothing in them.
+     * Counts the ranges of a step, times the step, and times empty ranges of the same names.
      *
-     * @throws IllegalStateException if somebody listens to ranges, such as a profiler
+     * @throws IllegalStateException if something listens to ranges, such as a profiler
      */
     public static RangeCost of(Device device, Runnable step) {
         if (ProfilerRange.hasListeners())
-            throw new IllegalStateException("somebody listens to ranges, such as a profiler");
+            throw new IllegalStateException("ranges have a listener, such as a profiler; stop it first");
         List<String> names = names(step);
         double milliseconds = Stopwatch.on(device).time("step", step).summary().median();
         return new RangeCost(names.size(), each(names), NANOS_PER_MS * milliseconds);
     }
 
     private static List<String> names(Runnable step) {
-        var names = new CopyOnWriteArrayList<String>(); // a backward pass may have threads of its own
+        var names = new CopyOnWriteArrayList<String>(); // a backward pass may run on other threads
         RangeListener listener = new RangeListener() {
             @Override
             public void entered(String name) {
@@ -61,7 +62,7 @@ public record RangeCost(int ranges, double each, double step) {
     private static double each(List<String> names) {
         if (names.isEmpty()) return 0;
         String[] all = names.toArray(new String[0]);
-        int rounds = RANGES_OF_A_BATCH / all.length + 1;
+        int rounds = RANGES_PER_BATCH / all.length + 1;
         double[] nanoseconds = new double[BATCHES];
         for (int batch = 0; batch < BATCHES; batch++) {
             long start = System.nanoTime();
@@ -74,20 +75,20 @@ public record RangeCost(int ranges, double each, double step) {
     private static void openAndClose(String[] names) {
         for (String name : names) {
             try (var range = ProfilerRange.of(name)) {
-                // A range's cost does not depend on what happens in it.
+                // Empty: the cost of a range does not depend on its contents.
             }
         }
     }
 
-    /** The part of the step that its ranges take. */
-    public double share() {
+    /** Returns the fraction of the step that its ranges take. */
+    public double fraction() {
         return ranges * each / step;
     }
 
-    /** As in {@code 31 ranges of 1.2 ns in a step of 4.1 ms: 0.0009 % of it}. */
+    /** Returns a summary, as in {@code 31 ranges of 1.2 ns in a step of 4.1 ms: 0.0009 % of it}. */
     @Override
     public String toString() {
         return "%d ranges of %.1f ns in a step of %.1f ms: %.4f %% of it"
-                .formatted(ranges, each, step / NANOS_PER_MS, 100 * share());
+                .formatted(ranges, each, step / NANOS_PER_MS, 100 * fraction());
     }
 }

@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -17,39 +19,39 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Steps of a language model under the profiler, beside the same steps under the stopwatch alone.
+ * Measures steps of a language model twice: without the profiler, and with it.
  *
  * <pre>{@code
  * StepProfile profile = StepProfile.of(model, 4, Precision.FP32, Pass.STEP, 2, 3);
  * }</pre>
  *
- * <p>Its numbers, one a step, times in milliseconds:
+ * <p>Its metrics have one value per step; times are in milliseconds:
  *
  * <ul>
- *   <li>{@code stopwatch}: the step as a whole, waited for, without the profiler; {@code stopwatch-profiled}: with it.
- *       Their difference is what recording costs.
- *   <li>{@code profiled}: the step in the trace, from its begin to the end of its last event, on threads or cards.
- *   <li>{@code forward-host} …: a phase on the thread that runs it. On a card's side it may go on for longer.
- *   <li>{@code busy}: the time in which the card worked.
+ *   <li>{@code stopwatch}: wall time of the step, synchronised, without the profiler; {@code stopwatch-profiled}: the
+ *       same with the profiler. Their difference is the profiling overhead.
+ *   <li>{@code profiled}: the step in the trace, from its start to the end of its last event on any thread or GPU.
+ *   <li>{@code forward-host} …: a phase on its CPU thread. Its kernels may end later.
+ *   <li>{@code busy}: GPU busy time.
  *   <li>{@code total-kernels}, {@code total-launches}, {@code total-matmul} …: the time of all kernels, their number,
- *       the time of each {@link KernelKind}; and the same of each phase: {@code forward-kernels},
- *       {@code backward-matmul} …
- *   <li>{@code forward-attention-scores}, {@code -softmax}, {@code -values}: kernels started in these places of the
- *       attention; {@code forward-attention-scores-matmul} …: the matrix products among them;
- *       {@code forward-attention-matmul}: those of all three. {@code forward-normalization}: kernels of all
- *       normalisation layers. For {@code backward}, the kernels of their gradients.
- *   <li>{@code forward-matmul-flop}, {@code attention-matmul-flop}, {@code attention-softmax-flop}: floating-point
- *       operations of a forward pass, counted from the model's shape. A score has {@value #SOFTMAX_FLOP} in its
- *       softmax: maximum, difference, exponential, sum, quotient. No product is left out for the causal mask.
+ *       and the time of each {@link KernelKind}; the same per phase: {@code forward-kernels}, {@code backward-matmul} …
+ *   <li>{@code forward-attention-scores}, {@code -softmax}, {@code -values}: kernels launched in these ranges of the
+ *       attention; {@code forward-attention-scores-matmul} …: the GEMMs among them; {@code forward-attention-matmul}:
+ *       the GEMMs of all three. {@code forward-normalization}: kernels of all normalisation layers. For
+ *       {@code backward}: the kernels of their gradients.
+ *   <li>{@code forward-matmul-flop}, {@code attention-matmul-flop}, {@code attention-softmax-flop}: FLOP of a forward
+ *       pass, computed from the shape of the model. The softmax counts as {@value #SOFTMAX_FLOP} FLOP per score:
+ *       maximum, difference, exponential, sum, quotient. GEMMs count in full, although the causal mask discards half of
+ *       the scores.
  * </ul>
  *
- * Those of kernels are there only where a card worked.
+ * The metrics of kernels exist only for steps on a GPU.
  *
- * @param pass what a step is
- * @param stopwatch times without the profiler
- * @param stopwatchProfiled times with it
- * @param profile the recording; its step 0 is the warm-up, steps 1 … n count
- * @param flop operations of a forward pass
+ * @param pass what a step consists of
+ * @param stopwatch wall times without the profiler
+ * @param stopwatchProfiled wall times with the profiler
+ * @param profile the recording; step 0 is the warm-up, steps 1 to n are counted
+ * @param flop FLOP of a forward pass
  */
 public record StepProfile(
         Pass pass, Samples stopwatch, Samples stopwatchProfiled, Profile profile, List<Samples> flop) {
@@ -57,21 +59,21 @@ public record StepProfile(
     private static final String STOPWATCH_PROFILED = "stopwatch-profiled";
     private static final String PROFILED = "profiled";
     private static final int SOFTMAX_FLOP = 5;
-    private static final double NANOS_PER_MS = 1e6;
     private static final String TOTAL = "total";
     private static final List<String> NORMS = List.of("ln1", "ln2", "ln_final");
     private static final String ATTENTION = "attention.";
 
-    /** What every profile has; see above. */
+    /** The metrics that every profile has. */
     public static final List<Metric> METRICS =
             List.of(Metric.ms(STOPWATCH), Metric.ms(STOPWATCH_PROFILED), Metric.ms(PROFILED));
 
     /**
-     * Runs w + n steps under the stopwatch, then w + 1 + n under the profiler, of which the last n count.
+     * Times {@code steps} steps without the profiler and {@code steps} steps with it, each after a warm-up. With the
+     * profiler the warm-up has one more step, which pays for the profiler's one-time set-up.
      *
-     * @param batch sequences as long as the model allows
-     * @param warmup w, at least 0
-     * @param steps n, at least 1
+     * @param batch batch size in sequences of the model's full context length
+     * @param warmup number of warm-up steps, at least 0
+     * @param steps number of timed steps, at least 1
      */
     public static StepProfile of(
             TransformerLM model, int batch, Precision precision, Pass pass, int warmup, int steps) {
@@ -80,10 +82,10 @@ public record StepProfile(
         try (var step = benchmark.step(pass)) {
             Samples plain = stopwatch.warmup(warmup).time(STOPWATCH, step::run).wall();
             var options = model.device().isCuda()
-                    ? Profiler.Options.standard()
-                    : Profiler.Options.standard().cpuOnly();
+                    ? ProfilerOptions.standard()
+                    : ProfilerOptions.standard().cpuOnly();
             try (var profiler = Profiler.start(options)) {
-                for (int i = 0; i <= warmup; i++) step.run(); // the first pays for what the profiler does once
+                for (int i = 0; i <= warmup; i++) step.run(); // one more for the set-up of the profiler
                 model.device().synchronize();
                 Samples profiled = stopwatch
                         .warmup(0)
@@ -100,7 +102,7 @@ public record StepProfile(
     private static List<Samples> flop(TransformerConfig c, int batch) {
         double tokens = (double) batch * c.contextLength();
         double pairs = tokens * c.contextLength();
-        double scores = 2 * pairs * c.dModel() * c.numLayers(); // the products with values are as many
+        double scores = 2 * pairs * c.dModel() * c.numLayers(); // FLOP of Q·Kᵀ, and again of P·V
         double width = c.dModel();
         int feedForwardMatrices = c.edition() == ModelEdition.SPRING_2024 ? 2 : 3;
         double weights =
@@ -115,41 +117,41 @@ public record StepProfile(
         return Samples.once(new Metric(name, "FLOP"), operations);
     }
 
-    /** How many steps were counted. */
+    /** Returns the number of counted steps. */
     public int steps() {
         return stopwatchProfiled.values().size();
     }
 
-    /** The recording of the last step alone. */
+    /** Returns the recording of the last step. */
     public Profile lastStep() {
         return new Profile(profile.trace().step(steps()));
     }
 
-    /** All numbers; see above. */
+    /** Returns the values of all metrics. */
     public List<Samples> samples() {
-        Sums sums = new Sums(steps());
-        addTimesOfHost(sums);
+        StepTotals totals = new StepTotals(steps());
+        addHostTimes(totals);
         for (DeviceEvent event : profile.trace().work()) {
-            if (event.step() > 0) add(event, sums);
+            if (event.step() > 0) add(event, totals);
         }
         if (!profile.trace().work().isEmpty()) {
             for (int i = 1; i <= steps(); i++) {
-                sums.time("busy", i, profile.kernels().step(i).busy());
+                totals.time("busy", i, profile.kernels().step(i).busy());
             }
         }
         List<Samples> samples = new ArrayList<>(List.of(stopwatch, stopwatchProfiled));
-        samples.addAll(sums.samples());
+        samples.addAll(totals.samples());
         samples.addAll(flop);
         return samples;
     }
 
-    /** Whole nanoseconds and counts, by metric and step. */
-    private static final class Sums {
+    /** Sums of whole nanoseconds and of launches, by metric and step. */
+    private static final class StepTotals {
         private final int steps;
         private final Map<String, long[]> nanos = new LinkedHashMap<>();
         private final Map<String, long[]> counts = new LinkedHashMap<>();
 
-        Sums(int steps) {
+        StepTotals(int steps) {
             this.steps = steps;
         }
 
@@ -173,51 +175,51 @@ public record StepProfile(
         }
     }
 
-    /** The kernels of these phases of the counted steps, such as {@code forward}. */
+    /** Returns the kernels of these phases, such as {@code forward}, in all counted steps. */
     public KernelTable phases(String... names) {
         return profile.kernels()
                 .filter(event -> event.step() > 0 && !Collections.disjoint(event.range(), List.of(names)));
     }
 
-    private void addTimesOfHost(Sums sums) {
+    private void addHostTimes(StepTotals totals) {
         long[] begin = new long[steps() + 1];
         long[] end = new long[steps() + 1];
         for (HostEvent event : profile.trace().host()) {
             int step = event.step();
             if (step < 1) continue;
             if (event.isStep()) begin[step] = event.start();
-            else if (event.kind() != HostEvent.Kind.CALL) end[step] = Math.max(end[step], event.end());
+            else if (event.kind() != HostEventKind.CALL) end[step] = Math.max(end[step], event.end());
             if (event.isRange() && pass.phases().contains(event.name())) {
-                sums.time(event.name() + "-host", step, event.duration());
+                totals.time(event.name() + "-host", step, event.duration());
             }
         }
         for (DeviceEvent event : profile.trace().work()) {
             int step = event.step();
             if (step > 0) end[step] = Math.max(end[step], event.end());
         }
-        for (int i = 1; i <= steps(); i++) sums.time(PROFILED, i, end[i] - begin[i]);
+        for (int i = 1; i <= steps(); i++) totals.time(PROFILED, i, end[i] - begin[i]);
     }
 
-    private void add(DeviceEvent event, Sums sums) {
+    private void add(DeviceEvent event, StepTotals totals) {
         int step = event.step();
         long time = event.duration();
         List<String> range = event.range();
         String phase =
                 pass.phases().stream().filter(range::contains).findFirst().orElse("rest");
-        for (String part : List.of(TOTAL, phase)) {
-            sums.time(part + "-kernels", step, time);
-            sums.time(part + "-" + event.kernelKind(), step, time);
-            sums.count(part + "-launches", step);
+        for (String scope : List.of(TOTAL, phase)) {
+            totals.time(scope + "-kernels", step, time);
+            totals.time(scope + "-" + event.kernelKind(), step, time);
+            totals.count(scope + "-launches", step);
         }
-        List<String> place = phase.equals("forward") ? range : event.forwardRange();
-        if (!Collections.disjoint(place, NORMS)) sums.time(phase + "-normalization", step, time);
-        for (String name : place) {
+        List<String> ranges = phase.equals("forward") ? range : event.forwardRange();
+        if (!Collections.disjoint(ranges, NORMS)) totals.time(phase + "-normalization", step, time);
+        for (String name : ranges) {
             if (!name.startsWith(ATTENTION)) continue;
-            String part = phase + "-attention-" + name.substring(ATTENTION.length());
-            sums.time(part, step, time);
+            String metric = phase + "-attention-" + name.substring(ATTENTION.length());
+            totals.time(metric, step, time);
             if (event.kernelKind() == KernelKind.MATMUL) {
-                sums.time(part + "-matmul", step, time);
-                sums.time(phase + "-attention-matmul", step, time);
+                totals.time(metric + "-matmul", step, time);
+                totals.time(phase + "-attention-matmul", step, time);
             }
         }
     }

@@ -1,5 +1,7 @@
 package cs336.profile;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.bench.ArgumentCheck;
 import cs336.charts.Figure;
 import java.util.ArrayList;
@@ -13,46 +15,45 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A picture of who works when: on top the named ranges of each thread, below them each stream of each card with a row
- * for what it computes and, where it communicates, one for that. Threads have rows for both where Gloo communicates. A
- * gap is time in which nothing ran.
+ * A timeline figure of one or several traces. At the top are the named ranges of each CPU thread, below them the CUDA
+ * streams, each with a row for computation and, if it communicates, a row for communication. Where Gloo communicates,
+ * the CPU threads have these two rows as well. A gap is time in which nothing ran.
  *
  * <pre>{@code
  * Timeline.of(trace).lastStep().figure("timeline", "A training step");
  * Timeline.of(trace).during("layers.3", 0).figure("a-layer", "Kernels of one layer");
- * Timeline.ofRanks(Map.of("rank 0", trace, "rank 1", other)).lastStep().levels(1).figure("ranks", "A step on two cards");
+ * Timeline.ofRanks(Map.of("rank 0", trace, "rank 1", other)).lastStep().levels(1).figure("ranks", "A step on two GPUs");
  * }</pre>
  */
 public final class Timeline {
-    private static final double NANOS_PER_MS = 1e6;
-    private static final int DEEPEST = 6;
+    private static final int MAX_LEVELS = 6;
     private static final String COMPUTATION = "computation";
 
-    /** The order of colours. */
+    /** All kinds in the order of their colours. */
     private static final List<String> KINDS = Stream.concat(
                     Arrays.stream(KernelKind.values()).map(KernelKind::toString), Stream.of(COMPUTATION))
             .toList();
 
-    private final List<Part> parts;
+    private final List<ProcessTrace> processes;
     private long from = Long.MAX_VALUE;
     private long to = Long.MIN_VALUE;
-    private int levels = DEEPEST;
+    private int levels = MAX_LEVELS;
     private int width = 1100;
 
     /**
      * The trace of one process.
      *
-     * @param name in front of its rows; empty where it is the only one
-     * @param shift from its clock to that of the picture, in nanoseconds
+     * @param name label in front of its rows; empty if it is the only process
+     * @param shift offset from the clock of the trace to that of the figure, in nanoseconds
      */
-    private record Part(String name, Trace trace, long shift) {
+    private record ProcessTrace(String name, Trace trace, long shift) {
         long begin() {
             return Stream.concat(
                                     trace.host().stream().map(HostEvent::start),
                                     trace.work().stream().map(DeviceEvent::start))
                             .min(Comparator.naturalOrder())
                             .orElseThrow(() -> new IllegalArgumentException(
-                                    "trace " + name + " must not be empty: it has no event"))
+                                    "trace " + name + " must have at least one event, not none"))
                     + shift;
         }
 
@@ -67,27 +68,27 @@ public final class Timeline {
     }
 
     /**
-     * A row of the picture.
+     * A row of the figure.
      *
-     * @param label in front of it
-     * @param bars in the order of their begins
+     * @param label label of the row
+     * @param bars bars ordered by start
      */
     public record Lane(String label, List<Bar> bars) {}
 
     /**
-     * A stretch of time.
+     * A bar of the figure: the interval in which a range was open or a kernel ran.
      *
-     * @param name is written into it where it fits and {@code kind} is null
-     * @param kind of a kernel, or {@value #COMPUTATION} of threads, or null for a range
-     * @param depth of a range
-     * @param start in milliseconds from the picture's left edge
-     * @param end likewise
+     * @param name text inside the bar if it fits and {@code kind} is null
+     * @param kind kind of the kernel, {@value #COMPUTATION} for CPU threads, or null for a range
+     * @param depth nesting depth of a range
+     * @param start start in milliseconds from the left edge of the figure
+     * @param end end in milliseconds from the left edge of the figure
      */
     public record Bar(String name, String kind, int depth, double start, double end) {}
 
-    private Timeline(List<Part> parts) {
-        this.parts = parts;
-        parts.forEach(part -> include(part.begin(), part.end()));
+    private Timeline(List<ProcessTrace> processes) {
+        this.processes = processes;
+        processes.forEach(process -> include(process.begin(), process.end()));
     }
 
     private void include(long start, long end) {
@@ -95,36 +96,37 @@ public final class Timeline {
         to = Math.max(to, end);
     }
 
-    /** All that a trace has. */
+    /** Returns the timeline of a whole trace. */
     public static Timeline of(Trace trace) {
-        return new Timeline(List.of(new Part("", trace, 0)));
+        return new Timeline(List.of(new ProcessTrace("", trace, 0)));
     }
 
     /**
-     * All that the traces of several processes have, one below the other, in the map's order under its names. They are
-     * laid over each other by the clock of the machine, which the processes of one host share; where their clocks have
-     * nothing in common, each begins at the left edge.
+     * Returns the timeline of several processes, one below the other, by name and in the order of the map. Traces of
+     * one host share its clock and are aligned by it. If the traces do not overlap in time, each starts at the left
+     * edge.
      *
-     * @throws IllegalArgumentException if there is none
+     * @throws IllegalArgumentException if there are no traces or one is empty
      */
     public static Timeline ofRanks(Map<String, Trace> traces) {
-        if (traces.isEmpty()) throw new IllegalArgumentException("traces must be one or more, not none");
-        var parts = new ArrayList<Part>();
+        if (traces.isEmpty()) throw new IllegalArgumentException("traces must have at least one trace, not none");
+        var processes = new ArrayList<ProcessTrace>();
         long base = traces.values().iterator().next().baseTime();
-        traces.forEach((name, trace) -> parts.add(new Part(name, trace, trace.baseTime() - base)));
-        long latestBegin = parts.stream().mapToLong(Part::begin).max().orElseThrow();
-        long earliestEnd = parts.stream().mapToLong(Part::end).min().orElseThrow();
-        if (latestBegin < earliestEnd) return new Timeline(parts);
-        return new Timeline(parts.stream()
-                .map(part -> new Part(part.name, part.trace, part.shift - part.begin()))
+        traces.forEach((name, trace) -> processes.add(new ProcessTrace(name, trace, trace.baseTime() - base)));
+        long latestBegin =
+                processes.stream().mapToLong(ProcessTrace::begin).max().orElseThrow();
+        long earliestEnd = processes.stream().mapToLong(ProcessTrace::end).min().orElseThrow();
+        if (latestBegin < earliestEnd) return new Timeline(processes);
+        return new Timeline(processes.stream()
+                .map(process -> new ProcessTrace(process.name, process.trace, process.shift - process.begin()))
                 .toList());
     }
 
     /**
-     * A part of it.
+     * Limits the timeline to an interval.
      *
-     * @param begin in nanoseconds, as events have them
-     * @param end likewise, after {@code begin}
+     * @param begin start in nanoseconds, in the time of the events
+     * @param end end in nanoseconds, after {@code begin}
      */
     public Timeline between(long begin, long end) {
         if (begin >= end) throw new IllegalArgumentException("begin " + begin + " must be before end " + end);
@@ -134,50 +136,52 @@ public final class Timeline {
     }
 
     /**
-     * The last step that was marked, or everything where none was: from its first event to its last, on threads and
-     * cards.
+     * Limits the timeline to the last marked step, from its first to its last event on any thread or GPU. Without
+     * marked steps it shows everything.
      */
     public Timeline lastStep() {
         from = Long.MAX_VALUE;
         to = Long.MIN_VALUE;
-        for (Part part : parts) {
-            int last =
-                    part.trace.ranges().stream().mapToInt(HostEvent::step).max().orElse(-1);
-            if (last < 0) include(part.begin(), part.end());
-            part.trace.ranges().stream()
+        for (ProcessTrace process : processes) {
+            int last = process.trace.ranges().stream()
+                    .mapToInt(HostEvent::step)
+                    .max()
+                    .orElse(-1);
+            if (last < 0) include(process.begin(), process.end());
+            process.trace.ranges().stream()
                     .filter(event -> last >= 0 && event.step() == last)
-                    .forEach(event -> include(event.start() + part.shift, event.end() + part.shift));
-            part.trace.work().stream()
+                    .forEach(event -> include(event.start() + process.shift, event.end() + process.shift));
+            process.trace.work().stream()
                     .filter(event -> last >= 0 && event.step() == last)
-                    .forEach(event -> include(event.start() + part.shift, event.end() + part.shift));
+                    .forEach(event -> include(event.start() + process.shift, event.end() + process.shift));
         }
         return this;
     }
 
     /**
-     * The time in which a range was open or its kernels ran; of several traces, in any of them.
+     * Limits the timeline to the time in which a range was open or its kernels ran, in any of the traces.
      *
-     * @param range its name
-     * @param occurrence which of them; 0 is the first, -1 the last
-     * @throws IllegalArgumentException if there are not so many
+     * @param range name of the range
+     * @param occurrence index of the occurrence; 0 is the first, -1 the last
+     * @throws IllegalArgumentException if a trace has no such occurrence
      */
     public Timeline during(String range, int occurrence) {
         from = Long.MAX_VALUE;
         to = Long.MIN_VALUE;
-        for (Part part : parts) {
-            List<HostEvent> all = part.trace.ranges().stream()
+        for (ProcessTrace process : processes) {
+            List<HostEvent> all = process.trace.ranges().stream()
                     .filter(event -> event.name().equals(range))
                     .toList();
             int index = occurrence < 0 ? all.size() + occurrence : occurrence;
             if (index < 0 || index >= all.size()) {
-                throw new IllegalArgumentException(
-                        "occurrence " + occurrence + " of range '" + range + "' is not there; there are " + all.size());
+                throw new IllegalArgumentException("occurrence " + occurrence + " of range '" + range
+                        + "' does not exist; the trace has " + all.size());
             }
             HostEvent open = all.get(index);
-            include(open.start() + part.shift, open.end() + part.shift);
-            for (DeviceEvent event : part.trace.work()) {
+            include(open.start() + process.shift, open.end() + process.shift);
+            for (DeviceEvent event : process.trace.work()) {
                 if (event.launch() != null && isInside(event.launch(), open)) {
-                    include(event.start() + part.shift, event.end() + part.shift);
+                    include(event.start() + process.shift, event.end() + process.shift);
                 }
             }
         }
@@ -190,21 +194,21 @@ public final class Timeline {
     }
 
     /**
-     * How many levels of ranges inside ranges are shown, from the outside in; at most {@value #DEEPEST}, which is the
-     * default.
+     * Sets how many levels of nested ranges are shown, starting with the outermost; at most {@value #MAX_LEVELS}, which
+     * is the default.
      */
     public Timeline levels(int count) {
-        levels = Math.min(ArgumentCheck.atLeast("levels", 0, count), DEEPEST);
+        levels = Math.min(ArgumentCheck.atLeast("levels", 0, count), MAX_LEVELS);
         return this;
     }
 
-    /** How wide the picture is, in pixels. */
+    /** Sets the width of the figure in pixels. */
     public Timeline width(int pixels) {
         width = pixels;
         return this;
     }
 
-    /** Draws it. */
+    /** Draws the figure. */
     public Figure figure(String name, String description) {
         List<Lane> lanes = lanes();
         List<String> kinds = lanes.stream()
@@ -218,18 +222,20 @@ public final class Timeline {
         return new Figure(name, description, width, panel.pixels(), List.of(panel));
     }
 
-    /** From the top down. */
+    /** Returns the rows from top to bottom. */
     List<Lane> lanes() {
-        return parts.stream().flatMap(part -> new Drawn(part).lanes().stream()).toList();
+        return processes.stream()
+                .flatMap(process -> new LaneBuilder(process).lanes().stream())
+                .toList();
     }
 
-    /** A part's rows. */
-    private final class Drawn {
-        private final Part part;
+    /** Collects the rows of one process. */
+    private final class LaneBuilder {
+        private final ProcessTrace process;
         private final List<Lane> lanes = new ArrayList<>();
 
-        Drawn(Part part) {
-            this.part = part;
+        LaneBuilder(ProcessTrace process) {
+            this.process = process;
         }
 
         List<Lane> lanes() {
@@ -240,12 +246,12 @@ public final class Timeline {
         }
 
         private void add(String label, List<Bar> bars) {
-            boolean named = !part.name.isEmpty() && !label.isEmpty();
-            if (!bars.isEmpty()) lanes.add(new Lane(named ? part.name + ", " + label : label, bars));
+            boolean named = !process.name.isEmpty() && !label.isEmpty();
+            if (!bars.isEmpty()) lanes.add(new Lane(named ? process.name + ", " + label : label, bars));
         }
 
         private void addRanges() {
-            Map<HostThread, List<HostEvent>> threads = part.trace.ranges().stream()
+            Map<HostThread, List<HostEvent>> threads = process.trace.ranges().stream()
                     .filter(event -> isShown(event.start(), event.end()))
                     .collect(Collectors.groupingBy(HostEvent::thread, TreeMap::new, Collectors.toList()));
             threads.forEach((thread, ranges) -> {
@@ -258,22 +264,22 @@ public final class Timeline {
                 }
                 String name = threads.size() == 1
                         ? "ranges"
-                        : part.trace.threadNames().getOrDefault(thread, "thread " + thread.thread());
+                        : process.trace.threadNames().getOrDefault(thread, "thread " + thread.thread());
                 depths.forEach((depth, bars) -> add(lanes.isEmpty() || depth == 0 ? name : "", bars));
             });
         }
 
-        /** What threads compute where they communicate, and what Gloo's threads do. */
+        /** Adds the computation of CPU threads and the collectives of Gloo, if there are any. */
         private void addThreads() {
-            List<HostEvent> collectives = part.trace.host().stream()
-                    .filter(event -> event.kind() == HostEvent.Kind.COLLECTIVE)
+            List<HostEvent> collectives = process.trace.host().stream()
+                    .filter(event -> event.kind() == HostEventKind.COLLECTIVE)
                     .toList();
             if (collectives.isEmpty()) return;
-            if (part.trace.work().isEmpty()) {
-                for (Activity activity : Activity.of(part.trace)) {
+            if (process.trace.work().isEmpty()) {
+                for (Activity activity : Activity.of(process.trace)) {
                     add(
                             "threads: " + COMPUTATION,
-                            activity.computation().parts().stream()
+                            activity.computation().intervals().stream()
                                     .filter(time -> isShown(time.start(), time.end()))
                                     .map(time -> bar(COMPUTATION, COMPUTATION, 0, time.start(), time.end()))
                                     .toList());
@@ -289,24 +295,24 @@ public final class Timeline {
         }
 
         private void addStreams() {
-            Map<DeviceEvent.Stream, List<DeviceEvent>> streams = new LinkedHashMap<>();
-            for (DeviceEvent event : part.trace.work()) {
+            Map<DeviceStream, List<DeviceEvent>> streams = new LinkedHashMap<>();
+            for (DeviceEvent event : process.trace.work()) {
                 if (isShown(event.start(), event.end())) {
                     streams.computeIfAbsent(event.stream(), s -> new ArrayList<>())
                             .add(event);
                 }
             }
-            boolean severalCards = streams.keySet().stream()
-                            .map(DeviceEvent.Stream::device)
+            boolean severalDevices = streams.keySet().stream()
+                            .map(DeviceStream::device)
                             .distinct()
                             .count()
                     > 1;
             streams.forEach((stream, events) -> {
-                String label = (severalCards ? "card " + stream.device() + ", " : "") + "stream " + stream.stream();
-                Map<Boolean, List<DeviceEvent>> halves = events.stream()
+                String label = (severalDevices ? "GPU " + stream.device() + ", " : "") + "stream " + stream.stream();
+                Map<Boolean, List<DeviceEvent>> byCommunication = events.stream()
                         .collect(Collectors.partitioningBy(event -> event.kernelKind() == KernelKind.COMMUNICATION));
-                add(label + ": compute", bars(halves.get(false)));
-                add(label + ": communication", bars(halves.get(true)));
+                add(label + ": compute", bars(byCommunication.get(false)));
+                add(label + ": communication", bars(byCommunication.get(true)));
             });
         }
 
@@ -317,7 +323,7 @@ public final class Timeline {
         }
 
         private boolean isShown(long start, long end) {
-            return start + part.shift < to && end + part.shift > from;
+            return start + process.shift < to && end + process.shift > from;
         }
 
         private Bar bar(String name, String kind, int depth, long start, long end) {
@@ -325,8 +331,8 @@ public final class Timeline {
                     name,
                     kind,
                     depth,
-                    (Math.max(start + part.shift, from) - from) / NANOS_PER_MS,
-                    (Math.min(end + part.shift, to) - from) / NANOS_PER_MS);
+                    (Math.max(start + process.shift, from) - from) / NANOS_PER_MS,
+                    (Math.min(end + process.shift, to) - from) / NANOS_PER_MS);
         }
     }
 }

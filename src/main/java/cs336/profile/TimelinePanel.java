@@ -13,14 +13,14 @@ import org.knowm.xchart.XYChart;
 import org.knowm.xchart.XYSeries;
 import org.knowm.xchart.style.markers.SeriesMarkers;
 
-/** The lanes of a {@link Timeline} over an axis of time. */
+/** The panel of a {@link Timeline}: its rows over a time axis. */
 public final class TimelinePanel extends XYChart {
     private static final int ROW = 20 * ChartStyle.UNITS;
     private static final double GAP = 2 * ChartStyle.UNITS;
     private static final double PADDING = 3 * ChartStyle.UNITS;
     private static final double BASELINE = 13.5 * ChartStyle.UNITS;
-    private static final double NARROWEST = 0.5 * ChartStyle.UNITS;
-    private static final int RIGHT = 10 * ChartStyle.UNITS; // half of the last tick's label
+    private static final double MIN_WIDTH = 0.5 * ChartStyle.UNITS;
+    private static final int RIGHT = 10 * ChartStyle.UNITS; // half of the last tick label
     private static final double AFTER_LABEL = 8 * ChartStyle.UNITS;
 
     private final List<Timeline.Lane> lanes;
@@ -29,6 +29,14 @@ public final class TimelinePanel extends XYChart {
     private final double labelWidth;
     private final Frame frame;
 
+    /**
+     * Creates the panel.
+     *
+     * @param lanes rows from top to bottom
+     * @param kinds kinds of bars in the order of their colours
+     * @param milliseconds length of the time axis
+     * @param width width in pixels
+     */
     public TimelinePanel(List<Timeline.Lane> lanes, List<String> kinds, double milliseconds, int width) {
         super(width * ChartStyle.UNITS, ChartStyle.HEIGHT);
         this.lanes = lanes;
@@ -55,7 +63,7 @@ public final class TimelinePanel extends XYChart {
         corners.setLineColor(new Color(255, 255, 255, 0));
     }
 
-    /** The height that all lanes need, in pixels. */
+    /** Returns the height that all rows need, in pixels. */
     public int pixels() {
         return Math.max(100, (frame.top() + lanes.size() * ROW + frame.bottom()) / ChartStyle.UNITS + 14);
     }
@@ -93,8 +101,9 @@ public final class TimelinePanel extends XYChart {
         for (Timeline.Bar bar : lane.bars()) {
             double x = getScreenXFromChart(bar.start());
             double end = getScreenXFromChart(bar.end());
-            if (end < painted + NARROWEST && end - x < NARROWEST) continue; // nobody could see it
-            double wide = Math.max(end - x, NARROWEST);
+            if (end < painted + MIN_WIDTH && end - x < MIN_WIDTH)
+                continue; // too narrow to see next to the previous bar
+            double wide = Math.max(end - x, MIN_WIDTH);
             g.setColor(
                     bar.kind() == null
                             ? FlamePanel.tinted(5, bar.depth() % 3)

@@ -2,23 +2,17 @@ package cs336.profile;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Comparator;
-import java.util.HashMap;
-import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 
 /**
- * What a program did, event by event: operators, named ranges and CUDA calls on its threads, kernels and copies on the
- * streams of its cards, allocations. Kept as recorded, in whole nanoseconds; nothing is rounded on the way from the
- * file to a sum.
+ * The events of a profiled program: operators, named ranges and CUDA API calls on CPU threads, kernels and copies on
+ * CUDA streams, and allocations. Times are kept as recorded, in whole nanoseconds, without rounding.
  *
- * <p>Read from the JSON of Kineto, which {@link Profiler} and Python's {@code torch.profiler} write and Perfetto and
- * Chrome open. What is tied to what is found out once, when a trace is read: which event is inside which, which call
- * started which kernel, and which forward operator a node of the backward pass belongs to.
+ * <p>A trace is read from Kineto's JSON format, which {@link Profiler} and Python's {@code torch.profiler} write and
+ * Perfetto and Chrome display. Reading also resolves the relations between events: which event contains which, which
+ * CUDA API call launched which kernel, and which forward operator a node of the backward pass belongs to.
  */
 public final class Trace {
     private final long baseTime;
@@ -27,7 +21,7 @@ public final class Trace {
     private final List<MemoryEvent> memory;
     private final Map<HostThread, String> threadNames;
 
-    private Trace(
+    Trace(
             long baseTime,
             List<HostEvent> host,
             List<DeviceEvent> device,
@@ -41,18 +35,18 @@ public final class Trace {
     }
 
     /**
-     * Reads a trace, compressed if the file's name ends in {@code .gz}. Events of other sorts than those of this class
-     * are passed over. Takes about as much memory as the uncompressed file has bytes, or less.
+     * Reads a trace, compressed if the file name ends in {@code .gz}. Skips kinds of events that this class does not
+     * represent. Needs at most about as much memory as the uncompressed file is large.
      *
      * @throws IOException if the file cannot be read
-     * @throws IllegalArgumentException if it is no trace; the message names the file and what is wrong in it
+     * @throws IllegalArgumentException if the file is not a trace; the message names the file and the error
      */
     public static Trace read(Path file) throws IOException {
         return TraceReader.read(file);
     }
 
     /**
-     * Writes the trace for Perfetto, Chrome and {@link #read}, compressed if the file's name ends in {@code .gz}.
+     * Writes the trace for Perfetto, Chrome and {@link #read}, compressed if the file name ends in {@code .gz}.
      *
      * @throws IOException if the file cannot be written
      */
@@ -60,120 +54,49 @@ public final class Trace {
         TraceWriter.write(this, file);
     }
 
-    /** Events whose ties are still to be found. */
-    static final class Builder {
-        long baseTime;
-        final List<HostEvent> host = new ArrayList<>();
-        final List<MemoryEvent> memory = new ArrayList<>();
-        final Map<HostThread, String> threadNames = new HashMap<>();
-        final List<Links.Arrow> arrows = new ArrayList<>();
-        private final List<Unlaunched> device = new ArrayList<>();
-
-        private record Unlaunched(
-                DeviceEvent.Kind kind,
-                String name,
-                DeviceEvent.Stream stream,
-                long start,
-                long duration,
-                DeviceEvent.Marks marks) {}
-
-        void device(
-                DeviceEvent.Kind kind,
-                String name,
-                DeviceEvent.Stream stream,
-                long start,
-                long duration,
-                DeviceEvent.Marks marks) {
-            device.add(new Unlaunched(kind, name, stream, start, duration, marks));
-        }
-
-        Trace build() {
-            host.sort(Nesting.ORDER);
-            Nesting.resolve(host);
-            Links.resolve(host, arrows);
-            Map<Long, HostEvent> calls = new HashMap<>();
-            Map<Long, HostEvent> operators = new HashMap<>();
-            for (HostEvent event : host) {
-                HostEvent.Marks marks = event.marks();
-                if (event.kind() == HostEvent.Kind.CALL && marks.correlation() != HostEvent.NONE) {
-                    calls.putIfAbsent(marks.correlation(), event);
-                } else if (event.kind() == HostEvent.Kind.OP && marks.external() != HostEvent.NONE) {
-                    operators.putIfAbsent(marks.external(), event);
-                }
-            }
-            List<DeviceEvent> launched = new ArrayList<>(device.size());
-            for (Unlaunched event : device) {
-                HostEvent launch = null;
-                if (event.kind.isWork()) {
-                    launch = calls.get(event.marks.correlation());
-                    if (launch == null) launch = operators.get(event.marks.external());
-                }
-                launched.add(new DeviceEvent(
-                        event.kind, event.name, event.stream, event.start, event.duration, event.marks, launch));
-            }
-            launched.sort(Comparator.comparing(DeviceEvent::stream).thenComparingLong(DeviceEvent::start));
-            memory.sort(Comparator.comparingLong(MemoryEvent::time));
-            return new Trace(baseTime, host, launched, memory, threadNames);
-        }
-    }
-
-    /** The moment from which starts count, in nanoseconds since 1970; 0 where the trace does not say. */
+    /** Returns the time that event times are relative to, in nanoseconds since 1970; 0 if the trace has none. */
     public long baseTime() {
         return baseTime;
     }
 
-    /** Everything on threads: thread by thread, each in the order of starts, outer events before inner ones. */
+    /** Returns the events on CPU threads, ordered by thread and start, outer events before inner ones. */
     public List<HostEvent> host() {
         return host;
     }
 
-    /** Everything on cards: stream by stream, each in the order of starts. */
+    /** Returns the events on GPUs, ordered by stream and start. */
     public List<DeviceEvent> device() {
         return device;
     }
 
-    /** Kernels, copies and memory sets: what {@link #device} has besides ranges. */
+    /** Returns the kernels, memory copies and memory sets: the events of {@link #device} without ranges. */
     public List<DeviceEvent> work() {
         return device.stream().filter(event -> event.kind().isWork()).toList();
     }
 
-    /** Allocations in the order of time, if they were recorded. */
+    /** Returns the allocations and releases ordered by time; empty unless memory was recorded. */
     public List<MemoryEvent> memory() {
         return memory;
     }
 
-    /** The named ranges on threads, without steps. */
+    /** Returns the named ranges on CPU threads, without steps. */
     public List<HostEvent> ranges() {
         return host.stream().filter(HostEvent::isRange).toList();
     }
 
-    /** What the trace calls its threads; a stream of a card is there as a thread of a process of the card's number. */
+    /**
+     * Returns the names of threads. A CUDA stream is listed as a thread of a process whose id is the index of the GPU.
+     */
     public Map<HostThread, String> threadNames() {
         return threadNames;
     }
 
     /**
-     * The time that kernels, copies and memory sets took, in nanoseconds. Those that ran at once on two streams count
-     * twice.
-     */
-    public long deviceTime() {
-        return device.stream()
-                .filter(event -> event.kind().isWork())
-                .mapToLong(DeviceEvent::duration)
-                .sum();
-    }
-
-    /** The time in which threads did anything that was recorded, in nanoseconds, added up over threads. */
-    public long hostTime() {
-        return host.stream().mapToLong(HostEvent::self).sum();
-    }
-
-    /**
-     * What belongs to one step: its events on threads, and what they started on cards. Allocations are those of its
-     * time.
+     * Returns the part of the trace that belongs to one step: its events on CPU threads, the GPU work that they
+     * launched, and the allocations made meanwhile.
      *
-     * @param number as {@link Profiler#step} marks them; the first is 0
-     * @throws IllegalArgumentException if no event is of that step
+     * @param number number of the step, counted from 0 as by {@link Profiler#step}
+     * @throws IllegalArgumentException if the trace has no event of that step
      */
     public Trace step(int number) {
         List<HostEvent> inside =
@@ -191,24 +114,7 @@ public final class Trace {
                 threadNames);
     }
 
-    /**
-     * The same without operators and allocations: steps, ranges, what ran on cards and the calls that started it. Small
-     * enough to be kept, and all that a picture and {@link Overlap} of cards need.
-     */
-    public Trace withoutOperators() {
-        Set<HostEvent> launches = Collections.newSetFromMap(new IdentityHashMap<>());
-        device.forEach(event -> launches.add(event.launch()));
-        return new Trace(
-                baseTime,
-                host.stream()
-                        .filter(event -> event.kind() == HostEvent.Kind.RANGE || launches.contains(event))
-                        .toList(),
-                device,
-                List.of(),
-                threadNames);
-    }
-
-    /** The numbers of the steps that were marked, in order. */
+    /** Returns the numbers of the marked steps in ascending order. */
     public int[] steps() {
         return host.stream()
                 .filter(HostEvent::isStep)
@@ -219,13 +125,13 @@ public final class Trace {
                 .toArray();
     }
 
-    /** Whether there is nothing but steps and the profiler's own wait for the card. */
+    /** Returns whether the trace has only steps and the profiler's own synchronisation with the GPU. */
     boolean isEmpty() {
         return device.isEmpty()
-                && host.stream().allMatch(event -> event.isStep() || event.kind() == HostEvent.Kind.CALL);
+                && host.stream().allMatch(event -> event.isStep() || event.kind() == HostEventKind.CALL);
     }
 
-    /** A step is begun before it is known whether anything will happen in it. */
+    /** Returns the trace without the last step if nothing happened after the last {@link Profiler#step}. */
     Trace withoutEmptyLastStep() {
         HostEvent last = host.stream()
                 .filter(HostEvent::isStep)

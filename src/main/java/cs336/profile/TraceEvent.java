@@ -1,9 +1,9 @@
 package cs336.profile;
 
 /**
- * A stretch of time with a name in a {@link Trace}, on a thread or on a card.
+ * A named event of a {@link Trace} with a start and a duration, on a CPU thread or a CUDA stream.
  *
- * <p>Times are nanoseconds. A start counts from the trace's {@link Trace#baseTime}.
+ * <p>Times are in nanoseconds. Starts are relative to {@link Trace#baseTime}.
  */
 public abstract sealed class TraceEvent permits HostEvent, DeviceEvent {
     private final String name;
@@ -17,24 +17,24 @@ public abstract sealed class TraceEvent permits HostEvent, DeviceEvent {
     }
 
     /**
-     * As in {@code aten::mm}, {@code attention.softmax}, {@code cudaLaunchKernel}; a kernel's is its C++ name, a copy's
-     * as in {@code Memcpy HtoD (Pinned -> Device)}.
+     * Returns the name, as in {@code aten::mm}, {@code attention.softmax}, {@code cudaLaunchKernel}, the C++ name of a
+     * kernel, or {@code Memcpy HtoD (Pinned -> Device)}.
      */
     public String name() {
         return name;
     }
 
-    /** When it began. */
+    /** Returns the start in nanoseconds. */
     public long start() {
         return start;
     }
 
-    /** How long it took. */
+    /** Returns the duration in nanoseconds. */
     public long duration() {
         return duration;
     }
 
-    /** When it ended: start + duration. */
+    /** Returns the end in nanoseconds: start + duration. */
     public long end() {
         return start + duration;
     }

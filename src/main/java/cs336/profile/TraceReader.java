@@ -22,19 +22,19 @@ import java.util.zip.GZIPInputStream;
 import java.util.zip.ZipException;
 
 /**
- * Reads Chrome's trace format as Kineto writes it, event by event. Format: "Trace Event Format", Google; names of
- * categories and arguments: {@code output_json.cpp} of Kineto, the older ones as in PyTorch 1.8.
+ * Reader of Chrome's trace format as Kineto writes it. It streams the file event by event. Sources: "Trace Event
+ * Format", Google; categories and arguments: Kineto's {@code output_json.cpp}, older names as in PyTorch 1.8.
  */
 final class TraceReader {
-    private static final int NANOS_DIGITS = 3; // after the point of a time in microseconds
+    private static final int NANOS_DIGITS = 3; // decimals of a time in microseconds
     private static final int DEVICE_TYPE_CPU = 0;
 
     private final JsonReader json;
-    private final Trace.Builder trace = new Trace.Builder();
-    private final Map<String, String> names = new HashMap<>(); // each text once
+    private final TraceBuilder trace = new TraceBuilder();
+    private final Map<String, String> names = new HashMap<>(); // interns texts
     private final Map<HostThread, HostThread> threads = new HashMap<>();
-    private final Map<Integer, Links.Place> arrowStarts = new HashMap<>();
-    private final Map<Integer, Links.Place> arrowEnds = new HashMap<>();
+    private final Map<Integer, Links.EventStart> flowStarts = new HashMap<>();
+    private final Map<Integer, Links.EventStart> flowEnds = new HashMap<>();
     private int index;
 
     private TraceReader(Reader reader) {
@@ -45,29 +45,29 @@ final class TraceReader {
         try (Reader text = open(file)) {
             return new TraceReader(text).read();
         } catch (MalformedJsonException | NumberFormatException | IllegalStateException e) {
-            String what = isCut(file) ? "it ends in the middle" : "it is not JSON" + place(e);
-            throw new IllegalArgumentException(file + " is no trace: " + what, e);
+            String what = isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
+            throw new IllegalArgumentException(file + " is not a trace: " + what, e);
         } catch (EOFException e) {
-            throw new IllegalArgumentException(file + " is no trace: it ends in the middle", e);
+            throw new IllegalArgumentException(file + " is not a trace: it is truncated", e);
         } catch (ZipException e) {
             throw new IllegalArgumentException(
-                    file + " is no trace: it is not compressed as .gz: " + e.getMessage(), e);
-        } catch (FlawException e) {
-            throw new IllegalArgumentException(file + " is no trace: " + e.getMessage(), e);
+                    file + " is not a trace: it is not gzip-compressed: " + e.getMessage(), e);
+        } catch (TraceFormatException e) {
+            throw new IllegalArgumentException(file + " is not a trace: " + e.getMessage(), e);
         }
     }
 
-    /** Where gson stopped; the rest of its message is for programmers. */
-    private static String place(Exception e) {
-        Matcher place = Pattern.compile(" at line \\d+ column \\d+").matcher(String.valueOf(e.getMessage()));
-        return place.find() ? place.group() : "";
+    /** Returns the position at which gson stopped; the rest of its message is about its API. */
+    private static String position(Exception e) {
+        Matcher position = Pattern.compile(" at line \\d+ column \\d+").matcher(String.valueOf(e.getMessage()));
+        return position.find() ? position.group() : "";
     }
 
     /**
-     * Whether an object or array is not closed at the end of the file: gson tells so only where it is not in the middle
-     * of a word.
+     * Returns whether the outermost object or array is not closed at the end of the file. Gson reports this only if the
+     * file does not end inside a token.
      */
-    private static boolean isCut(Path file) throws IOException {
+    private static boolean isTruncated(Path file) throws IOException {
         int first = ' ';
         int last = ' ';
         try (Reader text = open(file)) {
@@ -77,7 +77,7 @@ final class TraceReader {
                 last = c;
             }
         } catch (EOFException e) {
-            return true; // so was the archive
+            return true; // truncated gzip stream
         }
         return first == '{' && last != '}' || first == '[' && last != ']';
     }
@@ -93,10 +93,10 @@ final class TraceReader {
         }
     }
 
-    private static final class FlawException extends RuntimeException {
+    private static final class TraceFormatException extends RuntimeException {
         private static final long serialVersionUID = 1;
 
-        FlawException(String message) {
+        TraceFormatException(String message) {
             super(message);
         }
     }
@@ -111,7 +111,8 @@ final class TraceReader {
             while (json.hasNext()) {
                 switch (json.nextName()) {
                     case "traceEvents" -> {
-                        if (json.peek() != JsonToken.BEGIN_ARRAY) throw new FlawException("traceEvents is no array");
+                        if (json.peek() != JsonToken.BEGIN_ARRAY)
+                            throw new TraceFormatException("traceEvents is not an array");
                         readEvents();
                         found = true;
                     }
@@ -121,11 +122,11 @@ final class TraceReader {
             }
             json.endObject();
         }
-        if (!found) throw new FlawException("it has no traceEvents");
-        json.peek(); // there is nothing more, or it complains
-        arrowStarts.forEach((id, from) -> {
-            Links.Place to = arrowEnds.get(id);
-            if (to != null) trace.arrows.add(new Links.Arrow(from, to));
+        if (!found) throw new TraceFormatException("it has no traceEvents");
+        json.peek(); // throws if anything follows
+        flowStarts.forEach((id, from) -> {
+            Links.EventStart to = flowEnds.get(id);
+            if (to != null) trace.flows.add(new Links.FlowEvent(from, to));
         });
         return trace.build();
     }
@@ -133,18 +134,18 @@ final class TraceReader {
     private void readEvents() throws IOException {
         json.beginArray();
         for (index = 0; json.hasNext(); index++) {
-            if (json.peek() != JsonToken.BEGIN_OBJECT) throw flaw("is no object");
-            new Event().read();
+            if (json.peek() != JsonToken.BEGIN_OBJECT) throw invalid("is not an object");
+            new EventReader().read();
         }
         json.endArray();
     }
 
-    private FlawException flaw(String what) {
-        return new FlawException("event " + index + " " + what);
+    private TraceFormatException invalid(String what) {
+        return new TraceFormatException("event " + index + " " + what);
     }
 
-    /** One event as it stands in the file; null and NONE where it says nothing. */
-    private final class Event {
+    /** Reads one event. Fields that the event lacks are null, empty or NONE. */
+    private final class EventReader {
         private String phase = "";
         private String category = "";
         private String name;
@@ -217,46 +218,47 @@ final class TraceReader {
                 case "X" -> keepComplete();
                 case "i", "I" -> {
                     if ("[memory]".equals(name)) {
-                        int on = deviceType == DEVICE_TYPE_CPU ? MemoryEvent.CPU : card();
-                        trace.memory.add(new MemoryEvent(hostThread(), nanos("ts", time), on, address, bytes, total));
+                        int index = deviceType == DEVICE_TYPE_CPU ? MemoryEvent.CPU : deviceIndex();
+                        trace.memory.add(
+                                new MemoryEvent(hostThread(), nanos("ts", time), index, address, bytes, total));
                     }
                 }
-                case "s" -> arrow(arrowStarts);
-                case "f" -> arrow(arrowEnds);
+                case "s" -> flow(flowStarts);
+                case "f" -> flow(flowEnds);
                 case "M" -> {
                     if ("thread_name".equals(name) && threadName != null) {
                         trace.threadNames.putIfAbsent(hostThread(), threadName);
                     }
                 }
-                default -> {} // counters, and what else a viewer shows
+                default -> {} // counters and other events for viewers
             }
         }
 
-        private void arrow(Map<Integer, Links.Place> ends) {
+        private void flow(Map<Integer, Links.EventStart> events) {
             if (!category.equals("fwdbwd") && !category.equals("forward_backward")) return;
-            if (id == null) throw flaw("of category " + category + " has no id");
-            ends.put(parseInt(id), new Links.Place(hostThread(), nanos("ts", time)));
+            if (id == null) throw invalid("of category " + category + " has no id");
+            events.put(parseInt(id), new Links.EventStart(hostThread(), nanos("ts", time)));
         }
 
         private void keepComplete() {
             switch (category) {
-                case "cpu_op", "Operator" -> keepHost(orCollective(HostEvent.Kind.OP));
-                case "user_annotation" -> keepHost(orCollective(HostEvent.Kind.RANGE));
-                case "python_function" -> keepHost(HostEvent.Kind.PYTHON);
-                case "cuda_runtime", "cuda_driver", "Runtime" -> keepHost(HostEvent.Kind.CALL);
-                case "kernel", "Kernel" -> keepDevice(DeviceEvent.Kind.KERNEL);
-                case "gpu_memcpy", "Memcpy" -> keepDevice(DeviceEvent.Kind.MEMCPY);
-                case "gpu_memset", "Memset" -> keepDevice(DeviceEvent.Kind.MEMSET);
-                case "gpu_user_annotation" -> keepDevice(DeviceEvent.Kind.RANGE);
-                default -> {} // the profiler's own work, and sorts of other tools
+                case "cpu_op", "Operator" -> keepHost(orCollective(HostEventKind.OP));
+                case "user_annotation" -> keepHost(orCollective(HostEventKind.RANGE));
+                case "python_function" -> keepHost(HostEventKind.PYTHON);
+                case "cuda_runtime", "cuda_driver", "Runtime" -> keepHost(HostEventKind.CALL);
+                case "kernel", "Kernel" -> keepDevice(DeviceEventKind.KERNEL);
+                case "gpu_memcpy", "Memcpy" -> keepDevice(DeviceEventKind.MEMCPY);
+                case "gpu_memset", "Memset" -> keepDevice(DeviceEventKind.MEMSET);
+                case "gpu_user_annotation" -> keepDevice(DeviceEventKind.RANGE);
+                default -> {} // the profiler's own events, and those of other tools
             }
         }
 
-        private HostEvent.Kind orCollective(HostEvent.Kind kind) {
-            return name != null && HostEvent.isCollective(name) ? HostEvent.Kind.COLLECTIVE : kind;
+        private HostEventKind orCollective(HostEventKind kind) {
+            return name != null && HostEvent.isCollective(name) ? HostEventKind.COLLECTIVE : kind;
         }
 
-        private void keepHost(HostEvent.Kind kind) {
+        private void keepHost(HostEventKind kind) {
             requireName();
             trace.host.add(new HostEvent(
                     kind,
@@ -264,50 +266,48 @@ final class TraceReader {
                     hostThread(),
                     nanos("ts", time),
                     duration(),
-                    new HostEvent.Marks(correlation, external, sequence, forwardThread, shapes)));
+                    new HostEvent.HostArgs(correlation, external, sequence, forwardThread, shapes)));
         }
 
-        private void keepDevice(DeviceEvent.Kind kind) {
+        private void keepDevice(DeviceEventKind kind) {
             requireName();
-            int card = device == HostEvent.NONE ? parseInt(process) : card();
-            long queue = stream == HostEvent.NONE ? parseInt(thread.replace("stream ", "")) : stream;
+            int index = device == HostEvent.NONE ? parseInt(process) : deviceIndex();
+            long id = stream == HostEvent.NONE ? parseInt(thread.replace("stream ", "")) : stream;
             trace.device(
                     kind,
                     name,
-                    new DeviceEvent.Stream(card, queue),
+                    new DeviceStream(index, id),
                     nanos("ts", time),
                     duration(),
-                    new DeviceEvent.Marks(correlation, external, bytes));
+                    new DeviceEvent.DeviceArgs(correlation, external, bytes));
         }
 
-        private int card() {
+        private int deviceIndex() {
             if (device != (int) device)
-                throw flaw("(" + name + ") has the device " + device + ", which is no card's number");
+                throw invalid("(" + name + ") has the device " + device + ", which is not a GPU index");
             return (int) device;
         }
 
         private void requireName() {
-            if (name == null) throw flaw("of category " + category + " has no name");
+            if (name == null) throw invalid("of category " + category + " has no name");
         }
 
         private long duration() {
             long duration = nanos("dur", length);
-            if (duration < 0) throw flaw("(" + name + ") has the negative dur " + length);
+            if (duration < 0) throw invalid("(" + name + ") has the negative dur " + length);
             return duration;
         }
 
-        /**
-         * Microseconds as a decimal number, to nanoseconds. Digits below them come from arithmetic in floating point.
-         */
+        /** Converts decimal microseconds to nanoseconds. Further digits are rounding errors of the writer. */
         private long nanos(String member, String micros) {
-            if (micros == null) throw flaw("(" + name + ") has no " + member);
+            if (micros == null) throw invalid("(" + name + ") has no " + member);
             try {
                 return new BigDecimal(micros)
                         .movePointRight(NANOS_DIGITS)
                         .setScale(0, RoundingMode.HALF_EVEN)
                         .longValueExact();
             } catch (ArithmeticException | NumberFormatException e) {
-                throw flaw("(" + name + ") has the " + member + " '" + micros + "', which is no time");
+                throw invalid("(" + name + ") has the " + member + " '" + micros + "', which is not a time");
             }
         }
 
@@ -320,12 +320,12 @@ final class TraceReader {
             try {
                 return Integer.decode(number);
             } catch (NumberFormatException e) {
-                throw flaw("(" + name + ") has '" + number + "' where a number should be");
+                throw invalid("(" + name + ") has '" + number + "' instead of a number");
             }
         }
     }
 
-    /** A text or a number as it stands there; other values count as none. */
+    /** Reads a text or a number as text; returns an empty text for other values. */
     private String scalar() throws IOException {
         JsonToken token = json.peek();
         if (token == JsonToken.STRING || token == JsonToken.NUMBER) return json.nextString();
@@ -333,7 +333,7 @@ final class TraceReader {
         return "";
     }
 
-    /** One that comes again and again. */
+    /** Reads a text or a number that occurs often, interned. */
     private String text() throws IOException {
         return names.computeIfAbsent(scalar(), t -> t);
     }
@@ -346,10 +346,10 @@ final class TraceReader {
                 return Long.parseLong(number);
             } catch (NumberFormatException e) {
                 try {
-                    // An address above 2^63, or a number that Python wrote as floating.
+                    // an address of 2^63 or above, or a number that Python wrote as floating point
                     return new BigDecimal(number).toBigIntegerExact().longValue();
                 } catch (ArithmeticException | NumberFormatException other) {
-                    throw flaw("has the " + member + " '" + number + "', which is no whole number");
+                    throw invalid("has the " + member + " '" + number + "', which is not an integer");
                 }
             }
         }
@@ -357,7 +357,7 @@ final class TraceReader {
         return HostEvent.NONE;
     }
 
-    /** An array of arrays of numbers as it stands there, without spaces. */
+    /** Reads nested arrays of numbers as JSON without spaces. */
     private String compactArray() throws IOException {
         StringBuilder text = new StringBuilder();
         append(text);

@@ -14,12 +14,12 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.zip.GZIPOutputStream;
 
-/** Writes a trace in Chrome's format with Kineto's names, so that whatever opens Kineto's traces opens ours. */
+/** Writer of Chrome's trace format with Kineto's names, so that every viewer of Kineto traces opens the files. */
 final class TraceWriter {
     private static final int NANOS_DIGITS = 3;
 
     private final JsonWriter json;
-    private int arrows;
+    private int flows;
 
     private TraceWriter(Writer writer) {
         json = new JsonWriter(writer);
@@ -46,12 +46,12 @@ final class TraceWriter {
             json.name("args").beginObject().name("name").value(named.getValue()).endObject();
             json.endObject();
         }
-        for (int card : trace.device().stream()
+        for (int device : trace.device().stream()
                 .mapToInt(event -> event.stream().device())
                 .distinct()
                 .toArray()) {
-            begin("M", null, "process_name", row(new DeviceEvent.Stream(card, 0)));
-            json.name("args").beginObject().name("name").value("GPU " + card).endObject();
+            begin("M", null, "process_name", row(new DeviceStream(device, 0)));
+            json.name("args").beginObject().name("name").value("GPU " + device).endObject();
             json.endObject();
         }
         for (HostEvent event : trace.host()) write(event);
@@ -65,19 +65,19 @@ final class TraceWriter {
         begin("X", category(event), event.name(), event.thread());
         time("ts", event.start());
         time("dur", event.duration());
-        HostEvent.Marks marks = event.marks();
+        HostEvent.HostArgs args = event.args();
         arguments(Map.of(
-                "External id", marks.external(),
-                "Sequence number", marks.sequence(),
-                "Fwd thread id", marks.forwardThread(),
-                "correlation", marks.correlation()));
-        if (!marks.shapes().isEmpty()) json.name("Input Dims").jsonValue(marks.shapes());
+                "External id", args.external(),
+                "Sequence number", args.sequence(),
+                "Fwd thread id", args.forwardThread(),
+                "correlation", args.correlation()));
+        if (!args.shapes().isEmpty()) json.name("Input Dims").jsonValue(args.shapes());
         json.endObject();
         json.endObject();
         if (event.forward() != null) {
-            arrows++;
-            arrow("s", "fwdbwd", event.forward().thread(), event.forward().start());
-            arrow("f", "fwdbwd", event.thread(), event.start());
+            flows++;
+            flow("s", "fwdbwd", event.forward().thread(), event.forward().start());
+            flow("f", "fwdbwd", event.thread(), event.start());
         }
     }
 
@@ -101,19 +101,19 @@ final class TraceWriter {
         begin("X", category, event.name(), row);
         time("ts", event.start());
         time("dur", event.duration());
-        DeviceEvent.Marks marks = event.marks();
+        DeviceEvent.DeviceArgs args = event.args();
         arguments(Map.of(
-                "External id", marks.external(),
+                "External id", args.external(),
                 "device", (long) event.stream().device(),
                 "stream", event.stream().stream(),
-                "correlation", marks.correlation(),
-                "bytes", marks.bytes()));
+                "correlation", args.correlation(),
+                "bytes", args.bytes()));
         json.endObject();
         json.endObject();
         if (event.launch() != null) {
-            arrows++;
-            arrow("s", "ac2g", event.launch().thread(), event.launch().start());
-            arrow("f", "ac2g", row, event.start());
+            flows++;
+            flow("s", "ac2g", event.launch().thread(), event.launch().start());
+            flow("f", "ac2g", row, event.start());
         }
     }
 
@@ -125,14 +125,14 @@ final class TraceWriter {
         json.name("Total Allocated").value(event.total());
         json.name("Bytes").value(event.bytes());
         json.name("Addr").value(event.address());
-        json.name("Device Id").value(event.isOnCard() ? event.device() : -1);
-        json.name("Device Type").value(event.isOnCard() ? 1 : 0);
+        json.name("Device Id").value(event.isOnGpu() ? event.device() : -1);
+        json.name("Device Type").value(event.isOnGpu() ? 1 : 0);
         json.endObject();
         json.endObject();
     }
 
-    /** In Kineto's traces a card is a process and a stream is a thread of it. */
-    private static HostThread row(DeviceEvent.Stream stream) {
+    /** Returns the process and thread ids of a stream: Kineto shows a GPU as a process and its streams as threads. */
+    private static HostThread row(DeviceStream stream) {
         return new HostThread(Integer.toString(stream.device()), Long.toString(stream.stream()));
     }
 
@@ -145,15 +145,15 @@ final class TraceWriter {
         number("tid", row.thread());
     }
 
-    private void arrow(String phase, String category, HostThread row, long time) throws IOException {
+    private void flow(String phase, String category, HostThread row, long time) throws IOException {
         begin(phase, category, category, row);
-        json.name("id").value(arrows);
+        json.name("id").value(flows);
         time("ts", time);
-        if (phase.equals("f")) json.name("bp").value("e"); // ends at the event around, not at the next one
+        if (phase.equals("f")) json.name("bp").value("e"); // ends at the enclosing event, not at the next one
         json.endObject();
     }
 
-    /** Opens the arguments and writes those that are there. */
+    /** Opens the arguments object and writes those that are not NONE. */
     private void arguments(Map<String, Long> numbers) throws IOException {
         json.name("args").beginObject();
         for (var number : new TreeMap<>(numbers).entrySet()) {
@@ -161,7 +161,7 @@ final class TraceWriter {
         }
     }
 
-    /** A number where it is one; viewers take texts for other rows. */
+    /** Writes an id as a number if it is one; viewers show text ids in separate rows. */
     private void number(String name, String value) throws IOException {
         boolean isNumber = value.matches("0|-?[1-9]\\d{0,17}");
         if (isNumber) json.name(name).value(Long.parseLong(value));

@@ -1,5 +1,9 @@
 /**
- * Where time and memory go: what a program did on threads and cards, event by event, and each block of memory that it
- * had, recorded as it happens, told apart by what it is for, and, for memory, predicted.
+ * Profiles of CPU and GPU time: operators, kernels, ranges, flame graphs, timelines, and the overlap of communication
+ * and computation.
+ *
+ * <p>Read {@link cs336.profile.Profiler} (the recorder), then {@link cs336.profile.Trace} (its events),
+ * {@link cs336.profile.KernelTable} (GPU time by kernel) and {@link cs336.profile.Overlap} (hidden communication). May
+ * use {@code numbers} and what it uses.
  */
 package cs336.profile;

@@ -66,7 +66,7 @@ class MatmulKernelsGpuTest {
         Pattern nominal = names(precision);
         assertTrue(gemms.rows().size() > 0);
         List<String> others = gemms.rows().stream()
-                .map(KernelTable.Row::name)
+                .map(KernelTable.KernelRow::name)
                 .filter(name -> !nominal.matcher(name).find())
                 .toList();
         assertEquals(List.of(), others, "GEMMs that did not run in " + precision);

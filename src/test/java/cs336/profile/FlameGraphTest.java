@@ -31,7 +31,7 @@ class FlameGraphTest {
             ]]> & <"é"> 1
             """;
 
-    /** Draws the graph of the stacks above into the file that is named. */
+    /** Draws the graph of {@link #STACKS} into the file named by the argument. */
     public static void main(String[] arguments) throws IOException {
         Path stacks = Files.createTempFile("stacks", ".folded");
         Files.writeString(stacks, STACKS);
@@ -48,30 +48,29 @@ class FlameGraphTest {
     }
 
     @Test
-    void aFrameIsAsWideAsWhatItAddsUpAndNeighboursStandInTheOrderOfTheirFirstCalls(@TempDir Path folder)
-            throws IOException {
+    void frameWidthsAreSumsAndSiblingsKeepTheOrderOfTheirFirstCalls(@TempDir Path folder) throws IOException {
         assertEquals(
                 List.of(
-                        new FlameGraph.Frame("all", 0, 0, 1_500_000_001, false),
-                        new FlameGraph.Frame("main", 1, 0, 1_500_000_000, false),
-                        new FlameGraph.Frame("layers.1", 2, 0, 700_000_000, false),
-                        new FlameGraph.Frame("aten::mm", 3, 0, 600_000_000, false),
-                        new FlameGraph.Frame("sgemm", 4, 0, 600_000_000, true),
-                        new FlameGraph.Frame("aten::mul", 3, 600_000_000, 100_000_000, false)),
+                        new FlameGraph.FlameFrame("all", 0, 0, 1_500_000_001, false),
+                        new FlameGraph.FlameFrame("main", 1, 0, 1_500_000_000, false),
+                        new FlameGraph.FlameFrame("layers.1", 2, 0, 700_000_000, false),
+                        new FlameGraph.FlameFrame("aten::mm", 3, 0, 600_000_000, false),
+                        new FlameGraph.FlameFrame("sgemm", 4, 0, 600_000_000, true),
+                        new FlameGraph.FlameFrame("aten::mul", 3, 600_000_000, 100_000_000, false)),
                 graphIn(folder).frames().subList(0, 6));
     }
 
     @Test
-    void whatIsSoughtCountsOnceWithAllThatItCalls(@TempDir Path folder) throws IOException {
+    void theFractionCountsNestedMatchesOnce(@TempDir Path folder) throws IOException {
         FlameGraph graph = graphIn(folder);
-        assertEquals(1.1 / 1.5, graph.share("aten::MM"), 1e-8);
-        assertEquals(1.2 / 1.5, graph.share("layers."), 1e-8, "each layer, and not again what is inside");
-        assertEquals(1, graph.share("MAIN"), 1e-8, "it is around all but a nanosecond");
-        assertEquals(0, graph.share("softmax"));
+        assertEquals(1.1 / 1.5, graph.fraction("aten::MM"), 1e-8);
+        assertEquals(1.2 / 1.5, graph.fraction("layers."), 1e-8, "each layer, nested matches once");
+        assertEquals(1, graph.fraction("MAIN"), 1e-8, "it contains all but a nanosecond");
+        assertEquals(0, graph.fraction("softmax"));
     }
 
     @Test
-    void theSameBytesComeOutInAJvmOfAnotherLocaleWithoutFonts(@TempDir Path folder) throws IOException {
+    void theBytesDoNotDependOnTheLocaleOrInstalledFonts(@TempDir Path folder) throws IOException {
         Path other = folder.resolve("other.svg");
         String output = OtherJvm.run(FlameGraphTest.class, Map.of(), other.toString());
         assertTrue(Files.exists(other), output);
@@ -79,7 +78,7 @@ class FlameGraphTest {
     }
 
     @Test
-    void theFileIsWellFormedNeedsNothingBesideItAndShowsAStillPictureToo(@TempDir Path folder) throws Exception {
+    void theFileIsWellFormedSelfContainedAndIncludesAStaticPicture(@TempDir Path folder) throws Exception {
         String svg = graphIn(folder).svg();
         var document = DocumentBuilderFactory.newInstance()
                 .newDocumentBuilder()
@@ -91,12 +90,12 @@ class FlameGraphTest {
         assertFalse(svg.replaceAll("xmlns(:xlink)?=\"[^\"]*\"|\"http://www.w3.org/[^\"]*\"", "")
                 .contains("http"));
         String still = svg.substring(svg.indexOf("flamegraph-frames"), svg.indexOf("<script"));
-        // all, main, two layers, their operators (3) and kernels (3); what takes a nanosecond is too narrow
+        // all, main, two layers, their operators (3) and kernels (3); the frame of one nanosecond is too narrow
         assertEquals(10, Pattern.compile("<rect").matcher(still).results().count());
     }
 
     @Test
-    void theScriptIsGivenEachFrameWithItsValueAndTheLetterWidthsOfItsNames(@TempDir Path folder) throws IOException {
+    void theScriptGetsAllFramesWithValuesAndCharacterWidths(@TempDir Path folder) throws IOException {
         String svg = graphIn(folder).svg();
         int begin = svg.indexOf("const data = ") + "const data = ".length();
         JsonObject data = JsonParser.parseString(svg.substring(begin, svg.indexOf(";\n", begin)))
@@ -115,19 +114,13 @@ class FlameGraphTest {
     }
 
     @Test
-    void countsOfOtherProfilersKeepTheirUnit() {
-        FlameGraph samples = FlameGraph.of(FoldedStacks.of(List.of(new FoldedStacks.Stack(List.of("a"), 12))))
-                .counting("samples", 1);
-        assertEquals("12 samples", samples.amount(12));
-        assertEquals(
-                "1.235 ms",
-                FlameGraph.of(FoldedStacks.of(List.of(new FoldedStacks.Stack(List.of("a"), 1))))
-                        .amount(1_234_567));
-        assertThrows(IllegalArgumentException.class, () -> samples.counting("samples", 0));
+    void valuesAreShownInMilliseconds() {
+        FlameGraph graph = FlameGraph.of(FoldedStacks.of(List.of(new FoldedStacks.Stack(List.of("a"), 1))));
+        assertEquals("1.235 ms", graph.amount(1_234_567));
     }
 
     @Test
-    void withoutStacksThereIsNothingToDraw() {
+    void emptyStacksAreRejected() {
         FoldedStacks none = FoldedStacks.of(List.of());
         assertThrows(IllegalArgumentException.class, () -> FlameGraph.of(none));
     }

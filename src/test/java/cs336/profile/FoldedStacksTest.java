@@ -32,7 +32,7 @@ class FoldedStacksTest {
     }
 
     @Test
-    void equalStacksAddUpWhereTheyOccurredFirst() {
+    void equalStacksAreSummedAtTheirFirstOccurrence() {
         Stack a = new Stack(List.of("a"), 1);
         Stack ab = new Stack(List.of("a", "b"), 5);
         FoldedStacks sum = FoldedStacks.of(List.of(a, ab, a, new Stack(List.of("a", "b"), 2)));
@@ -40,7 +40,7 @@ class FoldedStacksTest {
     }
 
     @Test
-    void filesOfOtherToolsMayHaveCommentsAndEmptyLines() throws IOException {
+    void filesMayHaveCommentsAndEmptyLines() throws IOException {
         Path file = folder.resolve("other.folded");
         Files.writeString(file, "# perf\n\njava;Thread.run ;[unknown] 41\r\nswapper 7  \n");
         assertEquals(
@@ -50,15 +50,15 @@ class FoldedStacksTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"a;b", "a;b x", "12", "a;;b 3", "a -3", ";a 3", "a;b 1.5"})
-    void aLineThatIsNoStackIsNamed(String line) throws IOException {
+    void theErrorNamesALineThatIsNotAStack(String line) throws IOException {
         Path file = folder.resolve("bad.folded");
         Files.writeString(file, "a 1\n" + line + "\n");
         var e = assertThrows(IllegalArgumentException.class, () -> FoldedStacks.read(file));
-        assertTrue(e.getMessage().startsWith(file + ", line 2 is no folded stack"), e.getMessage());
+        assertTrue(e.getMessage().startsWith(file + ", line 2 is not a folded stack"), e.getMessage());
     }
 
     @Test
-    void aFrameIsOneNameOnOneLine() {
+    void framesAreSingleLinesWithoutSeparators() {
         assertThrows(IllegalArgumentException.class, () -> new Stack(List.of("a;b"), 1));
         assertThrows(IllegalArgumentException.class, () -> new Stack(List.of("a\nb"), 1));
         assertThrows(IllegalArgumentException.class, () -> new Stack(List.of(), 1));
@@ -66,7 +66,7 @@ class FoldedStacksTest {
     }
 
     @Test
-    void namesOfATraceAreMadeFitForFrames() {
+    void namesFromATraceAreEscaped() {
         Trace trace = new TraceText()
                 .op(TraceText.MAIN, "a;b\\nc", 0, 5)
                 .op(TraceText.MAIN, "", 10, 12)

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.profile.Intervals.Interval;
+import cs336.profile.Intervals.TimeInterval;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collections;
@@ -14,36 +14,36 @@ import java.util.function.BiConsumer;
 import org.junit.jupiter.api.Test;
 
 class IntervalsTest {
-    private static final int MOMENTS = 120;
+    private static final int MAX_TIME = 120;
 
     private static Intervals of(long... bounds) {
-        var parts = new ArrayList<Interval>();
-        for (int i = 0; i < bounds.length; i += 2) parts.add(new Interval(bounds[i], bounds[i + 1]));
-        Collections.reverse(parts); // the order does not matter
-        return Intervals.of(parts);
+        var intervals = new ArrayList<TimeInterval>();
+        for (int i = 0; i < bounds.length; i += 2) intervals.add(new TimeInterval(bounds[i], bounds[i + 1]));
+        Collections.reverse(intervals); // the order does not matter
+        return Intervals.of(intervals);
     }
 
     @Test
-    void stretchesThatMeetAreOne() {
+    void touchingIntervalsAreMerged() {
         Intervals merged = of(0, 10, 10, 20, 15, 18, 30, 31);
-        assertEquals(List.of(new Interval(0, 20), new Interval(30, 31)), merged.parts());
+        assertEquals(List.of(new TimeInterval(0, 20), new TimeInterval(30, 31)), merged.intervals());
         assertEquals(21, merged.total());
     }
 
     @Test
-    void whatBeginsAsTheOtherEndsHasNoMomentInCommonWithIt() {
+    void touchingIntervalsDoNotOverlap() {
         assertEquals(Intervals.NONE, of(0, 10).and(of(10, 20)));
         assertEquals(of(9, 10), of(0, 10).and(of(9, 20)));
     }
 
     @Test
-    void anEventWithoutDurationHasNoMoment() {
+    void anEventWithoutDurationIsEmpty() {
         assertEquals(Intervals.NONE, of(5, 5));
         assertEquals(of(0, 10), of(0, 10, 5, 5).minus(of(7, 7)));
     }
 
     @Test
-    void moreThanTheNanosecondsOfAnIntAreExact() {
+    void timesBeyondTheRangeOfAnIntAreExact() {
         long start = 1_790_857_026_000_000_000L;
         Intervals a = of(start, start + 3);
         assertEquals(1, a.and(of(start + 2, Long.MAX_VALUE)).total());
@@ -51,7 +51,7 @@ class IntervalsTest {
     }
 
     @Test
-    void setsAreThoseOfTheirMoments() {
+    void setOperationsAgreeWithBitSets() {
         long seed = new Random().nextLong();
         Random random = new Random(seed);
         for (int round = 0; round < 500; round++) {
@@ -60,45 +60,48 @@ class IntervalsTest {
             Intervals x = random(random, a);
             Intervals y = random(random, b);
             String which = "seed " + seed + ", round " + round + ": " + x + " " + y;
-            assertEquals(a, moments(x), which);
+            assertEquals(a, bits(x), which);
             assertEquals(a.cardinality(), x.total(), which);
-            assertEquals(moments(a, b, BitSet::and), moments(x.and(y)), which);
-            assertEquals(moments(a, b, BitSet::or), moments(x.or(y)), which);
-            assertEquals(moments(a, b, BitSet::andNot), moments(x.minus(y)), which);
+            assertEquals(bits(a, b, BitSet::and), bits(x.and(y)), which);
+            assertEquals(bits(a, b, BitSet::or), bits(x.or(y)), which);
+            assertEquals(bits(a, b, BitSet::andNot), bits(x.minus(y)), which);
             for (Intervals set : List.of(x.and(y), x.or(y), x.minus(y))) {
-                for (int i = 1; i < set.parts().size(); i++) {
-                    assertTrue(set.parts().get(i - 1).end() < set.parts().get(i).start(), which + " meet in " + set);
+                for (int i = 1; i < set.intervals().size(); i++) {
+                    assertTrue(
+                            set.intervals().get(i - 1).end()
+                                    < set.intervals().get(i).start(),
+                            which + " meet in " + set);
                 }
             }
         }
     }
 
-    private static Intervals random(Random random, BitSet moments) {
-        var parts = new ArrayList<Interval>();
+    private static Intervals random(Random random, BitSet bits) {
+        var intervals = new ArrayList<TimeInterval>();
         for (int i = random.nextInt(12); i > 0; i--) {
-            int start = random.nextInt(MOMENTS);
+            int start = random.nextInt(MAX_TIME);
             int end = start + random.nextInt(12);
-            parts.add(new Interval(start, end));
-            moments.set(start, end);
+            intervals.add(new TimeInterval(start, end));
+            bits.set(start, end);
         }
-        return Intervals.of(parts);
+        return Intervals.of(intervals);
     }
 
-    private static BitSet moments(Intervals intervals) {
-        BitSet moments = new BitSet();
-        intervals.parts().forEach(part -> moments.set((int) part.start(), (int) part.end()));
-        return moments;
+    private static BitSet bits(Intervals intervals) {
+        BitSet bits = new BitSet();
+        intervals.intervals().forEach(interval -> bits.set((int) interval.start(), (int) interval.end()));
+        return bits;
     }
 
-    private static BitSet moments(BitSet a, BitSet b, BiConsumer<BitSet, BitSet> operation) {
+    private static BitSet bits(BitSet a, BitSet b, BiConsumer<BitSet, BitSet> operation) {
         BitSet result = (BitSet) a.clone();
         operation.accept(result, b);
         return result;
     }
 
     @Test
-    void anEndBeforeItsStartIsRefused() {
-        var error = assertThrows(IllegalArgumentException.class, () -> new Interval(2, 1));
+    void anEndBeforeTheStartIsRejected() {
+        var error = assertThrows(IllegalArgumentException.class, () -> new TimeInterval(2, 1));
         assertEquals("start 2 must not be after end 1", error.getMessage());
     }
 }

@@ -6,14 +6,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Names as profiles on an H200 have them, cut short. */
+/** The kernel names are abbreviated from profiles on an H200. */
 class KernelKindTest {
-    private static final HostEvent.Marks NO_MARKS = new HostEvent.Marks(-1, -1, -1, -1, "");
+    private static final HostEvent.HostArgs NO_ARGS = new HostEvent.HostArgs(-1, -1, -1, -1, "");
 
     private static HostEvent launchedBy(String operator) {
         HostThread thread = new HostThread("1", "1");
-        HostEvent call = new HostEvent(HostEvent.Kind.CALL, "cuLaunchKernel", thread, 1, 1, NO_MARKS);
-        if (!operator.isEmpty()) call.parent = new HostEvent(HostEvent.Kind.OP, operator, thread, 0, 9, NO_MARKS);
+        HostEvent call = new HostEvent(HostEventKind.CALL, "cuLaunchKernel", thread, 1, 1, NO_ARGS);
+        if (!operator.isEmpty()) call.parent = new HostEvent(HostEventKind.OP, operator, thread, 0, 9, NO_ARGS);
         return call;
     }
 
@@ -47,15 +47,15 @@ class KernelKindTest {
                 "OURS|<backward op>|rmsnorm_backward",
                 "OURS|''|flash_attention_forward",
             })
-    void aKernelsNameAndWhatLaunchedItDecide(KernelKind kind, String operator, String kernel) {
-        assertEquals(kind, KernelKind.of(DeviceEvent.Kind.KERNEL, kernel, launchedBy(operator)));
+    void theKindFollowsFromTheNameAndTheLaunch(KernelKind kind, String operator, String kernel) {
+        assertEquals(kind, KernelKind.of(DeviceEventKind.KERNEL, kernel, launchedBy(operator)));
     }
 
     @Test
-    void copiesAndSetsByTheCardAreCopies() {
-        assertEquals(KernelKind.COPY, KernelKind.of(DeviceEvent.Kind.MEMCPY, "Memcpy DtoD (Device -> Device)", null));
+    void memoryCopiesAndSetsAreCopies() {
+        assertEquals(KernelKind.COPY, KernelKind.of(DeviceEventKind.MEMCPY, "Memcpy DtoD (Device -> Device)", null));
         assertEquals(
-                KernelKind.COPY, KernelKind.of(DeviceEvent.Kind.MEMSET, "Memset (Device)", launchedBy("aten::zero_")));
+                KernelKind.COPY, KernelKind.of(DeviceEventKind.MEMSET, "Memset (Device)", launchedBy("aten::zero_")));
         assertEquals("matmul", KernelKind.MATMUL.toString());
     }
 }

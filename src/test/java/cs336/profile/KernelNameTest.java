@@ -33,7 +33,7 @@ class KernelNameTest {
                 "attention.softmax | attention.softmax",
                 "autograd::engine::evaluate_function: MmBackward0 | autograd::engine::evaluate_function: MmBackward0",
             })
-    void ofANameThatIsLeftWhichSaysWhatTheKernelDoes(String name, String brief) {
+    void theShortNameKeepsTheOperation(String name, String brief) {
         assertEquals(brief, KernelName.brief(name));
     }
 }

@@ -31,7 +31,7 @@ class OverlapCommandTest {
                 .execute(Stream.of(arguments).map(Object::toString).toArray(String[]::new));
     }
 
-    /** One kernel of 4 ms, and one of communication from 3 ms on. */
+    /** Returns a trace of a kernel of 4 ms and a communication kernel that starts at 3 ms. */
     private Path trace(String name, int communication) throws IOException {
         String kernel = """
                 {"ph": "X", "cat": "kernel", "name": "%s", "pid": 0, "tid": %d, "ts": %d, "dur": %d}""";
@@ -42,7 +42,7 @@ class OverlapCommandTest {
     }
 
     @Test
-    void eachRankIsARowNamedAfterItsFileAndThePictureHasBoth() throws IOException {
+    void eachRankHasARowNamedAfterItsFileAndTheFigureShowsBoth() throws IOException {
         Path figures = folder.resolve("figures");
         assertEquals(0, run(trace("a.json", 4000), trace("b.pt.trace.json", 2000), "--figure", figures), err::toString);
         assertEquals(
@@ -59,7 +59,7 @@ class OverlapCommandTest {
     }
 
     @Test
-    void filesOfOneNameAreToldApartByTheirFolders() throws IOException {
+    void filesOfTheSameNameAreShownWithTheirFolders() throws IOException {
         Path a = trace("0/trace.json", 1000);
         Path b = trace("1/trace.json", 1000);
         assertEquals(0, run(a, b));
@@ -68,10 +68,10 @@ class OverlapCommandTest {
     }
 
     @Test
-    void wrongUseIsOneLine() throws IOException {
+    void wrongUseIsReportedInOneLine() throws IOException {
         Path twice = trace("a.json", 1000);
         assertEquals(2, run(twice, twice));
-        assertEquals("TRACE " + twice + " is given twice; each rank has a file of its own", err.toString());
+        assertEquals("TRACE " + twice + " is given twice; each rank has its own file", err.toString());
         err.getBuffer().setLength(0);
         Path empty = Files.writeString(folder.resolve("empty.json"), "[]");
         assertEquals(2, run(empty));
@@ -79,7 +79,7 @@ class OverlapCommandTest {
         err.getBuffer().setLength(0);
         Path text = Files.writeString(folder.resolve("text.json"), "x");
         assertEquals(2, run(text));
-        assertTrue(err.toString().startsWith(text + " is no trace"), err.toString());
+        assertTrue(err.toString().startsWith(text + " is not a trace"), err.toString());
         err.getBuffer().setLength(0);
         assertEquals(2, run(twice, "--levels", "-1", "--figure", folder));
         assertEquals("levels must be at least 0, not -1", err.toString());

@@ -1,5 +1,6 @@
 package cs336.profile;
 
+import static cs336.profile.TraceText.hostTime;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -42,13 +43,13 @@ class ProfileCommandTest extends CommandTest {
                 "--heads 7 | --heads 7 does not divide --d-model 768",
                 "--pass backward | pass 'backward' is unknown; known: forward, forward-graph, forward-backward, step",
             })
-    void wrongUseIsOneLineThatNamesTheOption(String arguments, String message) {
+    void wrongUseIsReportedInOneLineThatNamesTheOption(String arguments, String message) {
         assertEquals(2, run(arguments + " --device cpu"));
         assertEquals(message, err.toString());
     }
 
     @Test
-    void aCaseLeavesItsNumbersItsTablesItsTraceAndItsPictures() throws IOException {
+    void aCaseStoresItsMetricsAndWritesTablesTraceAndFigures() throws IOException {
         assertEquals(0, run(TINY));
         Table stored = Measurements.of(folder, "here", "profiling").table();
         assertTrue(
@@ -58,23 +59,23 @@ class ProfileCommandTest extends CommandTest {
 
         Path files = folder.resolve("profiles/d16-ff64-l2-h2-v20-8-fp32-step");
         Profile profile = Profile.read(files.resolve("trace.json.gz"));
-        assertEquals(1, profile.steps(), "the last step alone");
+        assertEquals(1, profile.steps(), "only the last step");
         assertEquals(1, profile.ops().row("layers.1").calls());
         assertEquals(
-                profile.trace().hostTime(),
+                hostTime(profile.trace()),
                 FoldedStacks.read(files.resolve("stacks.folded")).total());
         assertEquals(profile.ops() + "\n", Files.readString(files.resolve("operators.txt")));
         assertTrue(Files.readString(files.resolve("flamegraph.svg")).contains("<script"));
         assertTrue(Files.readString(files.resolve("timeline.svg")).startsWith("<svg"));
-        assertFalse(Files.exists(files.resolve("kernels.csv")), "no card worked");
+        assertFalse(Files.exists(files.resolve("kernels.csv")), "no GPU was used");
 
         Files.delete(files.resolve("flamegraph.svg"));
         assertEquals(0, run(TINY + "--draw-only"));
-        assertTrue(Files.exists(files.resolve("flamegraph.svg")), "drawn from the folder");
+        assertTrue(Files.exists(files.resolve("flamegraph.svg")), "drawn from the existing folder");
     }
 
     @Test
-    void theLongestKernelsAndTheLongestThatAreNoProductsAreStoredBesideTheNumbers() throws IOException {
+    void theLongestKernelsAndTheLongestOtherThanGemmsAreStored() throws IOException {
         String forward = TINY.replace("--pass step", "--pass forward");
         var table = new StringBuilder("phase,rank,kind,launches,time [ms],share [%],kernel,name\n");
         String[] kinds = {
@@ -85,7 +86,7 @@ class ProfileCommandTest extends CommandTest {
                     .formatted(rank, kinds[rank - 1], 10.5 - rank, rank));
         }
         Path left = Files.createDirectories(folder.resolve("profiles/d16-ff64-l2-h2-v20-8-fp32-forward"));
-        Files.writeString(left.resolve("kernels.csv"), table); // as if a card had worked
+        Files.writeString(left.resolve("kernels.csv"), table); // as if a GPU had been used
         for (String again : List.of("", "--again", "")) {
             assertEquals(0, run(forward + again));
             Table stored = Measurements.of(folder, "here", "profiling_kernels").table();
@@ -94,7 +95,7 @@ class ProfileCommandTest extends CommandTest {
                     stored.stringColumn("kernel").unique().asList().stream()
                             .sorted()
                             .toList());
-            assertEquals(6 * 3, stored.rowCount(), "time, launches and share of each, once");
+            assertEquals(6 * 3, stored.rowCount(), "time, launches and fraction of each, once");
             assertEquals(9.5, stored.doubleColumn("mean").get(0));
             assertEquals(0.125, stored.doubleColumn("mean").get(2));
         }

@@ -14,9 +14,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What recording costs: the time of a training step without listeners, with a listener for ranges that does nothing,
- * and under the profiler, in milliseconds, medians of steps in turn. Takes a device, a size of the course's table, a
- * context and a precision: {@code cuda small 128 fp32}.
+ * Measures profiling overhead: the time of a training step without listeners, with a range listener that does nothing,
+ * and with the profiler. Times are medians of interleaved steps in milliseconds. Arguments are a device, a model size,
+ * a context length and a precision, as in {@code cuda small 128 fp32}.
  */
 final class ProfilerCost {
     private static final int WARM_UP = 40;
@@ -31,11 +31,11 @@ final class ProfilerCost {
         int context = args.length > 2 ? Integer.parseInt(args[2]) : 128;
         Precision precision = Precision.parse(args.length > 3 ? args[3] : "fp32");
         List<Double> plain = new ArrayList<>();
-        List<Double> heard = new ArrayList<>();
+        List<Double> listened = new ArrayList<>();
         List<Double> profiled = new ArrayList<>();
         List<Double> busy = new ArrayList<>();
         List<Double> startAndStop = new ArrayList<>();
-        RangeListener deaf = new RangeListener() {
+        RangeListener silent = new RangeListener() {
             @Override
             public void entered(String name) {}
 
@@ -50,9 +50,9 @@ final class ProfilerCost {
             for (int i = 0; i < WARM_UP; i++) step.run();
             for (int round = 0; round < ROUNDS; round++) {
                 time(device, step, plain);
-                ProfilerRange.addListener(deaf);
-                time(device, step, heard);
-                ProfilerRange.removeListener(deaf);
+                ProfilerRange.addListener(silent);
+                time(device, step, listened);
+                ProfilerRange.removeListener(silent);
                 long start = System.nanoTime();
                 Profile profile;
                 try (var profiler = Profiler.start()) {
@@ -70,11 +70,11 @@ final class ProfilerCost {
             }
         }
         System.out.printf(
-                "%s, %s, context %d, %s, TF32 off: a training step of %d events on threads, %d of them ranges%n",
+                "%s, %s, context %d, %s, TF32 off: a training step of %d events on CPU threads, %d of them ranges%n",
                 device.productName(), size, context, precision, events, ranges);
         System.out.printf(
-                "plain %.3f ms, ranges heard %.3f ms, profiled %.3f ms; card busy %.3f ms a step; start, stop and reading %.0f ms%n",
-                median(plain), median(heard), median(profiled), median(busy), median(startAndStop));
+                "plain %.3f ms, with range listener %.3f ms, profiled %.3f ms; GPU busy time %.3f ms per step; start, stop and reading %.0f ms%n",
+                median(plain), median(listened), median(profiled), median(busy), median(startAndStop));
     }
 
     private static void time(Device device, Benchmark.Step step, List<Double> times) {

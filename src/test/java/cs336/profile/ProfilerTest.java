@@ -1,5 +1,6 @@
 package cs336.profile;
 
+import static cs336.profile.TraceText.hostTime;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -35,7 +36,7 @@ class ProfilerTest {
     @TempDir
     private Path folder;
 
-    /** Work that takes next to no time. */
+    /** Runs a short GEMM. */
     private static void multiply() {
         try (var scope = MemoryScope.open()) {
             Tensor x = torch.ones(new long[] {4, 4}, Device.cpu().options(DType.FLOAT32));
@@ -43,7 +44,7 @@ class ProfilerTest {
         }
     }
 
-    private static Profile profileOf(Profiler.Options options, Runnable work) {
+    private static Profile profileOf(ProfilerOptions options, Runnable work) {
         try (var profiler = Profiler.start(options)) {
             work.run();
             return profiler.stop();
@@ -51,7 +52,7 @@ class ProfilerTest {
     }
 
     private static Profile profileOf(Runnable work) {
-        return profileOf(Profiler.Options.standard().cpuOnly(), work);
+        return profileOf(ProfilerOptions.standard().cpuOnly(), work);
     }
 
     private static Profile threeSteps() {
@@ -59,7 +60,7 @@ class ProfilerTest {
         try (var model = new TransformerLM(TINY, Device.cpu());
                 var step = Benchmark.of(model).batch(2).context(8).step(Pass.STEP)) {
             step.run();
-            try (var profiler = Profiler.start(Profiler.Options.standard().cpuOnly())) {
+            try (var profiler = Profiler.start(ProfilerOptions.standard().cpuOnly())) {
                 for (int i = 0; i < 3; i++) {
                     step.run();
                     profiler.step();
@@ -89,24 +90,24 @@ class ProfilerTest {
     }
 
     @Test
-    void selfTimesOfAThreadAddUpToTheTimeItWasBusy() {
+    void selfTimesOfAThreadSumToItsSteps() {
         Profile profile = threeSteps();
         long steps = profile.trace().host().stream()
                 .filter(HostEvent::isStep)
                 .mapToLong(HostEvent::duration)
                 .sum();
-        assertEquals(steps, profile.trace().hostTime(), "everything ran on one thread, in steps");
+        assertEquals(steps, hostTime(profile.trace()), "everything ran on one thread, in steps");
         assertEquals(steps, profile.ops().cpuSelf());
         assertEquals(steps, profile.stacks(FoldedStacks.Time.CPU).total());
         assertEquals(
                 profile.ops().ranges().filter(r -> r.name().startsWith("ProfilerStep")).rows().stream()
-                        .mapToLong(OpTable.Row::cpuTotal)
+                        .mapToLong(OpTable.OpRow::cpuTotal)
                         .sum(),
                 steps);
     }
 
     @Test
-    void backwardOperatorsKnowTheLayerWhoseGradientTheyCompute() {
+    void backwardOperatorsHaveTheLayerWhoseGradientTheyCompute() {
         Trace trace = threeSteps().trace();
         List<HostEvent> softmax = trace.host().stream()
                 .filter(e -> e.name().equals("SoftmaxBackward0"))
@@ -125,7 +126,7 @@ class ProfilerTest {
                         .count());
     }
 
-    private static final class Square extends AutogradFunction {
+    private static final class ProfiledSquare extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs[0]);
@@ -139,7 +140,7 @@ class ProfilerTest {
     }
 
     @Test
-    void theBackwardPassOfAFunctionKnowsWhereItWasApplied() {
+    void theBackwardPassOfACustomFunctionHasTheRangeOfItsForwardPass() {
         Profile profile = profileOf(() -> {
             try (var scope = MemoryScope.open()) {
                 Tensor x = torch.ones(new long[] {16}, Device.cpu().options(DType.FLOAT32))
@@ -149,7 +150,7 @@ class ProfilerTest {
                     y = x.exp();
                 }
                 try (var range = ProfilerRange.of("square")) {
-                    y = new Square().apply(y)[0];
+                    y = new ProfiledSquare().apply(y)[0];
                 }
                 try (var range = ProfilerRange.of("after")) {
                     y.sum().backward();
@@ -158,7 +159,7 @@ class ProfilerTest {
         });
         HostEvent node = profile.trace().host().stream()
                 .filter(e -> e.name().endsWith("DifferentiableGraphBackward") && !e.isEngine())
-                .reduce((rehearsal, last) -> last) // a function that is new runs its backward pass ahead of time
+                .reduce((rehearsal, last) -> last) // the first use of a function also runs its backward pass once
                 .orElseThrow();
         assertNotNull(node.forward());
         assertEquals(List.of("square"), node.forward().range());
@@ -180,11 +181,11 @@ class ProfilerTest {
                 throw new AssertionError(e);
             }
         });
-        HostEvent product = profile.trace().host().stream()
+        HostEvent matmul = profile.trace().host().stream()
                 .filter(e -> e.name().equals("aten::mm"))
                 .findFirst()
                 .orElseThrow();
-        assertEquals(List.of("there"), product.range());
+        assertEquals(List.of("there"), matmul.range());
         assertEquals(
                 2,
                 profile.trace().ranges().stream()
@@ -194,7 +195,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aNameMayHaveAnyCharacters() {
+    void namesMayHaveAnyCharacters() {
         Profile profile = profileOf(() -> {
             try (var range = ProfilerRange.of("a \"b\" \\c\n größe")) {
                 multiply();
@@ -206,21 +207,21 @@ class ProfilerTest {
     }
 
     @Test
-    void shapesAndMemoryAreRecordedIfAskedFor() {
-        Profiler.Options plain = Profiler.Options.standard().cpuOnly();
+    void shapesAndMemoryAreRecordedOnRequest() {
+        ProfilerOptions plain = ProfilerOptions.standard().cpuOnly();
         Profile detailed = profileOf(plain.withShapes().withMemory(), ProfilerTest::multiply);
-        HostEvent product = detailed.trace().host().stream()
+        HostEvent matmul = detailed.trace().host().stream()
                 .filter(e -> e.name().equals("aten::mm"))
                 .findFirst()
                 .orElseThrow();
-        assertEquals("[[4,4],[4,4]]", product.shapes());
+        assertEquals("[[4,4],[4,4]]", matmul.shapes());
         assertEquals(
                 2 * 4 * 4 * Float.BYTES,
                 detailed.trace().memory().stream()
                         .filter(m -> m.bytes() > 0)
                         .mapToLong(MemoryEvent::bytes)
                         .sum(),
-                "x and its product");
+                "x and the result");
         assertEquals(
                 0,
                 detailed.trace().memory().stream().mapToLong(MemoryEvent::bytes).sum(),
@@ -231,7 +232,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aProfileReadsBackTheSame() throws IOException {
+    void aProfileSurvivesWritingAndReading() throws IOException {
         Profile profile = threeSteps();
         Path file = folder.resolve("trace.json.gz");
         profile.write(file);
@@ -243,7 +244,7 @@ class ProfilerTest {
     }
 
     @Test
-    void withoutStepsEverythingIsStepZeroAndWhatFollowsTheLastIsAStepOfItsOwn() {
+    void eventsAfterTheLastStepCallFormAStep() {
         assertEquals(1, profileOf(ProfilerTest::multiply).steps());
         try (var profiler = Profiler.start()) {
             multiply();
@@ -254,28 +255,28 @@ class ProfilerTest {
     }
 
     @Test
-    void thereIsOneProfilerAtATime() {
+    void onlyOneProfilerRunsAtATime() {
         try (var first = Profiler.start()) {
             multiply();
             var e = assertThrows(IllegalStateException.class, Profiler::start);
-            assertTrue(e.getMessage().contains("a profiler runs already, started on thread"), e.getMessage());
-            assertNotNull(first.stop(), "the first one goes on");
+            assertTrue(e.getMessage().contains("a profiler is already running, started on thread"), e.getMessage());
+            assertNotNull(first.stop(), "the first one is still running");
         }
-        profileOf(ProfilerTest::multiply); // and then another may begin
+        profileOf(ProfilerTest::multiply); // then another one may start
     }
 
     @Test
-    void aProfilerStopsOnceAndHasNoStepsAfterwards() {
+    void aStoppedProfilerRejectsStopAndStep() {
         Profiler profiler = Profiler.start();
         multiply();
         assertTrue(assertThrows(IllegalStateException.class, profiler::profile)
                 .getMessage()
-                .contains("still runs"));
+                .contains("still running"));
         Profile profile = profiler.stop();
         assertSame(profile, profiler.profile());
         assertTrue(assertThrows(IllegalStateException.class, profiler::stop)
                 .getMessage()
-                .contains("stopped before"));
+                .contains("already stopped"));
         assertTrue(assertThrows(IllegalStateException.class, profiler::step)
                 .getMessage()
                 .contains("after the profiler was stopped"));
@@ -284,7 +285,7 @@ class ProfilerTest {
     }
 
     @Test
-    void closingStopsTooAndTheProfileIsThere() {
+    void closeStopsAndKeepsTheProfile() {
         Profiler profiler;
         try (var closed = Profiler.start()) {
             profiler = closed;
@@ -294,7 +295,7 @@ class ProfilerTest {
     }
 
     @Test
-    void onlyTheThreadThatStartedAProfilerMovesIt() throws InterruptedException {
+    void onlyTheStartingThreadMayStopAProfiler() throws InterruptedException {
         try (var profiler = Profiler.start()) {
             multiply();
             AtomicReference<Throwable> thrown = new AtomicReference<>();
@@ -309,7 +310,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aProfileOfNothingIsAnError() {
+    void anEmptyRecordingIsAnError() {
         Profiler profiler = Profiler.start();
         var e = assertThrows(IllegalStateException.class, profiler::stop);
         assertTrue(e.getMessage().startsWith("nothing was recorded"), e.getMessage());
@@ -317,7 +318,7 @@ class ProfilerTest {
     }
 
     @Test
-    void rangesLeftOpenAreNamedAndDoNoHarm() {
+    void rangesLeftOpenAreNamedAndClosed() {
         Profiler profiler = Profiler.start();
         ProfilerRange outer = ProfilerRange.of("outer");
         ProfilerRange inner = ProfilerRange.of("inner");
@@ -334,28 +335,28 @@ class ProfilerTest {
     }
 
     @Test
-    void rangesFromBeforeTheProfilerAreNotItsOwn() {
+    void rangesOpenedBeforeTheProfilerAreNotRecorded() {
         try (var before = ProfilerRange.of("before")) {
             Profile profile = profileOf(ProfilerTest::multiply);
             assertEquals(List.of(), profile.trace().ranges());
         }
-        assertFalse(ProfilerRange.hasListeners(), "nobody listens when no profiler runs");
+        assertFalse(ProfilerRange.hasListeners(), "no listener without a profiler");
     }
 
     @Test
-    void cardsCannotBeRecordedWhereThereIsNone() {
+    void cudaOptionsAreRejectedWithoutAGpu() {
         if (Device.cudaCount() > 0) return;
-        var e = assertThrows(IllegalArgumentException.class, () -> new Profiler.Options(true, false, false));
-        assertTrue(e.getMessage().contains("no CUDA card"), e.getMessage());
+        var e = assertThrows(IllegalArgumentException.class, () -> new ProfilerOptions(true, false, false));
+        assertTrue(e.getMessage().contains("no CUDA GPU"), e.getMessage());
     }
 
     static final class ProfiledSteps implements MemoryGrowth.Work {
         @Override
         public void step() {
             try (var profiler =
-                    Profiler.start(Profiler.Options.standard().cpuOnly().withShapes())) {
+                    Profiler.start(ProfilerOptions.standard().cpuOnly().withShapes())) {
                 for (int i = 0; i < 10; i++) {
-                    try (var range = ProfilerRange.of("products")) {
+                    try (var range = ProfilerRange.of("matmuls")) {
                         for (int j = 0; j < 8; j++) multiply();
                     }
                     profiler.step();
@@ -366,7 +367,7 @@ class ProfilerTest {
     }
 
     @Test
-    void aThousandProfiledStepsLeaveNothingBehind() throws Exception {
+    void aThousandProfiledStepsLeakNoMemory() throws Exception {
         MemoryGrowth.assertFlat(ProfiledSteps.class, 20, 1_000);
     }
 }

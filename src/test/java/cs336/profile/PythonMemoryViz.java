@@ -8,10 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Assumptions;
 
-/**
- * What Python's {@code torch.cuda._memory_viz} sees in a snapshot; tests that ask for it are skipped where there is
- * none.
- */
+/** The contents of a snapshot according to Python's {@code torch.cuda._memory_viz}. Skips the test without PyTorch. */
 public record PythonMemoryViz(long allocations, long segments, long peakBytes, String largest) {
     private static final int NO_TORCH = 9;
     private static final String SCRIPT = """

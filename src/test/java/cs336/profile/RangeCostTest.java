@@ -18,17 +18,17 @@ class RangeCostTest {
     private static final Device CPU = Device.cpu();
 
     @Test
-    void rangesThatNobodyHearsTakeLessThanAThousandthOfASmallModelsStep() {
+    void rangesWithoutListenersTakeLessThanAThousandthOfASmallStep() {
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, CPU);
                 var step = Benchmark.of(model).batch(2).step(Pass.STEP)) {
             RangeCost cost = RangeCost.of(CPU, step::run);
-            assertTrue(cost.share() < 0.001, cost.toString());
+            assertTrue(cost.fraction() < 0.001, cost.toString());
         }
     }
 
     @Test
-    void theRangesOfOneStepAreCountedAndWeighedAgainstIt() {
+    void theRangesOfAStepAreCountedAndTimed() {
         RangeCost cost = RangeCost.of(CPU, () -> {
             for (int i = 0; i < 3; i++) ProfilerRange.of("short").close();
             LockSupport.parkNanos(1_000_000);
@@ -36,12 +36,12 @@ class RangeCostTest {
         assertEquals(3, cost.ranges());
         assertTrue(cost.each() > 0, cost.toString());
         assertTrue(cost.step() > 0.9e6, cost.toString());
-        assertEquals(0.00001, new RangeCost(20, 1.5, 3e6).share(), 1e-15);
+        assertEquals(0.00001, new RangeCost(20, 1.5, 3e6).fraction(), 1e-15);
     }
 
     @Test
-    void underAProfilerTheyAreNotTimed() {
-        try (var profiler = Profiler.start(Profiler.Options.standard().cpuOnly())) {
+    void timingIsRejectedWhileAProfilerRuns() {
+        try (var profiler = Profiler.start(ProfilerOptions.standard().cpuOnly())) {
             assertThrows(IllegalStateException.class, () -> RangeCost.of(CPU, () -> {}));
         }
         assertEquals(0, RangeCost.of(CPU, () -> {}).ranges());

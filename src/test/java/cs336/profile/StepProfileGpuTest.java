@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 @Tag("gpu")
 class StepProfileGpuTest {
     @Test
-    void phasesAddUpToTheStepAndTheTraceAgreesWithTheStopwatch() {
+    void phasesSumToTheStepAndTheTraceAgreesWithWallTime() {
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 1000, 512, 1024, 4, 16, 4096, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, Device.cuda(0))) {
             StepProfile profile = StepProfile.of(model, 4, Precision.FP32, Pass.STEP, 3, 3);

@@ -22,7 +22,7 @@ import tech.tablesaw.api.Table;
 
 class StepProfileTest {
     /**
-     * A step of warm-up and one that counts, with two products, a softmax and a sum in the forward pass and their
+     * A warm-up step and a counted step with two GEMMs, a softmax and a reduction in the forward pass, and their
      * gradients.
      */
     private static Trace trace() {
@@ -66,9 +66,9 @@ class StepProfileTest {
     }
 
     @Test
-    void kernelsOfTheCountedStepsAreAddedUpByPhaseKindAndPlace() {
+    void kernelsOfTheCountedStepsAreSummedByPhaseKindAndRange() {
         Map<String, Double> numbers = numbers(profile());
-        assertEquals(3.0 + 5 + 2 + 1 + 1.501, numbers.get("total-kernels"), "the step of warm-up is left out");
+        assertEquals(3.0 + 5 + 2 + 1 + 1.501, numbers.get("total-kernels"), "without the warm-up step");
         assertEquals(10.0, numbers.get("forward-kernels"));
         assertEquals(2.501, numbers.get("backward-kernels"));
         assertEquals(7.501, numbers.get("total-matmul"));
@@ -85,15 +85,15 @@ class StepProfileTest {
     }
 
     @Test
-    void aStepLastsToTheEndOfItsLastKernelAndTheCardIsBusyOnce() {
+    void aStepEndsWithItsLastKernelAndConcurrentKernelsCountOnceAsBusy() {
         Map<String, Double> numbers = numbers(profile());
         assertEquals((14_001_000 - 1000) / 1e6, numbers.get("profiled"));
-        assertEquals((3_000_000 + 7_000_000 + 2_001_000) / 1e6, numbers.get("busy"), "two kernels at once count once");
+        assertEquals((3_000_000 + 7_000_000 + 2_001_000) / 1e6, numbers.get("busy"), "concurrent kernels count once");
         assertEquals(0.0009, numbers.get("forward-host"));
     }
 
     @Test
-    void theLastStepAloneHasItsEventsAndItsKernels() {
+    void theLastStepHasOnlyItsOwnEventsAndKernels() {
         Profile last = profile().lastStep();
         assertEquals(12_501_000, last.kernels().total());
         assertEquals(1, last.steps());
@@ -105,7 +105,7 @@ class StepProfileTest {
     }
 
     @Test
-    void theTableOfKernelsHasEachPhaseAndBothTogetherTheLongestFirst() {
+    void theKernelTableHasEachPhaseAndBothPassesLongestFirst() {
         Table table = ProfileWorkload.kernels(profile());
         assertEquals(
                 List.of(
@@ -133,7 +133,7 @@ class StepProfileTest {
     }
 
     @Test
-    void withoutACardThereAreTimesAndOperationsAndTheTwoClocksAgree() {
+    void onTheCpuThereAreTimesAndFlopAndTraceAgreesWithWallTime() {
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 4, 64, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, Device.cpu())) {
             StepProfile profile = StepProfile.of(model, 3, Precision.FP32, Pass.STEP, 2, 4);
@@ -141,7 +141,7 @@ class StepProfileTest {
             Map<String, Samples> samples = profile.samples().stream()
                     .collect(Collectors.toMap(s -> s.metric().name(), s -> s));
             assertTrue(samples.keySet().containsAll(List.of("forward-host", "backward-host", "optimizer-host")));
-            assertTrue(samples.keySet().stream().noneMatch(name -> name.endsWith("-kernels")), "no card worked");
+            assertTrue(samples.keySet().stream().noneMatch(name -> name.endsWith("-kernels")), "no GPU was used");
             for (int i = 0; i < 4; i++) {
                 double clock = samples.get("stopwatch-profiled").values().get(i);
                 double trace = samples.get("profiled").values().get(i);
@@ -149,9 +149,9 @@ class StepProfileTest {
             }
             // 2 layers: q, k, v, output 4·32²; SwiGLU 3·32·64; head 50·32; 48 tokens; scores and values 2·2·48·16·32
             // each layer
-            double products =
+            double matmulFlop =
                     2 * (2 * 48.0 * (4 * 32 * 32 + 3 * 32 * 64)) + 2 * 48.0 * 50 * 32 + 2 * (4 * 48.0 * 16 * 32);
-            assertEquals(products, samples.get("forward-matmul-flop").values().get(0));
+            assertEquals(matmulFlop, samples.get("forward-matmul-flop").values().get(0));
             assertEquals(
                     2 * 4 * 48.0 * 16 * 32,
                     samples.get("attention-matmul-flop").values().get(0));

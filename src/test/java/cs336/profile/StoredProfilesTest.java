@@ -20,9 +20,9 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import tech.tablesaw.api.Row;
 
-/** What the chapters say of every case is asked of every case that is stored. */
+/** Checks the statements of the chapters against all stored cases. */
 class StoredProfilesTest {
-    /** Medians by case and metric; cases that ran out of memory have none. */
+    /** Returns medians by case and metric, without cases that ran out of memory. */
     private static Map<String, Map<String, Double>> cases(String problem) throws IOException {
         Map<String, Map<String, Double>> cases = new LinkedHashMap<>();
         for (Row row : Measurements.read(Project.path("data/measurements/h200/" + problem + ".csv"))) {
@@ -39,7 +39,7 @@ class StoredProfilesTest {
     }
 
     @Test
-    void everyTraceAgreesWithItsStopwatchWithinFivePercentAndItsKernelsAddUp() throws IOException {
+    void everyTraceAgreesWithWallTimeWithinFivePercentAndPhasesSumUp() throws IOException {
         cases("profiling").forEach((name, ms) -> {
             double clock = ms.get("stopwatch-profiled");
             assertEquals(clock, ms.get("profiled"), 0.05 * clock, name);
@@ -57,7 +57,7 @@ class StoredProfilesTest {
     }
 
     @Test
-    void everySizeIsThereAtEveryContextInBothTypesForwardAndAsAStep() throws IOException {
+    void allSizesContextsDtypesAndPassesAreStored() throws IOException {
         Set<String> grid = new HashSet<>();
         for (ModelSize size : ModelSize.values()) {
             for (int context : List.of(128, 256, 512, 1024)) {
@@ -70,13 +70,13 @@ class StoredProfilesTest {
         assertEquals(grid, cases("profiling").keySet());
     }
 
-    /** The case that has the greatest of all values. */
+    /** Returns the case with the largest value. */
     private static String most(Map<String, Map<String, Double>> cases, ToDoubleFunction<String> value) {
         return cases.keySet().stream().max(Comparator.comparingDouble(value)).orElseThrow();
     }
 
     @Test
-    void theChapterNamesTheExtremes() throws IOException {
+    void theExtremesAreThoseOfTheChapter() throws IOException {
         var cases = cases("profiling");
         BiFunction<String, String, ToDoubleFunction<String>> ratio = (part, whole) ->
                 name -> cases.get(name).get(part) / cases.get(name).get(whole);
@@ -93,11 +93,11 @@ class StoredProfilesTest {
                                         / cases.get(name.replace("step", "forward"))
                                                 .get("forward-kernels")
                                 - 1)),
-                "forward pass in a step against one alone");
+                "forward pass in a step compared with inference");
     }
 
     @Test
-    void theOptimizerTakesAsLongAtEveryContextAndInBothTypes() throws IOException {
+    void theOptimizerTimeDependsNeitherOnContextNorOnDtype() throws IOException {
         var cases = cases("profiling");
         cases.forEach((name, ms) -> {
             if (name.endsWith("step")) {
@@ -108,34 +108,34 @@ class StoredProfilesTest {
         });
     }
 
-    /** Share of a kind in the time of all kernels. */
-    private static double share(Map<String, Double> ms, String kind) {
+    /** Returns the fraction of the kernel time that a kind takes. */
+    private static double fraction(Map<String, Double> ms, String kind) {
         return ms.getOrDefault("total-" + kind, 0.0) / ms.get("total-kernels");
     }
 
     @Test
-    void inAStepCopiesAndSoftmaxTakeASmallerShareAndAtTheLongestContextProductsALargerOne() throws IOException {
+    void inAStepCopiesAndSoftmaxTakeASmallerFractionAndGemmsALargerOneAtTheLongestContext() throws IOException {
         var cases = cases("profiling");
-        Set<String> fewerProducts = new HashSet<>();
+        Set<String> fewerGemms = new HashSet<>();
         cases.forEach((name, ms) -> {
             if (name.endsWith("step")) {
                 var inference = cases.get(name.replace("step", "forward"));
-                assertTrue(share(ms, "copy") < share(inference, "copy"), name);
-                assertTrue(share(ms, "softmax") < share(inference, "softmax"), name);
-                if (name.contains(" 1024 ") && share(ms, "matmul") < share(inference, "matmul")) {
-                    fewerProducts.add(name);
+                assertTrue(fraction(ms, "copy") < fraction(inference, "copy"), name);
+                assertTrue(fraction(ms, "softmax") < fraction(inference, "softmax"), name);
+                if (name.contains(" 1024 ") && fraction(ms, "matmul") < fraction(inference, "matmul")) {
+                    fewerGemms.add(name);
                 }
             }
         });
-        assertEquals(Set.of(nameOf("2.7B", 1024, "fp32", "step")), fewerProducts);
+        assertEquals(Set.of(nameOf("2.7B", 1024, "fp32", "step")), fewerGemms);
     }
 
-    /** A kernel, its kind first, and its time in milliseconds. */
-    private record Kernel(String name, double ms) {}
+    /** The kind and name of a kernel, and its time in milliseconds. */
+    private record KernelTime(String name, double ms) {}
 
-    /** The longest kernel of each case in a phase of a pass. */
-    private static Map<String, Kernel> longest(String pass, String phase) throws IOException {
-        Map<String, Kernel> longest = new LinkedHashMap<>();
+    /** Returns the longest kernel of each case in a phase of a pass. */
+    private static Map<String, KernelTime> longest(String pass, String phase) throws IOException {
+        Map<String, KernelTime> longest = new LinkedHashMap<>();
         for (Row row : Measurements.read(Project.path("data/measurements/h200/profiling_kernels.csv"))) {
             if (row.getString("pass").equals(pass)
                     && row.getString("phase").equals(phase)
@@ -143,7 +143,7 @@ class StoredProfilesTest {
                     && row.getString("metric").equals("time")) {
                 longest.put(
                         nameOf(row.getString("size"), row.getInt("context"), row.getString("dtype"), pass),
-                        new Kernel(row.getString("kind") + " " + row.getString("kernel"), row.getDouble("mean")));
+                        new KernelTime(row.getString("kind") + " " + row.getString("kernel"), row.getDouble("mean")));
             }
         }
         Set<String> all = new HashSet<>(cases("profiling").keySet());
@@ -155,14 +155,14 @@ class StoredProfilesTest {
     private static final String CAST_TO_FP32 = "copy unrolled_elementwise_kernel: direct_copy";
 
     @Test
-    void theLongestKernelOfAForwardPassIsAProductWithWeightsInFp32AndMostlyACastUnderAutocast() throws IOException {
+    void theLongestForwardKernelIsAWeightGemmInFp32AndMostlyACastUnderAutocast() throws IOException {
         var inStep = longest("step", "forward");
         longest("forward", "forward").forEach((name, kernel) -> {
             assertEquals(inStep.get(name.replace("forward", "step")).name(), kernel.name(), name);
             String expected = "matmul sm80_xmma_gemm_f32f32_f32f32_f32_tn_.*";
             if (name.contains("bf16")) {
-                boolean product = name.matches("large .* 1024 .*|2.7B .* (512|1024) .*");
-                expected = product
+                boolean gemm = name.matches("large .* 1024 .*|2.7B .* (512|1024) .*");
+                expected = gemm
                         ? "matmul nvjet_sm90_tst_.*"
                         : name.contains(" 1024 ") ? CAST_TO_FP32 : "copy vectorized_elementwise_kernel: bfloat16_copy";
             }
@@ -171,7 +171,7 @@ class StoredProfilesTest {
     }
 
     @Test
-    void withTheBackwardPassItIsMoreOftenAnotherProductInFp32AndAlwaysTheCastToFp32UnderAutocast() throws IOException {
+    void withTheBackwardPassItIsMostlyAnotherGemmInFp32AndAlwaysTheCastToFp32UnderAutocast() throws IOException {
         var forward = longest("step", "forward");
         var both = longest("step", "forward-backward");
         Map<Boolean, Long> same = both.entrySet().stream()
@@ -197,15 +197,15 @@ class StoredProfilesTest {
     }
 
     @Test
-    void everyPeakOfMemoryIsWithinFivePercentOfWhatWasPredicted() throws IOException {
+    void everyPeakMemoryIsWithinFivePercentOfItsPrediction() throws IOException {
         cases("memory_profiling").forEach((name, bytes) -> {
             double peak = bytes.get("peak-memory");
             assertEquals(peak, bytes.get("predicted-peak-memory"), 0.05 * peak, name);
-            double parts = bytes.entrySet().stream()
-                    .filter(part -> part.getKey().matches("peak-(?!memory).*"))
+            double categories = bytes.entrySet().stream()
+                    .filter(entry -> entry.getKey().matches("peak-(?!memory).*"))
                     .mapToDouble(Map.Entry::getValue)
                     .sum();
-            assertEquals(peak, parts, name + ": what it holds");
+            assertEquals(peak, categories, name + ": sum of the categories");
         });
     }
 }

@@ -2,18 +2,20 @@ package cs336.profile;
 
 import static cs336.profile.TraceText.ENGINE;
 import static cs336.profile.TraceText.MAIN;
+import static cs336.profile.TraceText.deviceTime;
+import static cs336.profile.TraceText.hostTime;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.profile.FoldedStacks.Time;
-import cs336.profile.OpTable.Row;
+import cs336.profile.OpTable.OpRow;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class TablesOfATraceTest {
     /**
-     * A step: two products and a softmax forward, one product backward on an engine thread, an optimizer; two streams.
+     * A step with a GEMM, a softmax and a custom kernel forward, and a GEMM backward on an engine thread; two streams.
      */
     private static final Trace STEP = new TraceText()
             .range(MAIN, "ProfilerStep#0", 0, 3000)
@@ -27,13 +29,13 @@ class TablesOfATraceTest {
             .op(MAIN, "aten::sum", 510, 700)
             .op(MAIN, "aten::sum", 520, 690)
             .launch(MAIN, 530, 540, 3)
-            .launch(MAIN, 850, 860, 4) // ours: no operator around
+            .launch(MAIN, 850, 860, 4) // a kernel of this project: not inside an operator
             .range(MAIN, "backward", 1000, 2000)
             .op(ENGINE, "autograd::engine::evaluate_function: MmBackward0", 1100, 1300, 1, 1)
             .op(ENGINE, "MmBackward0", 1110, 1290, 1, 1)
             .op(ENGINE, "aten::mm", 1120, 1280)
             .launch(ENGINE, 1130, 1140, 5)
-            .arrow(1, MAIN, 120, ENGINE, 1110)
+            .flow(1, MAIN, 120, ENGINE, 1110)
             .kernel(7, "gemm", 1000, 2000, 1)
             .kernel(7, "softmax_warp_forward", 2000, 2100, 2)
             .kernel(7, "reduce_kernel", 2100, 2150, 3)
@@ -47,84 +49,91 @@ class TablesOfATraceTest {
     private static final OpTable OPS = OpTable.of(STEP);
 
     @Test
-    void kernelsAddUpToTheTrace() {
+    void kernelTimesSumToTheTrace() {
         assertEquals(1000 + 100 + 50 + 620 + 400 + 5, KERNELS.total());
-        assertEquals(STEP.deviceTime(), KERNELS.total());
-        assertEquals(1150 + 400 + 5, KERNELS.busy(), "what runs at once on two streams counts once");
-        assertEquals(
-                KERNELS.total(),
-                KERNELS.byRange().values().stream()
-                        .mapToLong(KernelTable::total)
-                        .sum());
+        assertEquals(deviceTime(STEP), KERNELS.total());
+        assertEquals(1150 + 400 + 5, KERNELS.busy(), "concurrent kernels on two streams count once");
         assertEquals(
                 KERNELS.total(),
                 KERNELS.byKind().values().stream().mapToLong(KernelTable::total).sum());
         assertEquals(
                 KERNELS.total(),
-                KERNELS.rows().stream().mapToLong(KernelTable.Row::total).sum());
+                KERNELS.rows().stream().mapToLong(KernelTable.KernelRow::total).sum());
     }
 
     @Test
     void aKernelHasOneRowWithItsLaunches() {
-        KernelTable.Row gemm = KERNELS.rows().get(0);
-        assertEquals(new KernelTable.Row("gemm", KernelKind.MATMUL, 2, 1400), gemm);
+        KernelTable.KernelRow gemm = KERNELS.rows().get(0);
+        assertEquals(new KernelTable.KernelRow("gemm", KernelKind.MATMUL, 2, 1400), gemm);
         assertEquals(700.0, gemm.mean());
         assertEquals("flash_attention_forward", KERNELS.rows().get(1).name());
     }
 
-    @Test
-    void kernelsAreFoundByRangeByTheirForwardRangeByKindAndByStep() {
-        assertEquals(150, KERNELS.inside("softmax").total());
-        assertEquals(1000 + 100 + 50 + 620, KERNELS.inside("forward").total());
-        assertEquals(400, KERNELS.inside("backward").total());
-        assertEquals(400, KERNELS.gradientOf("forward").total());
-        assertEquals(0, KERNELS.gradientOf("softmax").total());
-        assertEquals(1400, KERNELS.of(KernelKind.MATMUL).total());
-        assertEquals(620, KERNELS.of(KernelKind.OURS).total());
-        assertEquals(105, KERNELS.of(KernelKind.SOFTMAX, KernelKind.COPY).total());
-        assertEquals(KERNELS.total() - 5, KERNELS.step(0).total(), "nobody launched the copy");
-        assertEquals(0, KERNELS.step(1).total());
-        assertEquals(
-                List.of(List.of("forward"), List.of("backward"), List.of("forward", "softmax"), List.of()),
-                List.copyOf(KERNELS.byRange().keySet()));
-        assertEquals(
-                List.of(List.of("forward")),
-                List.copyOf(KERNELS.byForwardRange().keySet()));
+    private static KernelTable inside(String range) {
+        return KERNELS.filter(kernel -> kernel.range().contains(range));
+    }
+
+    private static KernelTable gradientOf(String range) {
+        return KERNELS.filter(kernel -> kernel.forwardRange().contains(range));
     }
 
     @Test
-    void operatorsHaveSelfAndTotalTimesOnThreadsAndCards() {
-        assertEquals(new Row("aten::mm", HostEvent.Kind.OP, 2, 320, 320, 1400, 1400, 0, 0), OPS.row("aten::mm"));
-        assertEquals(new Row("aten::matmul", HostEvent.Kind.OP, 1, 40, 200, 0, 1000, 0, 0), OPS.row("aten::matmul"));
+    void kernelsAreSelectedByRangeForwardRangeKindAndStep() {
+        assertEquals(150, inside("softmax").total());
+        assertEquals(1000 + 100 + 50 + 620, inside("forward").total());
+        assertEquals(400, inside("backward").total());
+        assertEquals(400, gradientOf("forward").total());
+        assertEquals(0, gradientOf("softmax").total());
+        assertEquals(1400, KERNELS.of(KernelKind.MATMUL).total());
+        assertEquals(620, KERNELS.of(KernelKind.OURS).total());
+        assertEquals(105, KERNELS.of(KernelKind.SOFTMAX, KernelKind.COPY).total());
+        assertEquals(KERNELS.total() - 5, KERNELS.step(0).total(), "the copy has no launch");
+        assertEquals(0, KERNELS.step(1).total());
         assertEquals(
-                new Row("aten::sum", HostEvent.Kind.OP, 2, 20 + 170, 190, 50, 50, 0, 0),
+                List.of(
+                        List.of("forward"),
+                        List.of("forward", "softmax"),
+                        List.of("forward", "softmax"),
+                        List.of("forward"),
+                        List.of("backward"),
+                        List.of()),
+                KERNELS.launches().stream().map(DeviceEvent::range).toList());
+    }
+
+    @Test
+    void operatorsHaveSelfAndTotalTimesOnCpuAndGpu() {
+        assertEquals(new OpRow("aten::mm", HostEventKind.OP, 2, 320, 320, 1400, 1400, 0, 0), OPS.row("aten::mm"));
+        assertEquals(new OpRow("aten::matmul", HostEventKind.OP, 1, 40, 200, 0, 1000, 0, 0), OPS.row("aten::matmul"));
+        assertEquals(
+                new OpRow("aten::sum", HostEventKind.OP, 2, 20 + 170, 190, 50, 50, 0, 0),
                 OPS.row("aten::sum"),
-                "a call inside one of the same name counts, its time does not again");
-        assertEquals(new Row("forward", HostEvent.Kind.RANGE, 1, 100 + 100, 800, 620, 1770, 0, 0), OPS.row("forward"));
+                "a call nested in one of the same name counts, but its time does not");
+        assertEquals(new OpRow("forward", HostEventKind.RANGE, 1, 100 + 100, 800, 620, 1770, 0, 0), OPS.row("forward"));
         assertEquals(
-                new Row("backward", HostEvent.Kind.RANGE, 1, 1000, 1000, 0, 400, 0, 0),
+                new OpRow("backward", HostEventKind.RANGE, 1, 1000, 1000, 0, 400, 0, 0),
                 OPS.row("backward"),
-                "it waits on its thread; the engine's kernels are its own");
+                "its thread waits; the kernels of the engine thread belong to it");
         assertEquals(2170, OPS.row("ProfilerStep#0").deviceTotal());
         assertEquals(95.0, OPS.row("aten::sum").cpuMean());
     }
 
     @Test
-    void selfTimesAddUpToTheTrace() {
-        assertEquals(STEP.hostTime(), OPS.cpuSelf());
-        assertEquals(3000 + 200, STEP.hostTime());
-        assertEquals(STEP.deviceTime() - 5, OPS.deviceSelf(), "no operator started the copy");
-        assertEquals(STEP.hostTime(), FoldedStacks.of(STEP, Time.CPU).total());
-        assertEquals(STEP.deviceTime(), FoldedStacks.of(STEP, Time.DEVICE).total());
+    void selfTimesSumToTheTrace() {
+        assertEquals(hostTime(STEP), OPS.cpuSelf());
+        assertEquals(3000 + 200, hostTime(STEP));
+        assertEquals(deviceTime(STEP) - 5, OPS.deviceSelf(), "no operator launched the copy");
+        assertEquals(hostTime(STEP), FoldedStacks.of(STEP, Time.CPU).total());
+        assertEquals(deviceTime(STEP), FoldedStacks.of(STEP, Time.DEVICE).total());
     }
 
     @Test
-    void tablesAreSortedFilteredAndCutOff() {
+    void tablesAreSortedFilteredAndTruncated() {
         assertEquals("aten::mm", OPS.rows().get(0).name());
-        assertEquals("ProfilerStep#0", OPS.sortedBy(Row::cpuTotal).rows().get(0).name());
+        assertEquals(
+                "ProfilerStep#0", OPS.sortedBy(OpRow::cpuTotal).rows().get(0).name());
         assertEquals(
                 List.of("aten::mm", "aten::softmax"),
-                OPS.operators().top(2).rows().stream().map(Row::name).toList());
+                OPS.operators().top(2).rows().stream().map(OpRow::name).toList());
         assertEquals(4, OPS.ranges().rows().size());
         assertEquals(
                 1,
@@ -136,7 +145,7 @@ class TablesOfATraceTest {
     }
 
     @Test
-    void textsShowMillisecondsMicrosecondsAndShares() {
+    void textsShowMillisecondsMicrosecondsAndPercentages() {
         Trace trace = new TraceText()
                 .op(MAIN, "aten::mm", 0, 4_000_000)
                 .launch(MAIN, 0, 1_000_000, 1)

@@ -25,7 +25,7 @@ class TimelineTest {
     @TempDir
     Path folder;
 
-    /** Milliseconds. */
+    /** Adds an event; times are in milliseconds. */
     private void host(String category, String name, int start, int end, int correlation) {
         events.add("""
                 {"ph": "X", "cat": "%s", "name": "%s", "pid": 1, "tid": 1, "ts": %d, "dur": %d, "args": {"correlation": %d}}""".formatted(category, name, start * 1000, (end - start) * 1000, correlation));
@@ -38,7 +38,7 @@ class TimelineTest {
     }
 
     @BeforeEach
-    void twoStepsWithAKernelThatOutlastsItsRangeAndACopyBetweenCards() {
+    void twoStepsWithAKernelThatOutlastsItsRangeAndAnAllReduce() {
         host("user_annotation", "ProfilerStep#0", 0, 10, 0);
         host("user_annotation", "forward", 1, 9, 0);
         host("user_annotation", "ProfilerStep#1", 10, 20, 0);
@@ -74,7 +74,7 @@ class TimelineTest {
     }
 
     @Test
-    void rangesStandByDepthAndStreamsByWhetherTheyComputeOrCommunicate() throws IOException {
+    void rangesHaveARowPerDepthAndStreamsRowsForComputationAndCommunication() throws IOException {
         List<Timeline.Lane> lanes = timeline().lanes();
         assertEquals(
                 List.of("ranges", "", "stream 7: compute", "stream 20: communication"),
@@ -86,7 +86,7 @@ class TimelineTest {
     }
 
     @Test
-    void theLastStepGoesFromItsFirstRangeToItsLastKernel() throws IOException {
+    void theLastStepExtendsFromItsFirstRangeToItsLastKernel() throws IOException {
         List<Timeline.Lane> lanes = timeline().lastStep().lanes();
         assertEquals(List.of("forward", "backward"), names(lanes.get(0)));
         assertEquals(0, lanes.get(0).bars().get(0).start());
@@ -98,15 +98,15 @@ class TimelineTest {
         List<Timeline.Lane> lanes = timeline().during("layers.0", 0).lanes();
         Timeline.Bar kernel = lanes.get(2).bars().get(0);
         assertEquals(List.of(1.0, 5.0), List.of(kernel.start(), kernel.end()), "from 12 ms to 17 ms");
-        assertEquals(5, lanes.get(3).bars().get(0).end(), 1e-9, "what else runs is cut off there");
-        assertEquals(lanes, timeline().during("layers.0", -1).lanes(), "the last is the first where there is one");
+        assertEquals(5, lanes.get(3).bars().get(0).end(), 1e-9, "other kernels are cut off there");
+        assertEquals(lanes, timeline().during("layers.0", -1).lanes(), "the only occurrence is the first and the last");
         assertThrows(IllegalArgumentException.class, () -> timeline().during("layers.0", 1));
         assertThrows(IllegalArgumentException.class, () -> timeline().during("layers.9", 0));
         assertThrows(IllegalArgumentException.class, () -> timeline().between(5, 5));
     }
 
     @Test
-    void ranksLieOverEachOtherByTheClockOfTheirMachine() throws IOException {
+    void ranksOfOneHostAreAlignedByItsClock() throws IOException {
         Trace first = trace(1_000_000_000);
         Trace later = trace(1_002_000_000); // the same, 2 ms later
         List<Timeline.Lane> lanes =
@@ -120,13 +120,13 @@ class TimelineTest {
                         "rank 1, stream 7: compute",
                         "rank 1, stream 20: communication"),
                 lanes.stream().map(Timeline.Lane::label).toList());
-        assertEquals(5, lanes.get(2).bars().get(0).start(), 1e-9, "16 ms, in a picture from 11 ms");
+        assertEquals(5, lanes.get(2).bars().get(0).start(), 1e-9, "16 ms, in a figure that starts at 11 ms");
         assertEquals(7, lanes.get(5).bars().get(0).start(), 1e-9, "2 ms later");
-        assertEquals(13, lanes.get(5).bars().get(0).end(), 1e-9, "and shown to its end");
+        assertEquals(13, lanes.get(5).bars().get(0).end(), 1e-9, "not cut off");
     }
 
     @Test
-    void ranksWithoutAClockInCommonBeginAtTheLeftEdge() throws IOException {
+    void ranksWithoutACommonClockStartAtTheLeftEdge() throws IOException {
         Timeline timeline = Timeline.ofRanks(ranks(trace(0), trace(1_000_000_000_000L)));
         List<Timeline.Lane> lanes = timeline.levels(1).lanes();
         assertEquals(lanes.get(2).bars(), lanes.get(5).bars());
@@ -135,7 +135,7 @@ class TimelineTest {
     }
 
     @Test
-    void threadsHaveRowsForComputationAndCommunicationWhereGlooCommunicates() throws IOException {
+    void threadsHaveRowsForComputationAndCommunicationIfGlooCommunicates() throws IOException {
         events.clear();
         host("user_annotation", "backward", 0, 10, 0);
         host("cpu_op", "aten::mm", 1, 4, 0);
@@ -155,7 +155,7 @@ class TimelineTest {
     }
 
     @Test
-    void thePictureShowsEveryBarAndNamesTheKindsThatOccur() throws IOException {
+    void theFigureShowsEveryBarAndALegendOfTheKinds() throws IOException {
         Figure figure = timeline().lastStep().figure("timeline", "Two streams");
         String svg = figure.svg();
         assertEquals(

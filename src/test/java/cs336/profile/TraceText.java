@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A trace written by hand. Times are nanoseconds. */
+/** Builder of hand-written traces. Times are in nanoseconds. */
 final class TraceText {
     static final String MAIN = "\"pid\": 1, \"tid\": 10";
     static final String ENGINE = "\"pid\": 1, \"tid\": 20";
@@ -22,7 +22,7 @@ final class TraceText {
         return event("cpu_op", thread, name, start, end, "");
     }
 
-    /** An operator or node with a sequence number, and the forward thread of a node or 0. */
+    /** Adds an operator or backward node with its sequence number and the forward thread of a node, otherwise 0. */
     TraceText op(String thread, String name, long start, long end, long sequence, long forwardThread) {
         String numbers = "\"Sequence number\": %d, \"Fwd thread id\": %d".formatted(sequence, forwardThread);
         return event("cpu_op", thread, name, start, end, numbers);
@@ -54,8 +54,8 @@ final class TraceText {
                 .formatted(category, name, place, micros(start), micros(end - start), arguments));
     }
 
-    /** An arrow from an operator to the node that it made. */
-    TraceText arrow(int id, String from, long start, String to, long end) {
+    /** Adds a flow event from an operator to the backward node that it created. */
+    TraceText flow(int id, String from, long start, String to, long end) {
         String format = "{\"ph\": \"%s\", \"id\": %d, %s, \"ts\": %s, \"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"}";
         return raw(format.formatted("s", id, from, micros(start))).raw(format.formatted("f", id, to, micros(end)));
     }
@@ -86,5 +86,15 @@ final class TraceText {
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /** Returns the sum of the self times on all threads, in nanoseconds. */
+    static long hostTime(Trace trace) {
+        return trace.host().stream().mapToLong(HostEvent::self).sum();
+    }
+
+    /** Returns the sum of the durations of kernels, copies and memory sets, in nanoseconds. */
+    static long deviceTime(Trace trace) {
+        return trace.work().stream().mapToLong(DeviceEvent::duration).sum();
     }
 }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.profile.HostEvent;
 import cs336.profile.Profiler;
+import cs336.profile.ProfilerOptions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -72,7 +73,7 @@ class GradientHooksTest {
             List<Tensor> all = weights(3);
             Tensor x = input();
             try (var hooks = GradientHooks.of(all, i -> {});
-                    var profiler = Profiler.start(Profiler.Options.standard().cpuOnly())) {
+                    var profiler = Profiler.start(ProfilerOptions.standard().cpuOnly())) {
                 Backward.of(chain(x, all)).run();
                 hooks.flush();
                 List<String> operators = profiler.stop().trace().host().stream()

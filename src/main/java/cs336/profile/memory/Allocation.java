@@ -1,18 +1,18 @@
 package cs336.profile.memory;
 
 /**
- * A block of memory from its allocation to its release. Times are counted in events: the allocations and releases of a
- * record, in their order, from 0.
+ * A block of memory with its lifetime. Lifetimes are counted in events: the allocations and releases of a recording in
+ * the order in which they happened, from 0.
  *
- * @param address on its device
- * @param bytes size of the block; on CUDA at least the tensor's, a multiple of 512
- * @param from the event that allocated it; {@link #BEFORE} if it was there when the record began
- * @param until the event that freed it; the record's number of events if none did
- * @param phase outermost range at its allocation; empty outside of any
- * @param place ranges inside the phase, outermost first, as in {@code TransformerLM/layers.0/attn}; for a backward
- *     pass, which has none, {@code backward of …} with the place whose saved tensor was freed next; empty where unknown
- * @param category what it holds
- * @param name of what was marked, such as {@code layers.0.attn.q_proj.weight}; empty otherwise
+ * @param address address on its device
+ * @param bytes size of the block; on CUDA at least the size of the tensor, rounded up to a multiple of 512
+ * @param from event that allocated the block; {@link #BEFORE} if it existed when the recording started
+ * @param until event that freed the block; the number of events if it was never freed
+ * @param phase outermost range that was open at the allocation; empty outside all ranges
+ * @param place path of the ranges inside the phase, outermost first, as in {@code TransformerLM/layers.0/attn}; for a
+ *     block of the backward pass {@code backward of …}, see {@link BackwardPlaces}; empty if unknown
+ * @param category what the block holds
+ * @param name name of the marked tensor, such as {@code layers.0.attn.q_proj.weight}; otherwise empty
  */
 public record Allocation(
         long address,
@@ -23,18 +23,23 @@ public record Allocation(
         String place,
         MemoryCategory category,
         String name) {
-    /** When blocks were allocated that a record found. */
+    /** The value of {@link #from} of a block that existed when the recording started. */
     public static final int BEFORE = -1;
 
-    /** How the place of a block begins that a backward pass allocated. */
+    /** Prefix of the place of a block that a backward pass allocated. */
     public static final String BACKWARD_OF = "backward of ";
 
-    /** Whether the block is there just after an event. */
+    /** Returns a block that existed when the recording started. */
+    static Allocation before(long address, long bytes, int until, MemoryCategory category, String name) {
+        return new Allocation(address, bytes, BEFORE, until, "", "before the record", category, name);
+    }
+
+    /** Returns whether the block exists just after an event. */
     public boolean isAliveAfter(int event) {
         return from <= event && event < until;
     }
 
-    /** Where it comes from, in words: the name of what was marked, otherwise phase and place. */
+    /** Returns where the block comes from: the name of the marked tensor, otherwise its phase and place. */
     public String origin() {
         if (!name.isEmpty()) {
             return name;
@@ -46,13 +51,11 @@ public record Allocation(
         return phase + ": " + place;
     }
 
-    /** The same block, found to be from another place. */
-    public Allocation at(String place) {
+    Allocation withPlace(String place) {
         return new Allocation(address, bytes, from, until, phase, place, category, name);
     }
 
-    /** The same block, freed by this event. */
-    Allocation until(int event) {
+    Allocation freedAt(int event) {
         return new Allocation(address, bytes, from, event, phase, place, category, name);
     }
 }

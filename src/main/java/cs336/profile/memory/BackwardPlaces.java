@@ -5,18 +5,15 @@ import java.util.HashMap;
 import java.util.List;
 
 /**
- * Where in the model a backward pass is when it allocates. It opens no ranges, but each of its nodes frees, when it is
- * done, the tensors that the forward pass has saved for it. So what a node allocates belongs to the place whose saved
- * tensor is freed next.
+ * Assigns places to the blocks that a backward pass allocates. The backward pass opens no ranges, but each of its nodes
+ * ends by freeing the tensors that the forward pass saved for it. A block therefore gets the place of the saved tensor
+ * that is freed next.
  */
-public final class BackwardPlaces {
+final class BackwardPlaces {
     private BackwardPlaces() {}
 
-    /**
-     * The same allocations; those in a phase and in no range inside it get the place of the activation that is freed
-     * next.
-     */
-    public static List<Allocation> of(List<Allocation> allocations, List<MemoryPhase> phases) {
+    /** Returns the allocations; those inside a phase but in none of its ranges get the place of the next activation. */
+    static List<Allocation> of(List<Allocation> allocations, List<MemoryPhase> phases) {
         var freed = new HashMap<Integer, String>();
         for (Allocation a : allocations) {
             if (a.category() == MemoryCategory.ACTIVATIONS) {
@@ -34,7 +31,7 @@ public final class BackwardPlaces {
         var placed = new ArrayList<Allocation>(allocations.size());
         for (Allocation a : allocations) {
             String place = a.place().isEmpty() ? next.getOrDefault(a.from(), "") : "";
-            placed.add(place.isEmpty() ? a : a.at(Allocation.BACKWARD_OF + place));
+            placed.add(place.isEmpty() ? a : a.withPlace(Allocation.BACKWARD_OF + place));
         }
         return placed;
     }

@@ -1,29 +1,28 @@
 package cs336.profile.memory;
 
 /**
- * What memory holds. Parameters, gradients and the optimizer's state are known by their addresses, which the program
- * that is recorded {@link MemoryProfile#mark marks}; the rest is told by when it is allocated and freed. A phase is an
- * outermost range, such as {@code forward}.
+ * What a block of memory holds. Parameters, gradients and optimizer state are identified by their addresses, which the
+ * recorded program {@linkplain MemoryProfile#mark marks}. All other blocks are classified by their lifetime relative to
+ * the phases, which are the outermost ranges such as {@code forward}.
  */
 public enum MemoryCategory {
-    /** Marked: what the model learns. */
+    /** Parameters of the model (marked). */
     PARAMETERS("parameters"),
-    /** Marked: the optimizer's moments. */
+    /** State of the optimizer, for AdamW its moments (marked). */
     OPTIMIZER_STATE("optimizer state"),
-    /** Marked: gradients of parameters. */
+    /** Gradients of the parameters (marked). */
     GRADIENTS("gradients"),
     /**
-     * Allocated in one phase and freed in a later one, or between two: what the forward pass leaves for the backward
-     * pass. Casts of parameters by autocast are among it, since the graph keeps them.
+     * Tensors that the forward pass saves for the backward pass: allocated in one phase and freed in a later phase or
+     * between two. They include autocast's casts of the parameters, which the autograd graph keeps.
      */
     ACTIVATIONS("activations"),
     /**
-     * Allocated and freed in the same phase: results on their way to the next operation, and gradients of activations.
-     * Also what was allocated in a phase and never freed: workspaces of libraries such as cuBLAS, a mask that a module
-     * keeps.
+     * Intermediate results and gradients of activations: allocated and freed in the same phase. Also blocks that were
+     * allocated in a phase and never freed, such as the workspaces of cuBLAS or a mask that a module caches.
      */
     WORKSPACE("workspace"),
-    /** Everything else: allocated outside of any phase, such as the batch, or before the record. */
+    /** Everything else: allocated outside all phases, such as the batch, or before the recording. */
     OTHER("other");
 
     private final String label;
@@ -32,7 +31,7 @@ public enum MemoryCategory {
         this.label = label;
     }
 
-    /** The name in tables and columns, without blanks: {@code optimizer-state}. */
+    /** Returns the name in metrics and CSV columns, without spaces, as in {@code optimizer-state}. */
     public String column() {
         return label.replace(' ', '-');
     }

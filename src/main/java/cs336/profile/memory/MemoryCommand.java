@@ -2,6 +2,7 @@ package cs336.profile.memory;
 
 import cs336.bench.Case;
 import cs336.bench.FolderOptions;
+import cs336.bench.LabCommand;
 import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
 import cs336.bench.ModelCases;
@@ -12,39 +13,29 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
-/**
- * Records the memory of Transformer language models: every combination of the given sizes, contexts, dtypes and passes.
- */
+/** {@code cs336 memory}: records the memory of models for every combination of sizes, contexts, dtypes and passes. */
 @Command(
         name = "memory",
         description = {
-            "Records every allocation of Transformer language models: their peak and what it holds, beside what is predicted.",
-            "Every combination of the lists below is one case and runs in a process of its own: the model is built and the"
-                    + " pass is run twice. Each case leaves timeline.csv, timeline.svg, largest.csv and memory_snapshot.pickle in"
-                    + " a folder of its name; https://pytorch.org/memory_viz opens the last."
+            "Records every allocation of language models: the peak and what it consists of, next to the predicted peak.",
+            "Each combination of the lists below is one case and runs in its own process, which builds the model and runs the pass"
+                    + " twice. Each case writes timeline.csv, timeline.svg, largest.csv and memory_snapshot.pickle to a folder named"
+                    + " after the case; https://pytorch.org/memory_viz displays the snapshot."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
             "  A tiny model, in seconds, on any laptop:",
             "    cs336 memory --d-model 64 --layers 2 --heads 2 --context 32",
-            "  The largest model as in the course of 2025:",
+            "  The largest model of the 2025 course:",
             "    cs336 memory --size 2.7B --context 128,256,512 --dtype fp32,bf16",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
         })
-public final class MemoryCommand implements Callable<Integer> {
-    @Spec
-    private CommandSpec spec;
-
+public final class MemoryCommand extends LabCommand {
     @Mixin
     private final ModelCaseOptions models = new ModelCaseOptions(Pass.values());
 
@@ -67,7 +58,7 @@ public final class MemoryCommand implements Callable<Integer> {
         }
     }
 
-    /** Beside each timeline its picture. */
+    /** Draws the timeline of a case next to its CSV file, if the case was measured. */
     private static void draw(Path folder) throws IOException {
         Path timeline = folder.resolve("timeline.csv");
         if (Files.exists(timeline)) {

@@ -1,10 +1,10 @@
 package cs336.profile.memory;
 
 /**
- * An outermost range of a record.
+ * A phase of a recording: an outermost range, such as {@code forward}.
  *
- * @param name of the range
- * @param from its first event; it may have none
- * @param until the first event after it
+ * @param name name of the range
+ * @param from first event of the range; equal to {@code until} if it has none
+ * @param until first event after the range
  */
 public record MemoryPhase(String name, int from, int until) {}

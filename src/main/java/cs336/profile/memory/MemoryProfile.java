@@ -17,7 +17,7 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Records every block of memory that a stretch of a program allocates and frees, and where:
+ * Records every allocation and release of a program, and where in the program each happened:
  *
  * <pre>{@code
  * try (var memory = MemoryProfile.start(device)) {
@@ -30,36 +30,37 @@ import org.bytedeco.pytorch.Tensor;
  * }
  * }</pre>
  *
- * <p>What is recorded is what the thread that starts it does, with the backward passes that it runs.
- * {@link ProfilerRange}s tell blocks apart: the outermost is a phase, those inside are a place; the layers of a model
- * open theirs by themselves. On CUDA the bytes are those that PyTorch's allocator counts, so that the peak of the
- * record is the peak of its statistics; what others have allocated before is part of it; what another thread frees
- * meanwhile, such as the garbage collector's, stays in the record. On the CPU they are those of tensors, exactly, and
- * what was there before is part of it where it is marked.
+ * <p>The recording covers the thread that starts it and the backward passes that this thread runs.
+ * {@link ProfilerRange}s label the blocks: the outermost range is the phase, the ranges inside it are the place. The
+ * layers of a model open their ranges themselves.
  *
- * <p>To record costs about two microseconds for each allocation and as much for each release, on the thread that asks
- * for it.
+ * <p>On CUDA the sizes are those that PyTorch's allocator counts, so the peak of the recording is the one that
+ * {@code torch.cuda.max_memory_allocated} reports. It includes memory allocated before the recording. Memory that
+ * another thread frees meanwhile, for example the garbage collector's, stays in the recording. On the CPU the sizes are
+ * exact tensor sizes, and earlier memory is included only where it is marked.
  *
- * <p>On CUDA the allocator's own history is recorded beside it, for {@link MemoryRecord#saveSnapshot}.
+ * <p>Each allocation and each release costs about 2 µs of profiling overhead on the thread that makes it.
+ *
+ * <p>On CUDA, PyTorch's own allocator history is recorded as well, for {@link MemoryRecord#saveSnapshot}.
  */
 public final class MemoryProfile implements AutoCloseable {
     private final Device device;
     private final Thread thread = Thread.currentThread();
     private final long bytesBefore;
     private AllocatorHistory history; // null on the CPU
-    private final Places places = new Places();
+    private final RangeTracker ranges = new RangeTracker();
 
-    private final List<Event> events = new ArrayList<>();
+    private final List<AllocatorEvent> events = new ArrayList<>();
     private final List<MemoryPhase> phases = new ArrayList<>();
-    private final Map<Long, Mark> foundMarked = new LinkedHashMap<>(); // by address: there before the record
-    private final Map<Event, Mark> marked = new HashMap<>();
-    private final Map<Long, Event> alive = new HashMap<>(); // by address
+    private final Map<Long, MarkedTensor> markedBefore = new LinkedHashMap<>(); // by address: existed at the start
+    private final Map<AllocatorEvent, MarkedTensor> marked = new HashMap<>();
+    private final Map<Long, AllocatorEvent> alive = new HashMap<>(); // by address
     private boolean recording = true;
 
-    /** A report: bytes are negative if the block was freed. */
-    private record Event(int index, long address, long bytes, long nanos, String phase, String place) {}
+    /** An allocation, or a release if {@code bytes} is negative. */
+    private record AllocatorEvent(int index, long address, long bytes, long nanos, String phase, String place) {}
 
-    private record Mark(MemoryCategory category, String name, long bytes) {}
+    private record MarkedTensor(MemoryCategory category, String name, long bytes) {}
 
     private MemoryProfile(Device device) {
         this.device = device;
@@ -67,9 +68,9 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /**
-     * Begins to record.
+     * Starts recording.
      *
-     * @throws IllegalStateException if memory is being recorded already, or PyTorch's profiler runs on this thread
+     * @throws IllegalStateException if another memory recording or PyTorch's profiler is running on this thread
      */
     public static MemoryProfile start(Device device) {
         var profile = new MemoryProfile(device);
@@ -77,17 +78,18 @@ public final class MemoryProfile implements AutoCloseable {
         if (device.isCuda()) {
             profile.history = AllocatorHistory.start();
         }
-        ProfilerRange.addListener(profile.places);
+        ProfilerRange.addListener(profile.ranges);
         return profile;
     }
 
     /**
-     * Says what tensors hold: {@link MemoryCategory#PARAMETERS} after a model was built,
-     * {@link MemoryCategory#GRADIENTS} after a backward pass and before they are dropped,
-     * {@link MemoryCategory#OPTIMIZER_STATE} after the first step. Counts for their blocks from allocation to release.
+     * Declares what tensors hold. The category applies to their blocks from allocation to release. Call it with
+     * {@link MemoryCategory#PARAMETERS} after the model was built, with {@link MemoryCategory#GRADIENTS} after a
+     * backward pass and before the gradients are freed, and with {@link MemoryCategory#OPTIMIZER_STATE} after the first
+     * step.
      *
-     * @param tensors by name; undefined ones are passed over
-     * @throws IllegalStateException if the record is stopped
+     * @param tensors tensors by name; undefined tensors and tensors on other devices are skipped
+     * @throws IllegalStateException if the recording is stopped
      */
     public synchronized void mark(MemoryCategory category, Map<String, Tensor> tensors) {
         requireRecording();
@@ -95,19 +97,19 @@ public final class MemoryProfile implements AutoCloseable {
             tensors.forEach((name, tensor) -> {
                 if (tensor.defined() && tensor.is_cuda() == device.isCuda()) {
                     long address = tensor.storage().data().address();
-                    var mark = new Mark(category, name, tensor.storage().nbytes());
-                    Event allocation = alive.get(address);
+                    var mark = new MarkedTensor(category, name, tensor.storage().nbytes());
+                    AllocatorEvent allocation = alive.get(address);
                     if (allocation != null) {
                         marked.put(allocation, mark);
                     } else if (address != 0) {
-                        foundMarked.put(address, mark);
+                        markedBefore.put(address, mark);
                     }
                 }
             });
         }
     }
 
-    /** Marks the gradients that parameters have now. */
+    /** Marks the current gradients of these parameters. */
     public void markGradients(Map<String, Tensor> parameters) {
         try (var scope = MemoryScope.open()) {
             var gradients = new LinkedHashMap<String, Tensor>();
@@ -117,20 +119,20 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /**
-     * Ends the record. On CUDA it waits for the device first.
+     * Synchronises with the device and stops recording.
      *
-     * @throws IllegalStateException if it is stopped already, on another thread than it was started on, or with a range
-     *     open that began during the record
+     * @return what was recorded
+     * @throws IllegalStateException if the recording is already stopped, this is not the thread that started it, or a
+     *     range that was opened during the recording is still open
      */
     public MemoryRecord stop() {
         requireRecording();
         if (Thread.currentThread() != thread) {
-            throw new IllegalStateException("a memory record must be stopped on the thread that started it, "
+            throw new IllegalStateException("a memory recording must be stopped on the thread that started it, "
                     + thread.getName() + ", not on " + Thread.currentThread().getName());
         }
-        if (!places.open.isEmpty()) {
-            throw new IllegalStateException(
-                    "the range " + places.path() + " is still open; close it before the record");
+        if (!ranges.open.isEmpty()) {
+            throw new IllegalStateException("the range " + ranges.path() + " is still open; close it before stop()");
         }
         device.synchronize();
         byte[] snapshot = history == null ? null : history.pickled();
@@ -138,7 +140,7 @@ public final class MemoryProfile implements AutoCloseable {
         return new MemoryRecord(device, allocations(), phases, List.copyOf(nanos()), snapshot);
     }
 
-    /** Ends the record, if {@link #stop} has not. */
+    /** Stops recording unless {@link #stop} already did. */
     @Override
     public void close() {
         if (recording) {
@@ -148,7 +150,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private void end() {
         recording = false;
-        ProfilerRange.removeListener(places);
+        ProfilerRange.removeListener(ranges);
         AllocatorReports.unlisten();
         if (history != null) {
             history.close();
@@ -157,7 +159,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private void requireRecording() {
         if (!recording) {
-            throw new IllegalStateException("this memory record is stopped already");
+            throw new IllegalStateException("this memory recording is already stopped");
         }
     }
 
@@ -166,8 +168,8 @@ public final class MemoryProfile implements AutoCloseable {
             return;
         }
         boolean here = Thread.currentThread() == thread;
-        var event =
-                new Event(events.size(), address, bytes, System.nanoTime(), places.phase(), here ? places.place() : "");
+        var event = new AllocatorEvent(
+                events.size(), address, bytes, System.nanoTime(), ranges.phase(), here ? ranges.place() : "");
         events.add(event);
         if (bytes > 0) {
             alive.put(address, event);
@@ -177,62 +179,56 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     private List<Long> nanos() {
-        return events.stream().map(Event::nanos).toList();
+        return events.stream().map(AllocatorEvent::nanos).toList();
     }
 
-    /** Pairs allocations with releases, in the order of allocation. */
+    /** Returns the blocks in order of allocation, each paired with its release. */
     private List<Allocation> allocations() {
-        var found = new ArrayList<Allocation>();
-        var open = new HashMap<Long, Event>();
-        var ends = new HashMap<Event, Integer>();
-        long unknown = bytesBefore;
-        for (Event event : events) {
+        var blocks = new ArrayList<Allocation>();
+        var open = new HashMap<Long, AllocatorEvent>();
+        var ends = new HashMap<AllocatorEvent, Integer>();
+        long unknown = bytesBefore; // in use at the start, at addresses that are still unknown
+        for (AllocatorEvent event : events) {
             if (event.bytes > 0) {
                 open.put(event.address, event);
                 continue;
             }
-            Event allocation = open.remove(event.address);
+            AllocatorEvent allocation = open.remove(event.address);
             if (allocation != null) {
                 ends.put(allocation, event.index);
             } else {
-                found.add(found(event.address, -event.bytes, event.index));
+                blocks.add(before(event.address, -event.bytes, event.index));
                 unknown += event.bytes;
             }
         }
-        for (long address : List.copyOf(foundMarked.keySet())) {
-            long bytes = foundMarked.get(address).bytes;
-            found.add(found(address, bytes, events.size()));
+        for (long address : List.copyOf(markedBefore.keySet())) {
+            long bytes = markedBefore.get(address).bytes;
+            blocks.add(before(address, bytes, events.size()));
             unknown -= bytes;
         }
         if (device.isCuda() && unknown > 0) {
-            found.add(found(0, unknown, events.size()));
+            blocks.add(before(0, unknown, events.size()));
         }
-        for (Event event : events) {
+        for (AllocatorEvent event : events) {
             if (event.bytes > 0) {
-                found.add(allocation(event, ends.getOrDefault(event, events.size())));
+                blocks.add(allocation(event, ends.getOrDefault(event, events.size())));
             }
         }
-        return BackwardPlaces.of(found, phases);
+        return BackwardPlaces.of(blocks, phases);
     }
 
-    /** A block that the record found. */
-    private Allocation found(long address, long bytes, int until) {
-        Mark mark = foundMarked.remove(address);
-        MemoryCategory category = mark == null ? MemoryCategory.OTHER : mark.category;
-        return new Allocation(
+    private Allocation before(long address, long bytes, int until) {
+        MarkedTensor mark = markedBefore.remove(address);
+        return Allocation.before(
                 address,
                 bytes,
-                Allocation.BEFORE,
                 until,
-                "",
-                "before the record",
-                category,
+                mark == null ? MemoryCategory.OTHER : mark.category,
                 mark == null ? "" : mark.name);
     }
 
-    private Allocation allocation(Event event, int until) {
-        Mark mark = marked.get(event);
-        MemoryCategory category = mark == null ? category(event, until) : mark.category;
+    private Allocation allocation(AllocatorEvent event, int until) {
+        MarkedTensor mark = marked.get(event);
         return new Allocation(
                 event.address,
                 event.bytes,
@@ -240,11 +236,11 @@ public final class MemoryProfile implements AutoCloseable {
                 until,
                 event.phase,
                 event.place,
-                category,
+                mark == null ? category(event, until) : mark.category,
                 mark == null ? "" : mark.name);
     }
 
-    private MemoryCategory category(Event event, int until) {
+    private MemoryCategory category(AllocatorEvent event, int until) {
         MemoryPhase phase = null;
         for (MemoryPhase p : phases) {
             if (p.from() <= event.index && event.index < p.until()) {
@@ -258,8 +254,8 @@ public final class MemoryProfile implements AutoCloseable {
         return freed && until >= phase.until() ? MemoryCategory.ACTIVATIONS : MemoryCategory.WORKSPACE;
     }
 
-    /** Follows the ranges of the recording thread. */
-    private final class Places implements RangeListener {
+    /** Tracks the open ranges of the recording thread. */
+    private final class RangeTracker implements RangeListener {
         private final Deque<String> open = new ArrayDeque<>();
         private volatile String phase = "";
         private String place = "";

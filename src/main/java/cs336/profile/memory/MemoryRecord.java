@@ -1,22 +1,21 @@
 package cs336.profile.memory;
 
+import cs336.numbers.Tables;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import tech.tablesaw.api.LongColumn;
-import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * What a {@link MemoryProfile} recorded. Times are counted in events: allocations and releases, in their order, from 0.
+ * A recording made by {@link MemoryProfile}: every block of memory with its lifetime. Time is counted in events: the
+ * allocations and releases in the order in which they happened, from 0.
  */
 public final class MemoryRecord {
     private final Device device;
@@ -52,25 +51,25 @@ public final class MemoryRecord {
         }
     }
 
-    /** The device whose memory it is. */
+    /** Returns the device whose memory was recorded. */
     public Device device() {
         return device;
     }
 
-    /** Every block, those that were there before first, then in the order of allocation. */
+    /** Returns all blocks: first those that existed before the recording, then the others in order of allocation. */
     public List<Allocation> allocations() {
         return allocations;
     }
 
-    /** The phases, in their order. */
+    /** Returns the phases in the order in which they ran. */
     public List<MemoryPhase> phases() {
         return phases;
     }
 
     /**
-     * The n-th phase of a name, counted from 0.
+     * Returns the n-th phase of a name, counted from 0.
      *
-     * @throws IllegalArgumentException if there is none; the message lists those there are
+     * @throws IllegalArgumentException if there is none; the message lists the recorded phases
      */
     public MemoryPhase phase(String name, int n) {
         List<MemoryPhase> found =
@@ -82,42 +81,46 @@ public final class MemoryRecord {
         return found.get(n);
     }
 
-    /** How many allocations and releases there were. */
+    /** Returns the number of events. */
     public int events() {
         return bytes.length;
     }
 
-    /** When an event happened, in nanoseconds after the first. */
+    /** Returns the time of an event in nanoseconds after the first event. */
     public long nanos(int event) {
         return nanos.get(event) - nanos.get(0);
     }
 
-    /** Bytes in use just after an event. */
+    /** Returns the bytes in use just after an event. */
     public long bytes(int event) {
         return bytes[event];
     }
 
-    /** The most bytes in use at any time. */
+    /** Returns the peak: the most bytes in use after any event; 0 without events. */
     public long peakBytes() {
         return bytes.length == 0 ? 0 : bytes[peakEvent()];
     }
 
-    /** The event after which most was in use; the first such. */
+    /**
+     * Returns the first event after which memory use is at its peak.
+     *
+     * @throws IllegalArgumentException if there are no events
+     */
     public int peakEvent() {
         return peakEvent(0, bytes.length);
     }
 
     /**
-     * The event of a stretch after which most was in use; the first such.
+     * Returns the first event of an interval after which memory use is at the peak of that interval.
      *
-     * @param from its first event
-     * @param until the first event after it
-     * @throws IllegalArgumentException if there is none in it
+     * @param from first event
+     * @param until first event after the interval
+     * @throws IllegalArgumentException if the interval contains no event
      */
     public int peakEvent(int from, int until) {
         if (from < 0 || from >= until || until > bytes.length) {
-            throw new IllegalArgumentException(
-                    "no event from " + from + " to before " + until + "; the record has " + bytes.length);
+            throw new IllegalArgumentException("from " + from + " and until " + until
+                    + " must enclose an event; the recording has " + bytes.length);
         }
         int peak = from;
         for (int event = from; event < until; event++) {
@@ -128,7 +131,7 @@ public final class MemoryRecord {
         return peak;
     }
 
-    /** The blocks in use just after an event, the largest first. */
+    /** Returns the blocks that exist just after an event, largest first. */
     public List<Allocation> alive(int event) {
         return allocations.stream()
                 .filter(a -> a.isAliveAfter(event))
@@ -137,7 +140,7 @@ public final class MemoryRecord {
     }
 
     /**
-     * Bytes in use just after an event by what they hold; every category is there, and they add up to {@link #bytes}.
+     * Returns the bytes in use just after an event by category. All categories are present; the sum is {@link #bytes}.
      */
     public Map<MemoryCategory, Long> breakdown(int event) {
         var sums = new EnumMap<MemoryCategory, Long>(MemoryCategory.class);
@@ -152,38 +155,39 @@ public final class MemoryRecord {
         return Collections.unmodifiableMap(sums);
     }
 
-    /** Blocks of one size and origin. */
-    private record Kind(long bytes, String category, String origin) {}
+    /** The number of blocks that have the same size, category and origin. */
+    private record BlockGroup(long bytes, long count, MemoryCategory category, String origin) {
+        private BlockGroup times(long count) {
+            return new BlockGroup(bytes, count, category, origin);
+        }
+    }
 
     /**
-     * The largest blocks allocated in a stretch: columns {@code bytes}, {@code count}, {@code category},
-     * {@code origin}. Blocks of one size, category and origin share a row; the layers of a model count as one,
-     * {@code layers.*}.
+     * Returns the largest blocks that were allocated in an interval, with the columns {@code bytes}, {@code count},
+     * {@code category} and {@code origin}. Blocks of the same size, category and origin share a row. All layers of a
+     * model count as the same origin, {@code layers.*}.
      *
-     * @param rows the most rows
+     * @param from first event
+     * @param until first event after the interval
+     * @param rows maximum number of rows
      */
     public Table largest(int from, int until, int rows) {
-        var counts = new HashMap<Kind, Long>();
+        var counts = new HashMap<BlockGroup, Long>();
         for (Allocation a : allocations) {
             if (from <= a.from() && a.from() < until) {
-                counts.merge(new Kind(a.bytes(), a.category().toString(), ofAllLayers(a.origin())), 1L, Long::sum);
+                counts.merge(new BlockGroup(a.bytes(), 1, a.category(), ofAllLayers(a.origin())), 1L, Long::sum);
             }
         }
-        List<Kind> kinds = new ArrayList<>(counts.keySet());
-        kinds.sort(Comparator.comparingLong(Kind::bytes).reversed().thenComparing(Kind::origin));
-        var table = Table.create(
-                "largest allocations",
-                LongColumn.create("bytes"),
-                LongColumn.create("count"),
-                StringColumn.create("category"),
-                StringColumn.create("origin"));
-        for (Kind kind : kinds.subList(0, Math.min(rows, kinds.size()))) {
-            table.longColumn(0).append(kind.bytes);
-            table.longColumn(1).append(counts.get(kind));
-            table.stringColumn(2).append(kind.category);
-            table.stringColumn(3).append(kind.origin);
-        }
-        return table;
+        return Tables.of(
+                BlockGroup.class,
+                counts.entrySet().stream()
+                        .map(group -> group.getKey().times(group.getValue()))
+                        .sorted(Comparator.comparingLong(BlockGroup::bytes)
+                                .reversed()
+                                .thenComparing(BlockGroup::origin)
+                                .thenComparing(BlockGroup::category))
+                        .limit(rows)
+                        .toList());
     }
 
     private static String ofAllLayers(String origin) {
@@ -191,16 +195,25 @@ public final class MemoryRecord {
     }
 
     /**
-     * The record in the form of PyTorch's memory snapshots, which the page at pytorch.org/memory_viz and
-     * {@code torch.cuda._memory_viz} open. Where Python would have stack traces, blocks have phase and place. On CUDA
-     * it is the allocator's own history, with segments and cached blocks; on the CPU there are none.
+     * Writes the recording as a PyTorch memory snapshot, which pytorch.org/memory_viz and
+     * {@code torch.cuda._memory_viz} display. Blocks have their phase and place where Python would have a stack trace.
+     * On CUDA the snapshot is the allocator's own history with its segments and cached blocks; on the CPU there are no
+     * segments.
+     *
+     * @throws IOException if the file cannot be written
      */
     public Path saveSnapshot(Path file) throws IOException {
         Files.createDirectories(file.toAbsolutePath().getParent());
         return Files.write(file, MemorySnapshot.pickle(this, snapshot));
     }
 
-    /** As much as a picture needs of a stretch; see {@link MemoryTimeline}. */
+    /**
+     * Returns the memory use over an interval, reduced to at most {@code points} points for a figure.
+     *
+     * @param from first event
+     * @param until first event after the interval
+     * @throws IllegalArgumentException if the interval contains no event or {@code points} is below 1
+     */
     public MemoryTimeline timeline(int from, int until, int points) {
         return MemoryTimeline.of(this, from, until, points);
     }

@@ -17,8 +17,8 @@ import net.razorvine.pickle.Pickler;
 import net.razorvine.pickle.Unpickler;
 
 /**
- * PyTorch's memory snapshots, written and read. A snapshot is a pickled dictionary; its {@code device_traces} has a
- * list of entries for each card, {@code alloc}, {@code free_requested} and {@code free_completed} among them.
+ * Reader and writer of PyTorch's memory snapshots. A snapshot is a pickled dictionary. Its {@code device_traces} is a
+ * list of entries per GPU; the entries include {@code alloc}, {@code free_requested} and {@code free_completed}.
  */
 public final class MemorySnapshot {
     private static final String TRACES = "device_traces";
@@ -27,10 +27,10 @@ public final class MemorySnapshot {
     private MemorySnapshot() {}
 
     /**
-     * The record as a snapshot.
+     * Returns a recording as a snapshot.
      *
-     * @param history what PyTorch's allocator has written, whose entries get phase and place as their stack; null to
-     *     write entries from the record alone
+     * @param history history pickled by PyTorch's allocator, whose entries get phase and place as their stack; null to
+     *     create the entries from the recording
      */
     static byte[] pickle(MemoryRecord record, byte[] history) throws IOException {
         Map<String, Object> snapshot = history == null ? fromRecord(record) : withPlaces(record, load(history));
@@ -42,19 +42,19 @@ public final class MemorySnapshot {
     }
 
     /**
-     * Reads a snapshot, of ours or of a Python program.
+     * Reads a snapshot written by {@link MemoryRecord#saveSnapshot} or by a Python program.
      *
-     * @return the record of the first card that has entries. Sizes are those asked for, before the allocator rounds
-     *     them up. In a snapshot of ours phases, places and categories are as they were recorded; in one of others all
-     *     is {@link MemoryCategory#OTHER}, under the innermost frame of its stack.
-     * @throws IOException if the file cannot be read or is no snapshot; the message names it and says what is wrong
+     * @return the recording of the first GPU that has entries. Sizes are the requested ones, before the allocator
+     *     rounds them up. Phases, places and categories are available for our own snapshots; in others every block is
+     *     {@link MemoryCategory#OTHER} and its place is the innermost stack frame.
+     * @throws IOException if the file cannot be read or is not a snapshot; the message names the file and the error
      */
     public static MemoryRecord read(Path file) throws IOException {
         byte[] bytes = Files.readAllBytes(file);
         try {
             return record(load(bytes));
         } catch (IOException e) {
-            throw new IOException(file + " is no memory snapshot: " + e.getMessage(), e);
+            throw new IOException(file + " is not a memory snapshot: " + e.getMessage(), e);
         }
     }
 
@@ -96,7 +96,7 @@ public final class MemorySnapshot {
             }
         }
         var traces = new ArrayList<Object>();
-        for (int card = 0; card < record.device().index(); card++) {
+        for (int device = 0; device < record.device().index(); device++) {
             traces.add(new ArrayList<>());
         }
         traces.add(entries);
@@ -119,7 +119,7 @@ public final class MemorySnapshot {
         return entry;
     }
 
-    /** Phase and place as a stack, the innermost range first. */
+    /** Adds phase and place to an entry as its stack, innermost range first. */
     private static void addPlace(Map<String, Object> entry, Allocation a) {
         var path = new ArrayList<String>();
         if (!a.phase().isEmpty()) {
@@ -137,7 +137,10 @@ public final class MemorySnapshot {
         entry.put("user_metadata", a.category() + (a.name().isEmpty() ? "" : CATEGORY_AND_NAME + a.name()));
     }
 
-    /** The allocator's own history; the n-th allocation at an address there is the n-th one here. */
+    /**
+     * Returns the allocator's history with phases and places. The n-th allocation at an address in the history is the
+     * n-th one in the recording.
+     */
     private static Map<String, Object> withPlaces(MemoryRecord record, Map<String, Object> snapshot)
             throws IOException {
         var byAddress = new HashMap<Long, Deque<Allocation>>();
@@ -173,21 +176,21 @@ public final class MemorySnapshot {
 
     private static MemoryRecord record(Map<String, Object> snapshot) throws IOException {
         List<?> traces = (List<?>) snapshot.get(TRACES);
-        for (int card = 0; card < traces.size(); card++) {
-            List<Map<String, Object>> entries = maps(traces.get(card));
+        for (int device = 0; device < traces.size(); device++) {
+            List<Map<String, Object>> entries = maps(traces.get(device));
             if (!entries.isEmpty()) {
                 return record(entries);
             }
         }
-        throw new IOException("no card has entries; was its history recorded?");
+        throw new IOException("no GPU has entries; was the allocator history recorded?");
     }
 
     private static MemoryRecord record(List<Map<String, Object>> entries) throws IOException {
         var nanos = new ArrayList<Long>();
-        var open = new HashMap<Long, Integer>(); // where in the list, by address
+        var open = new HashMap<Long, Integer>(); // index in allocations, by address
         var allocations = new ArrayList<Allocation>();
         var phases = new ArrayList<MemoryPhase>();
-        var found = new ArrayList<Allocation>(); // allocated before the first entry
+        var before = new ArrayList<Allocation>(); // allocated before the first entry
         for (Map<String, Object> entry : entries) {
             String action = String.valueOf(entry.get("action"));
             if (!action.equals("alloc") && !action.equals("free_completed")) {
@@ -203,22 +206,14 @@ public final class MemorySnapshot {
                 extend(phases, allocation.phase(), event);
             } else if (open.containsKey(address)) {
                 int at = open.remove(address);
-                allocations.set(at, allocations.get(at).until(event));
+                allocations.set(at, allocations.get(at).freedAt(event));
             } else {
-                found.add(new Allocation(
-                        address,
-                        number(entry, "size"),
-                        Allocation.BEFORE,
-                        event,
-                        "",
-                        "before the record",
-                        MemoryCategory.OTHER,
-                        ""));
+                before.add(Allocation.before(address, number(entry, "size"), event, MemoryCategory.OTHER, ""));
             }
         }
-        found.addAll(allocations);
-        var closed = found.stream()
-                .map(a -> a.until() == Integer.MAX_VALUE ? a.until(nanos.size()) : a)
+        before.addAll(allocations);
+        var closed = before.stream()
+                .map(a -> a.until() == Integer.MAX_VALUE ? a.freedAt(nanos.size()) : a)
                 .toList();
         return new MemoryRecord(Device.cpu(), closed, phases, nanos, null);
     }
@@ -232,7 +227,7 @@ public final class MemorySnapshot {
                 .filter(c -> c.toString().equals(metadata[0]))
                 .findFirst()
                 .orElse(null);
-        boolean ours = category != null;
+        boolean ours = category != null; // Python writes no category
         int phaseEnd = ours ? (path + "/").indexOf('/') : 0;
         String place = ours ? path.substring(Math.min(path.length(), phaseEnd + 1)) : frameText(frames, path);
         return new Allocation(
@@ -252,7 +247,7 @@ public final class MemorySnapshot {
                 : path + ":" + frames.get(0).get("line") + " " + frames.get(0).get("name");
     }
 
-    /** Phases last from their first allocation to the next one's. */
+    /** Extends the last phase by an event, or starts a new one if the name differs. */
     private static void extend(List<MemoryPhase> phases, String name, int event) {
         int last = phases.size() - 1;
         if (last >= 0 && phases.get(last).name().equals(name)) {
@@ -277,6 +272,6 @@ public final class MemorySnapshot {
         if (list instanceof List<?> entries && entries.stream().allMatch(e -> e instanceof Map<?, ?>)) {
             return (List<Map<String, Object>>) list;
         }
-        throw new IOException("it has other entries than dictionaries");
+        throw new IOException("it has entries that are not dictionaries");
     }
 }

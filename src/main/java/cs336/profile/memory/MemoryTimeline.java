@@ -9,61 +9,60 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * Memory in use over a stretch of a record, by what it holds: as many points as a picture can show, among them the
- * peak.
+ * Memory in use by category over an interval of a recording, reduced to the number of points that a figure can show.
+ * The peak is always one of them.
  *
- * @param points in the order of their events
- * @param phases the phases within, in events of the record
+ * @param points points ordered by event
+ * @param phases phases that overlap the interval, in events of the recording
  */
-public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
+public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases) {
     private static final List<String> FIRST_COLUMNS = List.of("event", "phase");
 
-    /** Keeps private copies. */
     public MemoryTimeline {
         points = List.copyOf(points);
         phases = List.copyOf(phases);
     }
 
     /**
-     * What is in use just after an event.
+     * The memory in use just after an event.
      *
-     * @param event counted from the record's first
-     * @param bytes one number for each of {@link MemoryCategory}'s values, in their order
+     * @param event event of the recording
+     * @param bytes bytes in use per {@link MemoryCategory}, in the order of its values
      */
-    public record Point(int event, List<Long> bytes) {
-        public Point {
+    public record MemoryPoint(int event, List<Long> bytes) {
+        public MemoryPoint {
             bytes = List.copyOf(bytes);
         }
 
-        /** Bytes that hold this. */
+        /** Returns the bytes of one category. */
         public long bytes(MemoryCategory category) {
             return bytes.get(category.ordinal());
         }
 
-        /** All bytes. */
+        /** Returns the bytes of all categories. */
         public long total() {
             return bytes.stream().mapToLong(Long::longValue).sum();
         }
     }
 
     /**
-     * Divides a stretch of a record into equal numbers of events and takes from each part the event when most was in
-     * use.
+     * Divides an interval of a recording into sections of equally many events and returns the point of highest memory
+     * use of each section.
      *
-     * @throws IllegalArgumentException if the stretch has no event or no point is wanted
+     * @throws IllegalArgumentException if the interval contains no event or {@code most} is below 1
      */
     static MemoryTimeline of(MemoryRecord record, int from, int until, int most) {
         if (most < 1 || from < 0 || from >= until || until > record.events()) {
-            throw new IllegalArgumentException("no timeline of " + most + " points from event " + from + " to before "
-                    + until + " of " + record.events());
+            throw new IllegalArgumentException("points " + most + " must be at least 1, and from " + from
+                    + " and until " + until + " must enclose an event; the recording has " + record.events());
         }
         long[][] change = changes(record);
         long[] now = change[0].clone();
-        List<Point> points = new ArrayList<>();
-        int parts = Math.min(most, until - from);
-        int part = 0;
+        List<MemoryPoint> points = new ArrayList<>();
+        int sections = Math.min(most, until - from);
+        int section = 0;
         long best = -1;
-        Point highest = null;
+        MemoryPoint highest = null;
         for (int event = 0; event < until; event++) {
             for (int c = 0; c < now.length; c++) {
                 now[c] += change[event + 1][c];
@@ -73,12 +72,12 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
             }
             if (record.bytes(event) > best) {
                 best = record.bytes(event);
-                highest = new Point(event, Arrays.stream(now).boxed().toList());
+                highest = new MemoryPoint(event, Arrays.stream(now).boxed().toList());
             }
-            long partEnd = from + (long) (until - from) * (part + 1) / parts;
-            if (event + 1 >= partEnd) {
+            long sectionEnd = from + (long) (until - from) * (section + 1) / sections;
+            if (event + 1 >= sectionEnd) {
                 points.add(highest);
-                part++;
+                section++;
                 best = -1;
             }
         }
@@ -88,7 +87,10 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
         return new MemoryTimeline(points, within);
     }
 
-    /** By event + 1 and category, what it changes; at 0 what was there before. */
+    /**
+     * Returns the change of memory use in bytes, by event + 1 and category; index 0 is the memory in use before the
+     * recording.
+     */
     private static long[][] changes(MemoryRecord record) {
         long[][] change = new long[record.events() + 1][MemoryCategory.values().length];
         for (Allocation a : record.allocations()) {
@@ -101,10 +103,10 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
         return change;
     }
 
-    /** The point when most is in use. */
-    public Point peak() {
-        Point peak = points.get(0);
-        for (Point p : points) {
+    /** Returns the first point of highest memory use. */
+    public MemoryPoint peak() {
+        MemoryPoint peak = points.get(0);
+        for (MemoryPoint p : points) {
             if (p.total() > peak.total()) {
                 peak = p;
             }
@@ -112,10 +114,10 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
         return peak;
     }
 
-    /** Writes a row a point: event, phase (name and number, as in {@code forward 2}), and bytes by category. */
+    /** Writes one CSV row per point: event, phase with its number as in {@code forward 2}, and bytes by category. */
     public Path write(Path file) throws IOException {
         var text = new StringBuilder(header()).append('\n');
-        for (Point p : points) {
+        for (MemoryPoint p : points) {
             text.append(p.event).append(',').append(phaseAt(p.event)).append(',');
             text.append(p.bytes.stream().map(String::valueOf).collect(Collectors.joining(",")))
                     .append('\n');
@@ -125,16 +127,16 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
     }
 
     /**
-     * Reads what {@link #write} wrote. A phase then begins and ends at points.
+     * Reads a file of {@link #write}. The limits of phases are then rounded to points.
      *
-     * @throws IOException if the file cannot be read, or is not of that form; the message names it and the line
+     * @throws IOException if the file cannot be read or is not a timeline; the message names the file and the line
      */
     public static MemoryTimeline read(Path file) throws IOException {
         List<String> lines = Files.readAllLines(file);
         if (lines.size() < 2 || !lines.get(0).equals(header())) {
-            throw new IOException(file + " is no memory timeline: its first line should be " + header());
+            throw new IOException(file + " is not a memory timeline: its first line must be " + header());
         }
-        List<Point> points = new ArrayList<>();
+        List<MemoryPoint> points = new ArrayList<>();
         List<MemoryPhase> phases = new ArrayList<>();
         String phase = "";
         int begin = 0;
@@ -150,14 +152,14 @@ public record MemoryTimeline(List<Point> points, List<MemoryPhase> phases) {
                     phase = cells[1];
                     begin = event;
                 }
-                points.add(new Point(
+                points.add(new MemoryPoint(
                         event,
                         Arrays.stream(cells)
                                 .skip(FIRST_COLUMNS.size())
                                 .map(Long::valueOf)
                                 .toList()));
             } catch (NumberFormatException e) {
-                throw new IOException(file + ", line " + (i + 1) + " is no point of a memory timeline", e);
+                throw new IOException(file + ", line " + (i + 1) + " is not a point of a memory timeline", e);
             }
         }
         addPhase(phases, phase, begin, points.get(points.size() - 1).event + 1);

@@ -1,5 +1,8 @@
 package cs336.profile.memory;
 
+import static cs336.units.UnitFactors.GB;
+import static cs336.units.UnitFactors.MB;
+
 import cs336.charts.AreaPanel;
 import cs336.charts.AxisRange;
 import cs336.charts.ChartStyle;
@@ -16,31 +19,34 @@ import java.util.Map;
 import org.knowm.xchart.internal.chartpart.Chart;
 import org.knowm.xchart.style.AxesChartStyler;
 
-/** Draws {@link MemoryTimeline}s as stacked areas: bytes in use by category, over allocations and releases. */
+/** Figures of {@link MemoryTimeline}s: stacked areas of the memory in use by category over allocations and releases. */
 public final class MemoryTimelineChart {
-    private static final double GB = 1e9;
-    private static final double MB = 1e6;
     private static final int PANEL_WIDTH = 480;
     private static final int HEIGHT = 380;
 
     private MemoryTimelineChart() {}
 
     /**
-     * Memory in use by what it holds, over the allocations and releases of a record.
+     * Returns the figure of one timeline.
      *
-     * @param name the figure's name
-     * @param description what a reader who cannot see the picture is told
+     * @param name name of the figure
+     * @param description alternative text of the figure
      */
     public static Figure of(MemoryTimeline timeline, String name, String description) {
         return of(Map.of("", timeline), name, description);
     }
 
-    /** Several timelines side by side on a common vertical axis, each under its title. */
+    /**
+     * Returns a figure of several timelines side by side with a common vertical axis.
+     *
+     * @param byTitle timelines by the titles of their panels
+     * @throws IllegalArgumentException if there are none
+     */
     public static Figure of(Map<String, MemoryTimeline> byTitle, String name, String description) {
         long peak = byTitle.values().stream()
                 .mapToLong(timeline -> timeline.peak().total())
                 .max()
-                .orElseThrow(() -> new IllegalArgumentException("a figure of timelines needs at least one"));
+                .orElseThrow(() -> new IllegalArgumentException("byTitle must have at least one timeline"));
         double unit = peak >= GB ? GB : MB;
         int width = byTitle.size() == 1 ? 760 : PANEL_WIDTH * byTitle.size();
         AxisRange range = AxisRange.of(new double[] {0, 1.03 * peak / unit}, false, true);
@@ -52,7 +58,7 @@ public final class MemoryTimelineChart {
 
     private static AreaPanel panel(
             String title, MemoryTimeline timeline, double unit, AxisRange range, boolean first, double legendWidth) {
-        List<MemoryTimeline.Point> points = timeline.points();
+        List<MemoryTimeline.MemoryPoint> points = timeline.points();
         int begin = points.get(0).event();
         double[] x = points.stream().mapToDouble(p -> p.event() - begin).toArray();
         List<MemoryCategory> categories = List.of(MemoryCategory.values());

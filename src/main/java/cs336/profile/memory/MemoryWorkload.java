@@ -20,26 +20,26 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 
 /**
- * {@link PassMemory} as a case of a sweep. Its numbers are of the second run:
+ * The workload of {@code cs336 memory}: one {@link PassMemory} per case. Its metrics are those of the second run of the
+ * pass:
  *
  * <ol>
- *   <li>{@code peak-memory}: the most bytes in use; {@code peak-memory-first-run}: in the first run.
- *   <li>{@code peak-parameters} … {@code peak-other}: what they held at that moment, by {@link MemoryCategory}; their
- *       sum is the peak.
- *   <li>{@code predicted-peak-memory}: by {@link ModelMemory}, for the models that it knows.
- *   <li>{@code kept-memory}: what the forward pass left for the backward pass; {@code predicted-kept-memory}.
- *   <li>{@code largest-allocation}: the largest block that was allocated; {@code residual-stream}: a block of the
- *       residual stream.
+ *   <li>{@code peak-memory}: peak of the memory in use; {@code peak-memory-first-run}: the same in the first run.
+ *   <li>{@code peak-parameters} … {@code peak-other}: memory in use at the peak by {@link MemoryCategory}; the sum is
+ *       the peak.
+ *   <li>{@code predicted-peak-memory}: the prediction of {@link ModelMemory}, for the models that it covers.
+ *   <li>{@code kept-memory}: activations that the forward pass saves for the backward pass, and its prediction
+ *       {@code predicted-kept-memory}.
+ *   <li>{@code largest-allocation}: the largest allocated block; {@code residual-stream}: one tensor of the residual
+ *       stream.
  * </ol>
  *
- * Into {@linkplain ModelCases#folder the case's folder} it writes {@code timeline.csv}, {@code largest.csv} and
- * {@code memory_snapshot.pickle}.
+ * It writes {@code timeline.csv}, {@code largest.csv} and {@code memory_snapshot.pickle} to
+ * {@linkplain ModelCases#folder the folder of the case}.
  */
 public final class MemoryWorkload implements Workload {
-    /** How many points a stored timeline has. */
-    private static final int POINTS = 300;
-
-    private static final int LARGEST = 20;
+    private static final int TIMELINE_POINTS = 300;
+    private static final int LARGEST_ROWS = 20;
 
     private static final Metric PEAK = Metric.bytes("peak-memory");
     private static final Metric PEAK_OF_FIRST_RUN = Metric.bytes("peak-memory-first-run");
@@ -49,7 +49,7 @@ public final class MemoryWorkload implements Workload {
     private static final Metric LARGEST_ALLOCATION = Metric.bytes("largest-allocation");
     private static final Metric RESIDUAL_STREAM = Metric.bytes("residual-stream");
 
-    /** The case of a model; {@code device} is still to be set. */
+    /** Returns the case of a model, without its device. */
     public static Case of(ModelCase of, Path folder) {
         Case c = ModelCases.of(MemoryWorkload.class, of)
                 .setting("folder", folder)
@@ -84,8 +84,8 @@ public final class MemoryWorkload implements Workload {
         int peak = memory.peakEvent(forward.from(), memory.events());
         record.accept(Samples.once(PEAK, memory.bytes(peak)));
         record.accept(Samples.once(PEAK_OF_FIRST_RUN, memory.bytes(memory.peakEvent(first.from(), forward.from()))));
-        for (Map.Entry<MemoryCategory, Long> part : memory.breakdown(peak).entrySet()) {
-            record.accept(Samples.once(atPeak(part.getKey()), part.getValue()));
+        for (Map.Entry<MemoryCategory, Long> category : memory.breakdown(peak).entrySet()) {
+            record.accept(Samples.once(atPeak(category.getKey()), category.getValue()));
         }
         long kept = memory.breakdown(forward.until() - 1).get(MemoryCategory.ACTIVATIONS);
         record.accept(Samples.once(KEPT, kept));
@@ -110,14 +110,14 @@ public final class MemoryWorkload implements Workload {
         }
 
         Path folder = Files.createDirectories(ModelCases.folder(c));
-        memory.timeline(first.from(), memory.events(), POINTS).write(folder.resolve("timeline.csv"));
-        memory.largest(forward.from(), memory.events(), LARGEST)
+        memory.timeline(first.from(), memory.events(), TIMELINE_POINTS).write(folder.resolve("timeline.csv"));
+        memory.largest(forward.from(), memory.events(), LARGEST_ROWS)
                 .write()
                 .csv(folder.resolve("largest.csv").toString());
         memory.saveSnapshot(folder.resolve("memory_snapshot.pickle"));
     }
 
-    /** The type that matrix products take: TF32 is a way to multiply fp32. */
+    /** Returns the dtype of GEMM inputs under autocast; with TF32 they are fp32. */
     private static DType autocast(Precision precision) {
         return precision.tf32() ? DType.FLOAT32 : DType.parse(precision.toString());
     }

@@ -20,22 +20,20 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Records the memory of a language model from its construction through two runs of a pass on one batch of random
- * tokens:
+ * Records the memory of a language model: its construction and two runs of a pass on one batch of random tokens.
  *
  * <pre>{@code
  * MemoryRecord record = PassMemory.of(ModelSize.SMALL.config(), Device.best()).batch(4).record(Pass.STEP);
  * }</pre>
  *
- * <p>The phases of a run are {@code forward}, which ends with the loss except in {@link Pass#FORWARD}, {@code backward}
- * and {@code optimizer}, at whose end gradients are dropped. The first run is the first that the model ever does:
- * AdamW's moments come to be at its end. Peaks are those of the second.
+ * <p>The phases of a run are {@code forward}, which includes the loss except for {@link Pass#FORWARD}, {@code backward}
+ * and {@code optimizer}. Gradients are zeroed at the end of a run. AdamW allocates its moments at the end of the first
+ * run, so the steady-state peak is the peak of the second run.
  */
 public final class PassMemory {
-    /** How often the pass is run. */
-    static final int RUNS = 2;
+    private static final int RUNS = 2;
 
-    /** Name of the forward pass's phase. */
+    /** Name of the phase of the forward pass. */
     static final String FORWARD = "forward";
 
     private static final String BACKWARD = "backward";
@@ -53,27 +51,27 @@ public final class PassMemory {
         this.device = device;
     }
 
-    /** A model of this shape, with batches of 4 sequences as long as it allows, in fp32. */
+    /** Returns a recorder for this model in fp32, with batches of 4 sequences of the full context length. */
     public static PassMemory of(TransformerConfig config, Device device) {
         return new PassMemory(config, device);
     }
 
-    /** Sequences, at least 1. */
+    /** Sets the batch size in sequences, at least 1. */
     public PassMemory batch(int sequences) {
         batch = ArgumentCheck.atLeast("batch", 1, sequences);
         return this;
     }
 
-    /** In what the model computes; parameters are fp32. */
+    /** Sets the precision of the computation; parameters stay fp32. */
     public PassMemory precision(Precision p) {
         precision = p;
         return this;
     }
 
     /**
-     * Builds the model, runs the pass twice, and frees it all.
+     * Builds the model, runs the pass twice and frees everything.
      *
-     * @throws IllegalStateException if memory is being recorded already
+     * @throws IllegalStateException if another memory recording is running
      */
     public MemoryRecord record(Pass pass) {
         Torch.allowTf32(precision.tf32());
@@ -112,7 +110,7 @@ public final class PassMemory {
         }
         memory.markGradients(model.namedParameters());
         if (pass == Pass.STEP) {
-            optimizer.step(); // opens the range of its phase by itself
+            optimizer.step(); // opens the range "optimizer"
             memory.mark(MemoryCategory.OPTIMIZER_STATE, moments(optimizer));
         }
         optimizer.zeroGrad();
@@ -126,7 +124,7 @@ public final class PassMemory {
     }
 
     /**
-     * What the optimizer keeps on the device: its state without the counts of steps, which it makes when it is asked.
+     * Returns the optimizer state that is stored on the device: without the step counts, which are created on request.
      */
     private static Map<String, Tensor> moments(Optimizer optimizer) {
         var moments = new LinkedHashMap<>(optimizer.state());

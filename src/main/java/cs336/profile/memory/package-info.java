@@ -1,4 +1,9 @@
 /**
- * Memory of a training step: the record of allocations, its timeline, its categories, and PyTorch's memory snapshot.
+ * Memory of a training step: every allocation by category, its timeline, and PyTorch's memory snapshots.
+ *
+ * <p>Read {@link cs336.profile.memory.MemoryCategory} (what memory holds), then
+ * {@link cs336.profile.memory.MemoryProfile} (the recorder), {@link cs336.profile.memory.MemoryRecord} (the recording)
+ * and {@link cs336.profile.memory.PassMemory} (the recording of a model). May use {@code profile}, {@code scaling} and
+ * what these use.
  */
 package cs336.profile.memory;

@@ -35,20 +35,20 @@ class MemoryCommandTest extends CommandTest {
                 "--d-ff 0 | --d-ff must be at least 1, not 0",
                 "--d-model 10 --heads 3 | --heads 3 does not divide --d-model 10",
             })
-    void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
+    void wrongUseIsReportedInOneLineWithExitCodeTwo(String arguments, String message) {
         assertEquals(2, run(arguments));
         assertEquals(message, err.toString());
         assertEquals("", out.toString());
     }
 
     @Test
-    void aCaseIsStoredWithItsPartsAndLeavesItsFiles() throws IOException {
+    void aCaseStoresItsCategoriesAndWritesItsFiles() throws IOException {
         String tiny =
                 "--d-model 16 --layers 2 --heads 2 --vocab 50 --batch 2 --context 16 --device cpu --machine here ";
         assertEquals(0, run(tiny + "--pass step"), err.toString());
         Table stored = Measurements.read(folder.resolve("here/memory_profiling.csv"));
         double peak = 0;
-        double parts = 0;
+        double categories = 0;
         double predicted = 0;
         for (Row row : stored) {
             String metric = row.getString("metric");
@@ -58,10 +58,10 @@ class MemoryCommandTest extends CommandTest {
             } else if (metric.equals("predicted-peak-memory")) {
                 predicted = row.getDouble("mean");
             } else if (metric.startsWith("peak-") && !metric.startsWith("peak-memory")) {
-                parts += row.getDouble("mean");
+                categories += row.getDouble("mean");
             }
         }
-        assertEquals(peak, parts);
+        assertEquals(peak, categories);
         assertEquals(peak, predicted, 0.02 * peak);
         Path left = folder.resolve("memory/d16-ff64-l2-h2-v50-16-fp32-step");
         assertEquals(

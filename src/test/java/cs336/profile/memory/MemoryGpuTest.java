@@ -29,7 +29,7 @@ class MemoryGpuTest {
     @TempDir
     Path folder;
 
-    /** What earlier tests left to the garbage collector, its thread frees, and that no record would see. */
+    /** Frees the tensors of earlier tests, because the recording does not see what the garbage collector frees. */
     @BeforeEach
     void collectGarbage() throws InterruptedException {
         for (int i = 0; i < 10; i++) {
@@ -39,7 +39,7 @@ class MemoryGpuTest {
     }
 
     @Test
-    void thePeakIsThatOfTheAllocatorsOwnStatistics() {
+    void thePeakIsThatOfTheAllocatorStatistics() {
         Device cuda = Device.cuda(0);
         MemoryStats.resetPeak(cuda);
         MemoryRecord record = PassMemory.of(CONFIG, cuda).record(Pass.STEP);
@@ -48,7 +48,7 @@ class MemoryGpuTest {
 
     @ParameterizedTest
     @CsvSource({"fp32, forward-graph", "fp32, step", "bf16, forward-graph", "bf16, step"})
-    void theAllocatorsPeakIsWithinFivePercentOfThePrediction(String dtype, String pass) {
+    void thePeakIsWithinFivePercentOfThePrediction(String dtype, String pass) {
         Device cuda = Device.cuda(0);
         MemoryRecord record =
                 PassMemory.of(CONFIG, cuda).precision(Precision.parse(dtype)).record(Pass.parse(pass));
@@ -63,7 +63,7 @@ class MemoryGpuTest {
     }
 
     @Test
-    void theSnapshotIsTheAllocatorsHistoryWithOurPlaces() throws IOException {
+    void theSnapshotIsTheAllocatorHistoryWithOurPlaces() throws IOException {
         MemoryRecord record = PassMemory.of(CONFIG, Device.cuda(0)).record(Pass.STEP);
         MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
         long ofRecord = record.allocations().stream().filter(a -> a.from() >= 0).count();
@@ -77,7 +77,7 @@ class MemoryGpuTest {
     }
 
     @Test
-    void pythonSeesTheSameInASnapshot() throws IOException {
+    void pythonReadsTheSameFromASnapshot() throws IOException {
         MemoryRecord record = PassMemory.of(CONFIG, Device.cuda(0)).record(Pass.FORWARD_GRAPH);
         PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
         assertEquals(record.allocations().stream().filter(a -> a.from() >= 0).count(), python.allocations());
@@ -87,7 +87,7 @@ class MemoryGpuTest {
         assertTrue(python.largest().contains("TransformerLM"), python.largest());
     }
 
-    /** What earlier tests of this process left, cuBLAS's workspaces among it. */
+    /** Returns the bytes in use before the recording, such as cuBLAS workspaces of earlier tests. */
     private static long before(MemoryRecord record) {
         return record.allocations().stream()
                 .filter(a -> a.from() == Allocation.BEFORE)

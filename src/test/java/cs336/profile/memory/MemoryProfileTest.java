@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.MemoryGrowth;
 import cs336.profile.Profiler;
+import cs336.profile.ProfilerOptions;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -50,7 +51,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void phaseAndPlaceAreTheRangesAndWhenABlockIsFreedTellsWhatItHeld() {
+    void phaseAndPlaceAreTheRangesAndTheLifetimeDecidesTheCategory() {
         try (var memory = MemoryProfile.start(CPU);
                 var scope = MemoryScope.open()) {
             Tensor outside = floats(10);
@@ -61,7 +62,7 @@ class MemoryProfileTest {
                     kept = floats(20);
                 }
                 floats(30).close();
-                floats(40); // to the end
+                floats(40); // never freed
             }
             try (var phase = ProfilerRange.of("backward")) {
                 floats(50).close();
@@ -91,7 +92,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void theBreakdownAddsUpToTheBytesInUseAtEveryEvent() {
+    void theBreakdownSumsToTheBytesInUseAtEveryEvent() {
         try (var memory = MemoryProfile.start(CPU);
                 var scope = MemoryScope.open()) {
             Tensor x = torch.randn(new long[] {64, 64}).set_requires_grad(true);
@@ -118,12 +119,12 @@ class MemoryProfileTest {
             assertEquals(
                     64 * 64 * 4,
                     record.breakdown(record.phase("forward", 0).until() - 1).get(MemoryCategory.ACTIVATIONS),
-                    "the softmax's output is all that the graph adds");
+                    "the graph saves only the output of the softmax");
         }
     }
 
     @Test
-    void whatWasThereBeforeCountsWhereItIsMarked() {
+    void earlierTensorsCountIfMarked() {
         try (var scope = MemoryScope.open()) {
             Tensor x = floats(100);
             try (var memory = MemoryProfile.start(CPU)) {
@@ -138,7 +139,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void oneRecordAtATimeEndedOnceOnItsThreadWithAllRangesClosed() throws InterruptedException {
+    void oneRecordingAtATimeStoppedOnceOnItsThreadWithAllRangesClosed() throws InterruptedException {
         try (var memory = MemoryProfile.start(CPU)) {
             String second = assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU))
                     .getMessage();
@@ -146,7 +147,7 @@ class MemoryProfileTest {
             try (var phase = ProfilerRange.of("forward")) {
                 String open =
                         assertThrows(IllegalStateException.class, memory::stop).getMessage();
-                assertEquals("the range forward is still open; close it before the record", open);
+                assertEquals("the range forward is still open; close it before stop()", open);
             }
             var other = new AtomicReference<Exception>();
             var thread = new Thread(() -> other.set(assertThrows(IllegalStateException.class, memory::stop)));
@@ -154,21 +155,21 @@ class MemoryProfileTest {
             thread.join();
             assertTrue(other.get()
                     .getMessage()
-                    .startsWith("a memory record must be stopped on the thread that started it"));
-            assertEquals(0, memory.stop().peakBytes(), "an empty record has no peak");
+                    .startsWith("a memory recording must be stopped on the thread that started it"));
+            assertEquals(0, memory.stop().peakBytes(), "an empty recording has no peak");
             String twice =
                     assertThrows(IllegalStateException.class, memory::stop).getMessage();
-            assertEquals("this memory record is stopped already", twice);
+            assertEquals("this memory recording is already stopped", twice);
             assertThrows(IllegalStateException.class, () -> memory.mark(MemoryCategory.OTHER, Map.of()));
         }
-        MemoryProfile.start(CPU).close(); // the next one can begin
+        MemoryProfile.start(CPU).close(); // the next one can start
     }
 
     @Test
-    void aProfilerIsStartedBeforeAMemoryRecordOrNotAtAll() {
+    void aProfilerMustStartBeforeAMemoryRecording() {
         try (var memory = MemoryProfile.start(CPU)) {
             assertEquals(
-                    "memory is being recorded; stop that record first, or start it after the profiler",
+                    "memory is being recorded; stop that recording first, or start it after the profiler",
                     assertThrows(IllegalStateException.class, Profiler::start).getMessage());
         }
         try (var profiler = Profiler.start();
@@ -178,7 +179,7 @@ class MemoryProfileTest {
             assertEquals(4000, memory.stop().peakBytes());
             profiler.stop();
         }
-        var withMemory = Profiler.Options.standard().withMemory();
+        var withMemory = ProfilerOptions.standard().withMemory();
         try (var profiler = Profiler.start(withMemory);
                 var scope = MemoryScope.open()) {
             assertThrows(IllegalStateException.class, () -> MemoryProfile.start(CPU));
@@ -188,7 +189,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void otherThreadsAreNotRecordedAndTheNextRecordBeginsEmpty() throws InterruptedException {
+    void otherThreadsAreNotRecorded() throws InterruptedException {
         try (var memory = MemoryProfile.start(CPU)) {
             var thread = new Thread(() -> {
                 try (var scope = MemoryScope.open();
@@ -205,11 +206,11 @@ class MemoryProfileTest {
     }
 
     @Test
-    void aStretchWithoutEventsAndAPhaseThatWasNotAreNamed() {
+    void errorsNameAnEmptyIntervalAndAnUnknownPhase() {
         try (var memory = MemoryProfile.start(CPU)) {
             MemoryRecord record = memory.stop();
             assertEquals(
-                    "no event from 0 to before 0; the record has 0",
+                    "from 0 and until 0 must enclose an event; the recording has 0",
                     assertThrows(IllegalArgumentException.class, record::peakEvent)
                             .getMessage());
             assertEquals(
@@ -219,7 +220,7 @@ class MemoryProfileTest {
         }
     }
 
-    static final class Records implements MemoryGrowth.Work {
+    static final class RepeatedRecording implements MemoryGrowth.Work {
         @Override
         public void step() {
             try (var memory = MemoryProfile.start(CPU);
@@ -234,7 +235,7 @@ class MemoryProfileTest {
     }
 
     @Test
-    void aThousandRecordsLeaveNothingBehind() throws Exception {
-        MemoryGrowth.assertFlat(Records.class, 125, 150);
+    void aThousandRecordingsLeakNoMemory() throws Exception {
+        MemoryGrowth.assertFlat(RepeatedRecording.class, 125, 150);
     }
 }

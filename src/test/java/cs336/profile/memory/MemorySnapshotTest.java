@@ -30,7 +30,7 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void aSnapshotReadBackIsTheRecord() throws IOException {
+    void aSnapshotSurvivesWritingAndReading() throws IOException {
         MemoryRecord record = step();
         MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
         assertEquals(record.allocations(), read.allocations());
@@ -43,16 +43,16 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void pythonSeesTheSameInASnapshot() throws IOException {
+    void pythonReadsTheSameFromASnapshot() throws IOException {
         MemoryRecord record = step();
         PythonMemoryViz python = PythonMemoryViz.of(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
-        assertEquals(record.allocations().size(), python.allocations(), "nothing was there before");
+        assertEquals(record.allocations().size(), python.allocations(), "no block existed before");
         assertEquals(record.peakBytes(), python.peakBytes());
-        assertEquals(0, python.segments(), "the CPU has none");
+        assertEquals(0, python.segments(), "the CPU has no segments");
     }
 
     @Test
-    void aSnapshotOfAPythonProgramHasItsStacksAndWhatWasThereBefore() throws IOException {
+    void aSnapshotFromPythonHasItsStacksAndEarlierBlocks() throws IOException {
         var frame = Map.of("filename", "train.py", "line", 7, "name", "forward");
         Path file = write(List.of(
                 entry("free_completed", 4096, 512),
@@ -68,16 +68,18 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void whatIsNoSnapshotIsNamedWithWhatIsWrong() throws IOException {
+    void theErrorNamesABadSnapshotAndItsFlaw() throws IOException {
         Path text = Files.writeString(folder.resolve("text.pickle"), "not a pickle");
-        assertTrue(message(text).startsWith(text + " is no memory snapshot: it is not a pickle"), message(text));
+        assertTrue(message(text).startsWith(text + " is not a memory snapshot: it is not a pickle"), message(text));
         Path other = Files.write(folder.resolve("other.pickle"), new Pickler().dumps(Map.of("a", 1)));
-        assertEquals(other + " is no memory snapshot: it has no device_traces", message(other));
+        assertEquals(other + " is not a memory snapshot: it has no device_traces", message(other));
         Path empty = write(List.of());
-        assertEquals(empty + " is no memory snapshot: no card has entries; was its history recorded?", message(empty));
+        assertEquals(
+                empty + " is not a memory snapshot: no GPU has entries; was the allocator history recorded?",
+                message(empty));
         Path broken = write(List.of(Map.of("action", "alloc", "addr", 1, "time_us", 1)));
         assertTrue(
-                message(broken).startsWith(broken + " is no memory snapshot: an entry has no number size"),
+                message(broken).startsWith(broken + " is not a memory snapshot: an entry has no number size"),
                 message(broken));
         assertThrows(IOException.class, () -> MemorySnapshot.read(folder.resolve("missing.pickle")));
     }
@@ -102,7 +104,7 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void aTimelineKeepsThePeakHoweverFewItsPointsAndIsReadAsItWasWritten() throws IOException {
+    void aTimelineKeepsThePeakAndSurvivesWritingAndReading() throws IOException {
         MemoryRecord record = step();
         for (int points : new int[] {1, 7, 100, 100_000}) {
             MemoryTimeline timeline = record.timeline(0, record.events(), points);
@@ -112,7 +114,7 @@ class MemorySnapshotTest {
             assertEquals(timeline.points(), read.points());
         }
         MemoryTimeline all = record.timeline(0, record.events(), record.events());
-        for (MemoryTimeline.Point point : all.points()) {
+        for (MemoryTimeline.MemoryPoint point : all.points()) {
             assertEquals(record.breakdown(point.event()).values().stream().toList(), point.bytes());
         }
         MemoryTimeline read = MemoryTimeline.read(all.write(folder.resolve("all.csv")));
@@ -120,18 +122,18 @@ class MemorySnapshotTest {
     }
 
     @Test
-    void aFileThatIsNoTimelineIsNamed() throws IOException {
+    void theErrorNamesABadTimeline() throws IOException {
         Path file = Files.writeString(folder.resolve("timeline.csv"), "a,b\n1,2\n");
         assertTrue(assertThrows(IOException.class, () -> MemoryTimeline.read(file))
                 .getMessage()
-                .startsWith(file + " is no memory timeline"));
+                .startsWith(file + " is not a memory timeline"));
         var lines = new ArrayList<>(
                 List.of(Files.readString(step().timeline(0, 10, 10).write(folder.resolve("good.csv")))
                         .split("\n")));
         lines.set(3, "x,,1,2,3,4,5,6");
         Path broken = Files.write(folder.resolve("broken.csv"), lines);
         assertEquals(
-                broken + ", line 4 is no point of a memory timeline",
+                broken + ", line 4 is not a point of a memory timeline",
                 assertThrows(IOException.class, () -> MemoryTimeline.read(broken))
                         .getMessage());
         assertThrows(IllegalArgumentException.class, () -> step().timeline(0, 0, 1));

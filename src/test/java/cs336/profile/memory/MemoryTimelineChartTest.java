@@ -16,12 +16,13 @@ class MemoryTimelineChartTest {
             List.of(point(10, 1), point(11, 2), point(12, 4), point(13, 1)),
             List.of(new MemoryPhase("forward", 10, 12), new MemoryPhase("backward", 12, 14)));
 
-    private static MemoryTimeline.Point point(int event, long activations) {
-        return new MemoryTimeline.Point(event, List.of(5_000_000L, 0L, 0L, activations * 1_000_000, 0L, 1_000_000L));
+    private static MemoryTimeline.MemoryPoint point(int event, long activations) {
+        return new MemoryTimeline.MemoryPoint(
+                event, List.of(5_000_000L, 0L, 0L, activations * 1_000_000, 0L, 1_000_000L));
     }
 
     @Test
-    void areasAreStackedInMegabytesFromTheFirstEventOn() {
+    void areasAreStackedInMegabytes() {
         Figure figure = MemoryTimelineChart.of(TIMELINE, "memory", "made up");
         figure.svg();
         var chart = (XYChart) figure.chart();
@@ -32,7 +33,7 @@ class MemoryTimelineChartTest {
     }
 
     @Test
-    void theSamePictureComesOutTwiceAndPanelsShareTheirAxis() {
+    void theFigureIsDeterministicAndPanelsShareTheirAxis() {
         Map<String, MemoryTimeline> two = new LinkedHashMap<>();
         two.put("a", TIMELINE);
         two.put("b", new MemoryTimeline(List.of(point(0, 40), point(1, 3)), List.of()));
@@ -45,10 +46,10 @@ class MemoryTimelineChartTest {
     }
 
     @Test
-    void noTimelineIsNoFigure() {
+    void aFigureNeedsATimeline() {
         assertTrue(assertThrows(
                         IllegalArgumentException.class, () -> MemoryTimelineChart.of(Map.of(), "memory", "made up"))
                 .getMessage()
-                .contains("at least one"));
+                .contains("at least one timeline"));
     }
 }

@@ -1,0 +1,39 @@
+package cs336.profile;
+
+import cs336.torch.Device;
+
+/**
+ * What a {@link Profiler} records in addition to operators and ranges.
+ *
+ * @param cuda kernels, copies and CUDA API calls; needs a GPU
+ * @param shapes the shapes of the operators' inputs
+ * @param memory every allocation and release; operators on threads other than the profiler's own and PyTorch's autograd
+ *     threads are then not recorded
+ */
+public record ProfilerOptions(boolean cuda, boolean shapes, boolean memory) {
+    public ProfilerOptions {
+        if (cuda && Device.cudaCount() == 0) {
+            throw new IllegalArgumentException("cuda must be false, not true: this machine has no CUDA GPU");
+        }
+    }
+
+    /** Returns the default: GPUs if there are any, neither shapes nor memory. */
+    public static ProfilerOptions standard() {
+        return new ProfilerOptions(Device.cudaCount() > 0, false, false);
+    }
+
+    /** Returns these options without GPUs. */
+    public ProfilerOptions cpuOnly() {
+        return new ProfilerOptions(false, shapes, memory);
+    }
+
+    /** Returns these options with input shapes. */
+    public ProfilerOptions withShapes() {
+        return new ProfilerOptions(cuda, true, memory);
+    }
+
+    /** Returns these options with allocations and releases. */
+    public ProfilerOptions withMemory() {
+        return new ProfilerOptions(cuda, shapes, true);
+    }
+}
