@@ -27,7 +27,7 @@ public abstract class LabCommand implements Callable<Integer> {
      *
      * @throws ParameterException instead of an {@link IllegalArgumentException} of the check, with its message
      */
-    protected final <T> T checked(Check<T> check) throws IOException {
+    protected final <T> T checked(Check<T> check) throws IOException, InterruptedException {
         try {
             return check.run();
         } catch (IllegalArgumentException e) {
@@ -38,6 +38,6 @@ public abstract class LabCommand implements Callable<Integer> {
     /** A check of options, and what it makes of them. */
     @FunctionalInterface
     protected interface Check<T> {
-        T run() throws IOException;
+        T run() throws IOException, InterruptedException;
     }
 }
