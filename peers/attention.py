@@ -9,8 +9,8 @@ CSV is the file that the command of the same name wrote; rows are added to it un
 scores stored), `sdpa-flash`, `sdpa-cudnn` and `sdpa-efficient` (scaled_dot_product_attention with one backend allowed). The
 latter also as `sdpa-…-one-thread`: backward passes run on the calling thread, as they do from Java, where otherwise each waits
 for a change of threads.
-Protocol: triton.testing.do_bench, as in cs336.bench.DoBench; what is timed is what cs336.kernels.attention.FlashBenchmark and
-LeaderboardWorkload say. TF32 is off. Rows of a case that is already there are replaced.
+Protocol: triton.testing.do_bench, as in cs336.bench.DoBench; what is timed is what cs336.kernels.attention.AttentionRun
+says. TF32 is off. Rows of a case that is already there are replaced.
 """
 
 import argparse
