@@ -99,7 +99,7 @@ __device__ __forceinline__ void storeRow(E *row, const float (&sum)[COLUMNS], fl
     }
 }
 
-// Whether query i attends to key j.
+// The mask: true if query i attends to key j.
 struct Mask {
     int T, S;
     bool causal;

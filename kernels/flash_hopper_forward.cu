@@ -49,7 +49,7 @@ static_assert(SPLIT_KEYS || CLUSTER == 1, "blocks of a cluster share the keys");
 constexpr int LOADER_REGISTERS = CONSUMERS == 3 ? 32 : 24;
 constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : 240;
 
-// Whether registers, in addition to S, P and O, suffice to compile the careful step without a mask as a separate loop.
+// True if registers, besides those of S, P and O, suffice for a separate loop of the careful step without a mask.
 constexpr bool ROOM = KEYS / 2 + KEYS / 4 + DIMENSION / 2 + 40 <= CONSUMER_REGISTERS;
 
 // A matrix is stored in panels of 64 columns, with rows of 128 bytes; one narrower than 64 is padded with zeros.

@@ -13,7 +13,8 @@ import java.util.Map;
  *
  * @param kernel the kernel
  * @param type dtype of the elements
- * @param products tensor-core multiplications per multiplication: 3 for fp32 as sums of two TF32 numbers, otherwise 1
+ * @param products tensor-core multiplications per multiplication (macro PRODUCTS): 3 for fp32 as sums of two TF32
+ *     numbers, otherwise 1
  * @param width elements in a row
  * @param rowWarps warps of a block along the rows; each has separate rows
  * @param columnWarps warps of a block along the columns; they share rows, and each has separate columns
