@@ -5,6 +5,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Safetensors;
+import cs336.torch.SafetensorsEntry;
 import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -130,9 +131,9 @@ public final class Checkpoint {
     }
 
     private static void requireSame(Path file, Safetensors saved, Map<String, Tensor> parameters) {
-        Map<String, Safetensors.Entry> entries = saved.entries();
+        Map<String, SafetensorsEntry> entries = saved.entries();
         parameters.forEach((name, parameter) -> {
-            Safetensors.Entry entry = entries.remove(name);
+            SafetensorsEntry entry = entries.remove(name);
             if (entry == null) {
                 throw new IllegalArgumentException(file + " has no parameter " + name);
             }

@@ -7,8 +7,8 @@ import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
@@ -131,9 +131,9 @@ public final class Benchmark {
         Stopwatch stopwatch = Stopwatch.on(device).steps(steps);
         try (var scope = MemoryScope.open();
                 var step = step(pass)) {
-            Memory.resetPeak(device);
+            MemoryStats.resetPeak(device);
             Timing total = stopwatch.warmup(warmup).time(TOTAL, step::run);
-            long peak = Memory.peak(device);
+            long peak = MemoryStats.peak(device);
             total.samples().forEach(record);
             if (pass == Pass.FORWARD) {
                 total.samples()

@@ -2,8 +2,8 @@ package cs336.bench;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.time.Duration;
@@ -54,7 +54,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
             Torch.load();
             Device device = Device.parse(parent.next());
             begin(device);
-            var survey = new MachineSurvey(Provenance.of(device), device.toString(), Memory.available(device));
+            var survey = new MachineSurvey(Provenance.of(device), device.toString(), MemoryStats.available(device));
             parent.answer(Worker.JSON.toJson(new Answer(survey, null)));
         } catch (IllegalArgumentException e) {
             parent.answer(Worker.JSON.toJson(new Answer(null, e.getMessage())));

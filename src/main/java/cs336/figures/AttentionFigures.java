@@ -5,7 +5,7 @@ import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
 import cs336.scaling.AttentionMemory;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.List;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
@@ -30,7 +30,7 @@ public final class AttentionFigures {
         DoubleColumn gb = DoubleColumn.create("GB");
         StringColumn what = StringColumn.create("what");
         for (int context = 256; context <= 65_536; context *= 2) {
-            var plain = new AttentionMemory(BATCH, context, d, DType.FLOAT32, false, Device.Kind.CUDA);
+            var plain = new AttentionMemory(BATCH, context, d, DType.FLOAT32, false, DeviceKind.CUDA);
             long output = plain.inputBytes() / 4;
             long logSumExp = (long) BATCH * context * Float.BYTES;
             double[] bytes = {plain.peakBytes(), plain.beforeBackward().bytes(), plain.inputBytes() + output + logSumExp
@@ -89,7 +89,7 @@ public final class AttentionFigures {
         for (Row row : numbers.select("pytorch_attention[implementation=plain, causal=false, status=ok, d=" + d
                 + ", metric=" + String.join(", ", metrics) + "]")) {
             int context = row.getInt("context");
-            var memory = new AttentionMemory(row.getInt("batch"), context, d, DType.FLOAT32, false, Device.Kind.CUDA);
+            var memory = new AttentionMemory(row.getInt("batch"), context, d, DType.FLOAT32, false, DeviceKind.CUDA);
             double atRest = numbers.quantity(
                             "pytorch_attention[implementation=plain, causal=false, d=%s, context=%s, metric=memory-at-rest].mean"
                                     .formatted(d, context))

@@ -6,22 +6,22 @@ import cs336.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** Four ways to add a number many times over: which type holds the sum, and which the number that is added. */
+/** The dtypes of the accumulator and of the added term when a number is added many times. */
 public enum Accumulation {
-    /** Sum and term in fp32. */
+    /** Accumulator and term in fp32. */
     WIDE,
-    /** Sum and term in the narrow type: each addition rounds to it. */
+    /** Accumulator and term in the narrow type: each addition rounds to it. */
     NARROW,
-    /** The term in the narrow type, the sum in fp32; PyTorch widens the term when it adds. */
+    /** The term in the narrow type, the accumulator in fp32: type promotion converts the term in each addition. */
     PROMOTED,
-    /** The same, with the term converted to fp32 before. */
+    /** As {@link #PROMOTED}, with an explicit conversion of the term to fp32 before each addition. */
     CONVERTED;
 
     /**
-     * Adds the term so many times, one after the other, beginning at 0.
+     * Returns the sum of {@code times} terms, added one at a time to 0.
      *
      * @param narrow the narrow type
-     * @return the sum
+     * @param term the number to add
      */
     public double run(DType narrow, double term, int times) {
         try (var scope = MemoryScope.open()) {

@@ -14,7 +14,7 @@ import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** The course's small model to look at autocast with: fc2(ln(relu(fc1(x)))), […, in] → […, out], 10 features inside. */
+/** The handout's toy model for autocast: fc2(ln(relu(fc1(x)))), [*, in] → [*, out], with a hidden size of 10. */
 public final class AutocastToyModel extends NnModule {
     private static final int HIDDEN = 10;
 
@@ -22,7 +22,7 @@ public final class AutocastToyModel extends NnModule {
     private final LayerNorm ln;
     private final Linear fc2;
 
-    /** A model with fresh fp32 parameters. */
+    /** Creates a model with newly initialised fp32 parameters. */
     public AutocastToyModel(int in, int out, Device device) {
         fc1 = child("fc1", new Linear(in, HIDDEN, device, DType.FLOAT32));
         ln = child("ln", new LayerNorm(HIDDEN, device, DType.FLOAT32));
@@ -35,12 +35,12 @@ public final class AutocastToyModel extends NnModule {
     }
 
     /**
-     * Runs a forward and a backward pass under autocast and looks at the types that come out.
+     * Runs a forward pass under autocast and a backward pass, and returns the dtypes of the tensors.
      *
-     * @param autocast the type that autocast narrows to
-     * @return by the names {@code parameters}, {@code fc1}, {@code relu}, {@code ln}, {@code logits}, {@code loss}
-     *     (PyTorch's cross entropy of the logits), {@code gradients} (of the parameters), {@code fc1-gradient} (of
-     *     fc1's output)
+     * @param autocast the autocast dtype
+     * @return the dtypes of {@code parameters}, of the outputs of {@code fc1}, {@code relu} and {@code ln}, of
+     *     {@code logits} and {@code loss} (cross-entropy), of {@code gradients} (of the parameters) and of
+     *     {@code fc1-gradient} (of fc1's output)
      */
     public static Map<String, DType> dtypes(Device device, DType autocast) {
         int samples = 4;
@@ -50,29 +50,29 @@ public final class AutocastToyModel extends NnModule {
                 var model = new AutocastToyModel(in, classes, device)) {
             Tensor x = torch.randn(new long[] {samples, in}, device.options(DType.FLOAT32));
             Tensor targets = torch.zeros(new long[] {samples}, device.options(DType.INT64));
-            Map<String, DType> seen = new LinkedHashMap<>();
+            Map<String, DType> dtypes = new LinkedHashMap<>();
             Tensor hidden;
             Tensor loss;
             try (var narrow = Autocast.of(device, autocast)) {
-                seen.put("parameters", common(model.parameters()));
+                dtypes.put("parameters", common(model.parameters()));
                 hidden = model.fc1.forward(x);
                 hidden.retain_grad();
-                seen.put("fc1", DType.of(hidden));
+                dtypes.put("fc1", DType.of(hidden));
                 Tensor rectified = torch.relu(hidden);
-                seen.put("relu", DType.of(rectified));
+                dtypes.put("relu", DType.of(rectified));
                 Tensor normalised = model.ln.forward(rectified);
-                seen.put("ln", DType.of(normalised));
+                dtypes.put("ln", DType.of(normalised));
                 Tensor logits = model.fc2.forward(normalised);
-                seen.put("logits", DType.of(logits));
+                dtypes.put("logits", DType.of(logits));
                 loss = torch.cross_entropy(logits, targets);
-                seen.put("loss", DType.of(loss));
+                dtypes.put("loss", DType.of(loss));
             }
             loss.backward();
-            seen.put(
+            dtypes.put(
                     "gradients",
                     common(model.parameters().stream().map(Tensor::grad).toList()));
-            seen.put("fc1-gradient", DType.of(hidden.grad()));
-            return seen;
+            dtypes.put("fc1-gradient", DType.of(hidden.grad()));
+            return dtypes;
         }
     }
 
@@ -80,7 +80,7 @@ public final class AutocastToyModel extends NnModule {
         Set<DType> types = new LinkedHashSet<>();
         tensors.forEach(tensor -> types.add(DType.of(tensor)));
         if (types.size() != 1) {
-            throw new IllegalStateException("tensors are of several types: " + types);
+            throw new IllegalStateException("tensors must have one dtype, but have " + types);
         }
         return types.iterator().next();
     }

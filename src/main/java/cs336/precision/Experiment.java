@@ -6,39 +6,42 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Stream;
 
-/** The experiments of this package as cases of a sweep: which types, which inputs, and what is read from each. */
+/** The experiments of this package with their dtypes, inputs and metrics. */
 enum Experiment {
-    /** {@link FloatFormat}: what the type can hold. */
+    /** {@link FloatFormat}: precision and range of a type. */
     FORMAT(
             List.of("fp32", "fp16", "bf16"),
             List.of("powers of 2"),
             new Metric("significant-bits", "bits"),
             new Metric("largest", ""),
             new Metric("smallest", "")),
-    /** {@link Accumulation}: 0.01 added 1,000 times; the narrow type's own 0.01 and its spacing at the sum. */
+    /**
+     * {@link Accumulation}: the sums of 1,000 times 0.01, 0.01 rounded to the narrow type, and the type's spacing at
+     * its sum.
+     */
     ACCUMULATION(
             List.of("fp16", "bf16"),
             List.of("0.01"),
             Stream.concat(names(Accumulation.values()), Stream.of("term", "spacing"))
                     .map(name -> new Metric(name, ""))
                     .toArray(Metric[]::new)),
-    /** {@link ProductBits}: what a matrix product sees of its operands. */
+    /** {@link MatmulBits}: the significant bits that a matrix multiplication keeps of its operands. */
     PRODUCT(List.of("fp32", "tf32", "bf16", "fp16"), List.of("above 1"), new Metric("significant-bits", "bits")),
-    /** {@link AutocastToyModel}: the types that autocast gives its parts, each told by its significant bits. */
+    /** {@link AutocastToyModel}: the dtypes of its tensors under autocast, as their significant bits. */
     TOY_MODEL(
             List.of("fp16", "bf16"),
             List.of("ordinary"),
             Stream.of("parameters", "fc1", "relu", "ln", "logits", "loss", "gradients", "fc1-gradient")
                     .map(part -> new Metric(part, "bits"))
                     .toArray(Metric[]::new)),
-    /** {@link NarrowLayerNorm}: the error with each part narrow, with all of them, and of PyTorch's own. */
+    /** {@link NarrowLayerNorm}: the errors with one narrow step, with all steps narrow, and of PyTorch's layer norm. */
     LAYER_NORM(
             List.of("fp16", "bf16"),
             Stream.of(NarrowLayerNorm.Input.values()).map(Object::toString).toList(),
-            Stream.concat(names(NarrowLayerNorm.Part.values()), Stream.of("all", "native"))
+            Stream.concat(names(LayerNormStep.values()), Stream.of("all", "native"))
                     .map(name -> new Metric(name, ""))
                     .toArray(Metric[]::new)),
-    /** {@link GradientUnderflow}: what is lost of gradients without a loss scale and with one. */
+    /** {@link GradientUnderflow}: the loss of gradients without and with loss scaling. */
     GRADIENT(
             List.of("fp16", "bf16"),
             List.of("512 tokens", "2048 tokens", "8192 tokens"),
@@ -61,12 +64,14 @@ enum Experiment {
         return Arrays.stream(values).map(value -> value.name().toLowerCase(Locale.ROOT));
     }
 
-    /** Types, by the names of {@link cs336.torch.DType} or {@link cs336.bench.Precision}. */
+    /** Returns the names of the {@link cs336.torch.DType}s or {@link cs336.bench.Precision}s to run with. */
     List<String> dtypes() {
         return dtypes;
     }
 
-    /** What the experiment is done on; on the CPU, gradients of few tokens only, to take seconds. */
+    /**
+     * Returns the names of the inputs; on the CPU only the smallest one for {@link #GRADIENT}, to finish in seconds.
+     */
     List<String> inputs(boolean cuda) {
         return this == GRADIENT && !cuda ? inputs.subList(0, 1) : inputs;
     }
@@ -79,7 +84,7 @@ enum Experiment {
         return valueOf(label.toUpperCase(Locale.ROOT).replace('-', '_'));
     }
 
-    /** As it stands in the stored measurements. */
+    /** Returns the name in the stored measurements. */
     @Override
     public String toString() {
         return name().toLowerCase(Locale.ROOT).replace('_', '-');

@@ -6,25 +6,24 @@ import cs336.torch.Tensors;
 import java.util.stream.IntStream;
 
 /**
- * What a floating-point type can hold, found by rounding numbers to it.
+ * Precision and range of a floating-point type, measured by rounding numbers to it.
  *
  * @param dtype the type
- * @param significantBits bits of the significand, with the leading 1 that is not stored
+ * @param significantBits the bits of the significand, including the implicit leading 1
  * @param largest the largest finite number
- * @param smallest the smallest number above 0; below the normal ones, whose bits are all there, down to this one they
- *     run out
+ * @param smallest the smallest positive subnormal number
  */
 public record FloatFormat(DType dtype, int significantBits, double largest, double smallest) {
     /**
-     * Asks a type.
+     * Returns the format of a type.
      *
-     * @throws IllegalArgumentException if it is no floating-point type
+     * @throws IllegalArgumentException if the type is not a floating-point type
      */
     public static FloatFormat of(DType dtype) {
         if (dtype == DType.INT64 || dtype == DType.INT32 || dtype == DType.BOOL) {
             throw new IllegalArgumentException("dtype must be a floating-point type, not " + dtype);
         }
-        // 1 + 2⁻ᵏ rounds to 1 from k = significant bits on.
+        // 1 + 2⁻ᵏ rounds to 1 for each k ≥ significantBits.
         double[] aboveOne = rounded(
                 dtype,
                 IntStream.range(0, 54).mapToDouble(k -> 1 + Math.scalb(1.0, -k)).toArray());
@@ -55,7 +54,11 @@ public record FloatFormat(DType dtype, int significantBits, double largest, doub
         }
     }
 
-    /** The distance from a number's magnitude to the next larger one: a sum there changes by multiples of it. */
+    /**
+     * Returns the distance from |x| to the next larger number of this type (the unit in the last place).
+     *
+     * @throws IllegalArgumentException if x is out of range or NaN
+     */
     public double spacing(double x) {
         if (!(Math.abs(x) <= largest)) {
             throw new IllegalArgumentException("x must be within ±" + largest + ", not " + x);
@@ -63,7 +66,7 @@ public record FloatFormat(DType dtype, int significantBits, double largest, doub
         return x == 0 ? smallest : Math.max(smallest, Math.scalb(1.0, Math.getExponent(x) + 1 - significantBits));
     }
 
-    /** What a tensor of this type holds of x. PyTorch rounds to fp32 first where the type is narrower. */
+    /** Returns x rounded to this type by PyTorch, which rounds to fp32 first if the type is narrower than fp32. */
     public double round(double x) {
         return rounded(dtype, new double[] {x})[0];
     }

@@ -15,29 +15,31 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * What a narrow type does to a language model's gradients, compared with those of the same model and batch in fp32.
+ * The loss of a language model's gradients under autocast, relative to the same model and batch in fp32.
  *
- * @param lost share of the elements of the logits' gradient that are zero in the narrow type but not in fp32
- * @param error length of the error of all parameters' gradients, taken as one vector, over the length of that in fp32
+ * @param lost the fraction of the nonzero elements of the logits' fp32 gradient that are zero under autocast
+ * @param error the relative error ‖g − g_fp32‖ ÷ ‖g_fp32‖ of the gradients of all parameters, as one vector
  */
 public record GradientUnderflow(double lost, double error) {
     private static final long SEED = 0;
 
-    private record Gradients(Tensor logits, Tensor parameters) {}
+    private record LossGradients(Tensor logits, Tensor parameters) {}
 
     /**
-     * Compares the gradients of one batch of random tokens.
+     * Compares the gradients on one batch of random tokens.
      *
-     * @param autocast the narrow type
-     * @param scaler scales the loss in the narrow type
+     * @param batch the number of sequences
+     * @param context the tokens per sequence
+     * @param autocast the autocast dtype
+     * @param scaler the loss scaler of the pass under autocast
      */
     public static GradientUnderflow of(TransformerLM model, int batch, int context, DType autocast, GradScaler scaler) {
         try (var scope = MemoryScope.open();
-                var unscaled = GradScaler.disabled()) {
+                var noScaling = GradScaler.disabled()) {
             Batches.Batch data = Batches.random(model.config().vocabSize(), batch, context, model.device(), SEED)
                     .next();
-            Gradients exact = gradients(model, data, DType.FLOAT32, unscaled);
-            Gradients narrow = gradients(model, data, autocast, scaler);
+            LossGradients exact = gradients(model, data, DType.FLOAT32, noScaling);
+            LossGradients narrow = gradients(model, data, autocast, scaler);
             Scalar zero = new Scalar(0);
             Tensor nonZero = exact.logits.ne(zero);
             double lost = narrow.logits.eq(zero).logical_and(nonZero).sum().item_double()
@@ -49,11 +51,11 @@ public record GradientUnderflow(double lost, double error) {
         }
     }
 
-    private static Gradients gradients(TransformerLM model, Batches.Batch data, DType autocast, GradScaler scaler) {
+    private static LossGradients gradients(TransformerLM model, Batches.Batch data, DType autocast, GradScaler scaler) {
         try (var scope = MemoryScope.open()) {
             Tensor logits;
             Tensor loss;
-            try (var narrow = Autocast.of(model.device(), autocast)) {
+            try (var precision = Autocast.of(model.device(), autocast)) {
                 logits = model.forward(data.inputs());
                 logits.retain_grad();
                 loss = Losses.crossEntropy(logits, data.targets());
@@ -66,8 +68,8 @@ public record GradientUnderflow(double lost, double error) {
             }
             Tensor parameters = torch.cat(new TensorVector(all.toArray(new Tensor[0])));
             parameters.div_(new Scalar(scaler.scale()));
-            Tensor ofLogits = new Tensor(logits.grad()); // a handle of our own: theirs goes with the logits
-            return new Gradients(scope.escape(ofLogits), scope.escape(parameters));
+            Tensor logitsGradient = new Tensor(logits.grad()); // the grad field itself is freed with the logits
+            return new LossGradients(scope.escape(logitsGradient), scope.escape(parameters));
         }
     }
 }

@@ -1,12 +1,19 @@
 package cs336.precision;
 
+import static cs336.precision.LayerNormStep.CENTRING;
+import static cs336.precision.LayerNormStep.MEAN;
+import static cs336.precision.LayerNormStep.PRODUCT;
+import static cs336.precision.LayerNormStep.ROOT;
+import static cs336.precision.LayerNormStep.SQUARES;
+import static cs336.precision.LayerNormStep.VARIANCE;
+
 import cs336.basics.Normalization;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import java.util.Arrays;
 import java.util.EnumSet;
-import java.util.Locale;
 import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
@@ -16,73 +23,52 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A layer normalisation taken apart, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, of which any part can be computed
- * in a narrow type and the rest in fp32. Shows which part suffers, by the error against fp64.
+ * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, that runs any of its
+ * steps in a narrow type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
 public final class NarrowLayerNorm {
-    /** A step of the computation. */
-    public enum Part {
-        /** The sum of a row for its mean, added up one element after the other. */
-        MEAN,
-        /** x − mean. */
-        CENTRING,
-        /** (x − mean)². */
-        SQUARES,
-        /** The sum of these squares for the variance, added up one after the other. */
-        VARIANCE,
-        /** 1 ÷ √(variance + ε). */
-        ROOT,
-        /** The product of both: the output. */
-        PRODUCT;
-
-        @Override
-        public String toString() {
-            return name().toLowerCase(Locale.ROOT);
-        }
-    }
-
-    /** Rows to normalise, all of independent normal numbers. */
+    /** The distributions of the rows to normalise: independent normal numbers. */
     public enum Input {
-        /** Mean 0, deviation 1. */
+        /** Mean 0, standard deviation 1. */
         ORDINARY("ordinary", 0, 1),
-        /** Mean 10, deviation 1. */
+        /** Mean 10, standard deviation 1. */
         OFF_CENTRE("off-centre", 10, 1),
-        /** Mean 0, deviation 300, whose square is beyond fp16. */
+        /** Mean 0, standard deviation 300: squares overflow in fp16. */
         LARGE("large", 0, 300),
-        /** Mean 0, deviation 0.003, whose square is near the smallest numbers of fp16. */
+        /** Mean 0, standard deviation 0.003: squares are subnormal in fp16. */
         SMALL("small", 0, 0.003);
 
         private final String label;
         private final double mean;
-        private final double deviation;
+        private final double standardDeviation;
 
-        Input(String label, double mean, double deviation) {
+        Input(String label, double mean, double standardDeviation) {
             this.label = label;
             this.mean = mean;
-            this.deviation = deviation;
+            this.standardDeviation = standardDeviation;
         }
 
         /**
-         * Fresh rows, rounded to a narrow type so that they are exact there: fp64 [rows, width].
+         * Returns random rows, fp64 [rows, width], rounded to a narrow type so that converting them to it is exact.
          *
-         * @param narrow the type whose numbers to draw
+         * @param narrow the narrow type
          */
         public Tensor draw(int rows, int width, DType narrow, Device device) {
             try (var scope = MemoryScope.open()) {
                 Tensor normal = torch.randn(new long[] {rows, width}, device.options(DType.FLOAT32));
-                Tensor x = normal.mul(new Scalar(deviation)).add(new Scalar(mean));
+                Tensor x = normal.mul(new Scalar(standardDeviation)).add(new Scalar(mean));
                 return scope.escape(x.to(narrow.scalarType()).to(ScalarType.Double));
             }
         }
 
-        /** Reads a name such as {@code off-centre}. */
+        /** Returns the input with this label, such as {@code off-centre}. */
         static Input parse(String label) {
             for (Input input : values()) {
                 if (input.label.equals(label)) {
                     return input;
                 }
             }
-            throw new IllegalArgumentException("input '" + label + "' is unknown");
+            throw new IllegalArgumentException("input '" + label + "' is unknown; known: " + Arrays.toString(values()));
         }
 
         @Override
@@ -91,31 +77,32 @@ public final class NarrowLayerNorm {
         }
     }
 
-    private static final long[] LAST = {-1};
+    private static final long[] LAST_DIMENSION = {-1};
 
     private final DType narrow;
-    private final Set<Part> narrowed;
+    private final Set<LayerNormStep> narrowed;
 
-    private NarrowLayerNorm(DType narrow, Set<Part> narrowed) {
+    private NarrowLayerNorm(DType narrow, Set<LayerNormStep> narrowed) {
         this.narrow = narrow;
         this.narrowed = narrowed;
     }
 
-    /** A layer normalisation with these parts in the narrow type. */
-    public static NarrowLayerNorm of(DType narrow, Set<Part> narrowed) {
-        return new NarrowLayerNorm(narrow, narrowed.isEmpty() ? EnumSet.noneOf(Part.class) : EnumSet.copyOf(narrowed));
+    /** Creates a layer normalisation with the given steps in the narrow type. */
+    public static NarrowLayerNorm of(DType narrow, Set<LayerNormStep> narrowed) {
+        return new NarrowLayerNorm(
+                narrow, narrowed.isEmpty() ? EnumSet.noneOf(LayerNormStep.class) : EnumSet.copyOf(narrowed));
     }
 
-    /** Normalises rows [rows, width]; the result is fp32. */
+    /** Normalises the rows of x: [rows, width] → fp32 [rows, width]. */
     public Tensor apply(Tensor x) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            Tensor mean = sum(x, Part.MEAN).div(new Scalar((double) x.size(-1)));
-            Tensor centred = as(Part.CENTRING, x).sub(as(Part.CENTRING, as(Part.MEAN, mean)));
-            Tensor squares = as(Part.SQUARES, centred).square();
-            Tensor variance = sum(squares, Part.VARIANCE).div(new Scalar((double) x.size(-1)));
-            Tensor root = as(Part.ROOT, as(Part.VARIANCE, variance)).add(eps()).rsqrt();
-            Tensor y = as(Part.PRODUCT, centred).mul(as(Part.PRODUCT, root));
+            Tensor mean = sum(x, MEAN).div(new Scalar((double) x.size(-1)));
+            Tensor centred = as(CENTRING, x).sub(as(CENTRING, as(MEAN, mean)));
+            Tensor squares = as(SQUARES, centred).square();
+            Tensor variance = sum(squares, VARIANCE).div(new Scalar((double) x.size(-1)));
+            Tensor root = as(ROOT, as(VARIANCE, variance)).add(eps()).rsqrt();
+            Tensor y = as(PRODUCT, centred).mul(as(PRODUCT, root));
             return scope.escape(y.to(ScalarType.Float));
         }
     }
@@ -124,21 +111,21 @@ public final class NarrowLayerNorm {
         return new Scalar(Normalization.EPS);
     }
 
-    /** The tensor in the type in which a part is computed. */
-    private Tensor as(Part part, Tensor x) {
-        return x.to(narrowed.contains(part) ? narrow.scalarType() : ScalarType.Float);
+    /** Converts a tensor to the type of a step. */
+    private Tensor as(LayerNormStep step, Tensor x) {
+        return x.to(narrowed.contains(step) ? narrow.scalarType() : ScalarType.Float);
     }
 
-    /** The sum of each row, [rows, 1]; in the narrow type one element after the other, in fp32 as PyTorch does it. */
-    private Tensor sum(Tensor x, Part part) {
-        Tensor terms = as(part, x);
-        if (!narrowed.contains(part)) {
-            return terms.sum(LAST, true, new ScalarTypeOptional());
+    /** Sums each row, [rows, width] → [rows, 1]: in the narrow type one element at a time, in fp32 with torch.sum. */
+    private Tensor sum(Tensor x, LayerNormStep step) {
+        Tensor terms = as(step, x);
+        if (!narrowed.contains(step)) {
+            return terms.sum(LAST_DIMENSION, true, new ScalarTypeOptional());
         }
         Tensor columns = terms.t().contiguous(); // [width, rows]
         Tensor sum = torch.zeros_like(columns.select(0, 0));
         for (long i = 0; i < columns.size(0); i++) {
-            try (var step = MemoryScope.open()) {
+            try (var inner = MemoryScope.open()) {
                 sum.add_(columns.select(0, i));
             }
         }
@@ -146,10 +133,10 @@ public final class NarrowLayerNorm {
     }
 
     /**
-     * The length of the error over the length of the exact result, all rows taken as one vector. 1 means that nothing
-     * is right; an output that is not finite counts as that.
+     * Returns the relative error ‖y − exact‖ ÷ ‖exact‖ against fp64, all rows taken as one vector; 1 if the output is
+     * not finite.
      *
-     * @param x fp64 [rows, width]
+     * @param x the rows, fp64 [rows, width]
      */
     public double error(Tensor x) {
         try (var scope = MemoryScope.open()) {
@@ -157,7 +144,7 @@ public final class NarrowLayerNorm {
         }
     }
 
-    /** The same error of PyTorch's own layer normalisation of a tensor in the narrow type. */
+    /** Returns the relative error of PyTorch's {@code layer_norm} of x in the narrow type; see {@link #error}. */
     public static double nativeError(Tensor x, DType narrow) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -176,9 +163,9 @@ public final class NarrowLayerNorm {
 
     private static double error(Tensor x, Tensor y) {
         ScalarTypeOptional same = new ScalarTypeOptional();
-        Tensor centred = x.sub(x.mean(LAST, true, same));
-        Tensor exact =
-                centred.mul(centred.square().mean(LAST, true, same).add(eps()).rsqrt());
+        Tensor centred = x.sub(x.mean(LAST_DIMENSION, true, same));
+        Tensor exact = centred.mul(
+                centred.square().mean(LAST_DIMENSION, true, same).add(eps()).rsqrt());
         double error = exact.sub(y.to(ScalarType.Double)).norm().item_double()
                 / exact.norm().item_double();
         return Double.isFinite(error) ? error : 1;

@@ -1,40 +1,33 @@
 package cs336.precision;
 
 import cs336.bench.Case;
+import cs336.bench.LabCommand;
 import cs336.bench.SweepOptions;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
-/** Runs the experiments on narrow types and stores what they show. */
+/** The {@code precision} command: runs the experiments of this package and stores their results. */
 @Command(
         name = "precision",
         description = {
-            "Shows what narrow floating-point types do: what they hold, what sums lose in them, which types autocast gives the"
-                    + " parts of a model, what matrix products see of their operands, which parts of a layer normalisation need"
-                    + " more bits, and what of a gradient is lost without a loss scale.",
-            "On a machine with a card, each on the card and on the CPU. Takes seconds."
+            "Measures narrow floating-point types: their precision and range, the rounding error of sums, the dtypes of"
+                    + " a model's tensors under autocast, the precision of matrix multiplications, the steps of a layer"
+                    + " normalisation that need more precision, and the underflow of gradients without loss scaling.",
+            "Runs on the CPU and, if there is one, on the GPU. Takes seconds."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
             "    cs336 precision",
             "    cs336 precision --device cpu --machine laptop",
             "",
-            "Exit codes: 0 all experiments done, 1 one failed, 2 wrong use."
+            "Exit codes: 0 all experiments succeeded, 1 one failed, 2 wrong usage."
         })
-public final class PrecisionCommand implements Callable<Integer> {
-    @Spec
-    private CommandSpec spec;
-
+public final class PrecisionCommand extends LabCommand {
     @Mixin
     private final SweepOptions sweep = new SweepOptions("mixed_precision");
 

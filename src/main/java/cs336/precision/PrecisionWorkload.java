@@ -9,7 +9,6 @@ import cs336.bench.Metric;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
-import cs336.precision.NarrowLayerNorm.Part;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -21,7 +20,7 @@ import java.util.Map;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
-/** An {@link Experiment} as a case of a sweep. */
+/** The workload that runs an {@link Experiment} as a case of a sweep. */
 public final class PrecisionWorkload implements Workload {
     private static final int ADDITIONS = 1_000;
     private static final int ROWS = 64;
@@ -29,9 +28,11 @@ public final class PrecisionWorkload implements Workload {
     private static final int SEQUENCES = 4;
 
     /**
-     * The case of an experiment; {@code device} is still to be set.
+     * Returns the case of an experiment, without its {@code device}.
      *
-     * @param on {@code cpu}, or {@code cuda} for the device
+     * @param on {@code cpu}, or {@code cuda} for the sweep's device
+     * @param dtype one of {@link Experiment#dtypes}
+     * @param input one of {@link Experiment#inputs}
      */
     static Case of(Experiment experiment, String on, String dtype, String input) {
         return Case.of(PrecisionWorkload.class, "torch")
@@ -55,7 +56,7 @@ public final class PrecisionWorkload implements Workload {
         return switch (experiment) {
             case FORMAT -> format(FloatFormat.of(DType.parse(type)));
             case ACCUMULATION -> accumulation(FloatFormat.of(DType.parse(type)), Double.parseDouble(input));
-            case PRODUCT -> Map.of("significant-bits", (double) ProductBits.of(Precision.parse(type), device));
+            case PRODUCT -> Map.of("significant-bits", (double) MatmulBits.of(Precision.parse(type), device));
             case TOY_MODEL -> toyModel(device, DType.parse(type));
             case LAYER_NORM -> layerNorm(device, DType.parse(type), NarrowLayerNorm.Input.parse(input));
             case GRADIENT -> gradient(device, DType.parse(type), Integer.parseInt(input.split(" ")[0]));
@@ -71,8 +72,8 @@ public final class PrecisionWorkload implements Workload {
 
     private static Map<String, Double> accumulation(FloatFormat narrow, double term) {
         Map<String, Double> values = new LinkedHashMap<>();
-        for (Accumulation way : Accumulation.values()) {
-            values.put(way.name().toLowerCase(Locale.ROOT), way.run(narrow.dtype(), term, ADDITIONS));
+        for (Accumulation accumulation : Accumulation.values()) {
+            values.put(accumulation.name().toLowerCase(Locale.ROOT), accumulation.run(narrow.dtype(), term, ADDITIONS));
         }
         values.put("term", narrow.round(term));
         values.put("spacing", narrow.spacing(values.get("narrow")));
@@ -82,8 +83,8 @@ public final class PrecisionWorkload implements Workload {
     private static Map<String, Double> toyModel(Device device, DType autocast) {
         Map<String, Double> values = new LinkedHashMap<>();
         AutocastToyModel.dtypes(device, autocast)
-                .forEach((part, dtype) ->
-                        values.put(part, (double) FloatFormat.of(dtype).significantBits()));
+                .forEach((tensor, dtype) ->
+                        values.put(tensor, (double) FloatFormat.of(dtype).significantBits()));
         return values;
     }
 
@@ -91,13 +92,15 @@ public final class PrecisionWorkload implements Workload {
         Map<String, Double> values = new LinkedHashMap<>();
         try (var scope = MemoryScope.open()) {
             Tensor x = input.draw(ROWS, WIDTH, narrow, device);
-            for (Part part : Part.values()) {
+            for (LayerNormStep step : LayerNormStep.values()) {
                 values.put(
-                        part.toString(),
-                        NarrowLayerNorm.of(narrow, EnumSet.of(part)).error(x));
+                        step.toString(),
+                        NarrowLayerNorm.of(narrow, EnumSet.of(step)).error(x));
             }
             values.put(
-                    "all", NarrowLayerNorm.of(narrow, EnumSet.allOf(Part.class)).error(x));
+                    "all",
+                    NarrowLayerNorm.of(narrow, EnumSet.allOf(LayerNormStep.class))
+                            .error(x));
             values.put("native", NarrowLayerNorm.nativeError(x, narrow));
             return values;
         }
@@ -108,13 +111,13 @@ public final class PrecisionWorkload implements Workload {
         var config =
                 new TransformerConfig(ModelEdition.SPRING_2025, 10_000, context, 64, 2, 2, 256, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, device);
-                var off = GradScaler.disabled();
+                var noScaling = GradScaler.disabled();
                 var scaler = new GradScaler(device)) {
-            var plain = GradientUnderflow.of(model, SEQUENCES, context, narrow, off);
+            var unscaled = GradientUnderflow.of(model, SEQUENCES, context, narrow, noScaling);
             var scaled = GradientUnderflow.of(model, SEQUENCES, context, narrow, scaler);
             return Map.of(
-                    "lost", plain.lost(),
-                    "error", plain.error(),
+                    "lost", unscaled.lost(),
+                    "error", unscaled.error(),
                     "lost-scaled", scaled.lost(),
                     "error-scaled", scaled.error());
         }

@@ -1,5 +1,11 @@
 /**
- * Experiments on narrow floating-point types: what they can hold, what sums lose in them, which types autocast chooses,
- * which parts of a layer normalisation need more bits, and what of a gradient is lost below the range of fp16.
+ * Experiments on narrow floating-point types: their precision and range, the rounding error of sums, the dtypes that
+ * autocast chooses, the steps of a layer normalisation that need fp32, and gradient underflow in fp16.
+ *
+ * <p>Start with {@link cs336.precision.FloatFormat} (precision and range of a type), then
+ * {@link cs336.precision.Accumulation} (sums in a narrow type), {@link cs336.precision.AutocastToyModel} (dtypes under
+ * autocast) and {@link cs336.precision.GradientUnderflow} (why fp16 needs loss scaling).
+ *
+ * <p>It uses {@code bench} and the packages below it.
  */
 package cs336.precision;

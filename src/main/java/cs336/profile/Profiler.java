@@ -4,6 +4,7 @@ import cs336.torch.AllocatorReports;
 import cs336.torch.Device;
 import cs336.torch.Kineto;
 import cs336.torch.ProfilerRange;
+import cs336.torch.RangeListener;
 import cs336.torch.UserAnnotation;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -122,7 +123,7 @@ public final class Profiler implements AutoCloseable {
             profiler.synchronize(); // work from before is not recorded
             Kineto.start(new Kineto.Settings(options.cuda, options.shapes, options.memory));
             profiler.step = UserAnnotation.enter(HostEvent.step(0));
-            ProfilerRange.listen(profiler.annotations);
+            ProfilerRange.addListener(profiler.annotations);
         } catch (RuntimeException | Error e) {
             RUNNING.set(null);
             throw e;
@@ -197,7 +198,7 @@ public final class Profiler implements AutoCloseable {
 
     private void finish() {
         stopped = true;
-        ProfilerRange.unlisten(annotations);
+        ProfilerRange.removeListener(annotations);
         List<String> open = annotations.endAll();
         step.close();
         Path file = null;
@@ -231,7 +232,7 @@ public final class Profiler implements AutoCloseable {
     }
 
     /** Turns ranges into annotations of the recording. */
-    private static final class Annotations implements ProfilerRange.Listener {
+    private static final class Annotations implements RangeListener {
         private record Open(String name, UserAnnotation annotation) {}
 
         private final Map<Thread, Deque<Open>> threads = new ConcurrentHashMap<>();

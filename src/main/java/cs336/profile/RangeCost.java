@@ -4,6 +4,7 @@ import cs336.bench.Stopwatch;
 import cs336.bench.Summary;
 import cs336.torch.Device;
 import cs336.torch.ProfilerRange;
+import cs336.torch.RangeListener;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
@@ -30,7 +31,8 @@ public record RangeCost(int ranges, double each, double step) {
      * @throws IllegalStateException if somebody listens to ranges, such as a profiler
      */
     public static RangeCost of(Device device, Runnable step) {
-        if (ProfilerRange.isHeard()) throw new IllegalStateException("somebody listens to ranges, such as a profiler");
+        if (ProfilerRange.hasListeners())
+            throw new IllegalStateException("somebody listens to ranges, such as a profiler");
         List<String> names = names(step);
         double milliseconds = Stopwatch.on(device).time("step", step).summary().median();
         return new RangeCost(names.size(), each(names), NANOS_PER_MS * milliseconds);
@@ -38,7 +40,7 @@ public record RangeCost(int ranges, double each, double step) {
 
     private static List<String> names(Runnable step) {
         var names = new CopyOnWriteArrayList<String>(); // a backward pass may have threads of its own
-        ProfilerRange.Listener listener = new ProfilerRange.Listener() {
+        RangeListener listener = new RangeListener() {
             @Override
             public void entered(String name) {
                 names.add(name);
@@ -47,11 +49,11 @@ public record RangeCost(int ranges, double each, double step) {
             @Override
             public void left(String name) {}
         };
-        ProfilerRange.listen(listener);
+        ProfilerRange.addListener(listener);
         try {
             step.run();
         } finally {
-            ProfilerRange.unlisten(listener);
+            ProfilerRange.removeListener(listener);
         }
         return names;
     }

@@ -3,7 +3,7 @@ package cs336.scaling;
 import cs336.basics.PlainAttention;
 import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -26,7 +26,7 @@ import tech.tablesaw.api.Table;
  * @param causal whether there is a mask
  * @param on the kind of device: PyTorch's softmax on CUDA makes one copy more on its way back
  */
-public record AttentionMemory(int batch, int context, int d, DType dtype, boolean causal, Device.Kind on) {
+public record AttentionMemory(int batch, int context, int d, DType dtype, boolean causal, DeviceKind on) {
     private static final double MIB = 1 << 20;
 
     /** @throws IllegalArgumentException if a size is below 1 */
@@ -90,7 +90,7 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
                         matrix("gradient of probabilities"),
                         matrix("gradient of scores"),
                         rows("gradient of values")),
-                on == Device.Kind.CUDA ? Stream.of(matrix("gradient × probabilities")) : Stream.of());
+                on == DeviceKind.CUDA ? Stream.of(matrix("gradient × probabilities")) : Stream.of());
         Moment product = moment(
                 "backward of product with K",
                 held(),
@@ -120,7 +120,7 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
      * @param bytes the memory, without what libraries keep for themselves
      * @return 0 if none does
      */
-    public static int longestContext(int batch, int d, DType dtype, boolean causal, Device.Kind on, long bytes) {
+    public static int longestContext(int batch, int d, DType dtype, boolean causal, DeviceKind on, long bytes) {
         int fits = 0;
         int doesNot = 1 << 24;
         while (doesNot - fits > 1) {

@@ -5,7 +5,7 @@ import cs336.basics.TransformerConfig;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -30,7 +30,7 @@ import tech.tablesaw.api.Table;
  * @param on kind of device: on CUDA autocast takes the softmax in fp32, on the CPU in the narrow type; on CUDA the
  *     softmax makes one copy more on its way back; on CUDA libraries have workspaces
  */
-public record ModelMemory(TransformerConfig config, int batch, DType autocast, Device.Kind on) {
+public record ModelMemory(TransformerConfig config, int batch, DType autocast, DeviceKind on) {
     /**
      * What cuBLAS takes from PyTorch's allocator, once for each thread that multiplies matrices: PyTorch's default on
      * Hopper. Elsewhere it is 8 MiB.
@@ -474,7 +474,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         alive.add(rows("gradient of values", autocast));
         alive.add(pairs("gradient of probabilities", ofSoftmax()));
         alive.add(pairs("gradient of scores", ofSoftmax()));
-        if (on == Device.Kind.CUDA) {
+        if (on == DeviceKind.CUDA) {
             alive.add(pairs("gradient × probabilities", ofSoftmax()));
         }
         return alive;
@@ -521,7 +521,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
             held.add(new Copy("turns of rotary positions", "T × D/H", WIDE, 1, (long) context() * config.headDim()));
         }
         held.add(new Copy("mask", "T × T", autocast, 1, (long) context() * context()));
-        if (on == Device.Kind.CUDA) {
+        if (on == DeviceKind.CUDA) {
             held.add(new Copy("cuBLAS workspace", "", WIDE, threadsWithCublas, CUBLAS_WORKSPACE / WIDE.bytes()));
         }
         return held;
@@ -546,7 +546,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private DType ofSoftmax() {
-        return on == Device.Kind.CUDA ? WIDE : autocast;
+        return on == DeviceKind.CUDA ? WIDE : autocast;
     }
 
     private int context() {

@@ -4,7 +4,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.units.Bytes;
 import cs336.units.Flop;
 import cs336.units.Tokens;
@@ -69,7 +69,7 @@ public record ModelShape(
         long d = config.dModel();
         long matrices = 4 * d * d + (config.form() == ModelEdition.SPRING_2024 ? 2 : 3) * d * config.dFf();
         long head = config.vocabSize() * d;
-        long kept = new ModelMemory(config, 1, autocast, Device.Kind.CUDA)
+        long kept = new ModelMemory(config, 1, autocast, DeviceKind.CUDA)
                 .keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum();
         return new ModelShape(
                 name,

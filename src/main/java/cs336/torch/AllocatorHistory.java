@@ -7,16 +7,15 @@ import com.sun.jna.NativeLong;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * The history that PyTorch's allocator for CUDA keeps of itself while it is asked to: the file that
- * {@code torch.cuda.memory._dump_snapshot} writes. The functions are exported by libtorch_cuda and left out by the
- * presets.
+ * A recording of the memory history of PyTorch's CUDA caching allocator, as {@code torch.cuda.memory._dump_snapshot}
+ * writes it. libtorch_cuda exports the functions, and the presets have no binding for them.
  */
 public final class AllocatorHistory implements AutoCloseable {
     private static final long MOST_ENTRIES = 1_000_000;
-    /** std::string of GNU's library: a pointer, a length, and room for a short text or the capacity. */
+    /** A std::string of libstdc++: a pointer, a length, and 16 bytes for a short text or the capacity. */
     private static final int STRING_BYTES = 32;
 
-    private static final int LENGTH = 8;
+    private static final int LENGTH_OFFSET = 8;
 
     private final Function record;
     private final Function pickled;
@@ -27,7 +26,7 @@ public final class AllocatorHistory implements AutoCloseable {
         pickled = library.getFunction("_ZN5torch4cuda24_memory_snapshot_pickledB5cxx11Ev");
     }
 
-    /** Begins a history, and drops what was recorded before. */
+    /** Starts recording and discards earlier entries. */
     public static AllocatorHistory start() {
         var history = new AllocatorHistory();
         history.record(true);
@@ -37,23 +36,23 @@ public final class AllocatorHistory implements AutoCloseable {
     private void record(boolean enabled) {
         byte yes = 1;
         byte no = 0;
-        byte context = enabled ? yes : no;
-        // enabled, context of blocks, most entries, context of entries, C++ frames, forget before, compile context,
-        // annotations
-        record.invokeVoid(new Object[] {context, context, new NativeLong(MOST_ENTRIES), context, no, context, no, no});
+        byte flag = enabled ? yes : no;
+        // enabled, record_context, trace_alloc_max_entries, trace_alloc_record_context, record_cpp_context,
+        // clearHistory, compileContext, globalRecordAnnotations
+        record.invokeVoid(new Object[] {flag, flag, new NativeLong(MOST_ENTRIES), flag, no, flag, no, no});
     }
 
-    /** From now on, entries of this thread carry this text as {@code user_metadata}. */
+    /** Sets the {@code user_metadata} of later entries of this thread. */
     public void tag(String text) {
         torch_cuda.setUserMetadata(text);
     }
 
-    /** The history until now as a pickle. */
+    /** Returns the history so far, pickled. */
     public byte[] pickled() {
         var text = new Memory(STRING_BYTES);
         text.clear();
-        pickled.invokeVoid(new Object[] {text}); // the hidden first argument: where the result goes
-        return text.getPointer(0).getByteArray(0, Math.toIntExact(text.getLong(LENGTH)));
+        pickled.invokeVoid(new Object[] {text}); // the hidden first argument is the address of the result
+        return text.getPointer(0).getByteArray(0, Math.toIntExact(text.getLong(LENGTH_OFFSET)));
     }
 
     @Override

@@ -12,32 +12,16 @@ import org.bytedeco.pytorch.global.torch.DebugInfoKind;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 
 /**
- * What libtorch's allocators tell a memory profiler: each block that they hand out or take back, with its address and
- * size, at the moment when it happens. One and the same report exists for the CPU and for CUDA, where the sizes are
- * those of the blocks that count towards {@code max_memory_allocated}.
+ * The reports that libtorch's allocators send to a memory profiler: the address and size of each block when it is
+ * allocated or freed, on the CPU and on CUDA. The CUDA sizes are those that {@code max_memory_allocated} counts.
  *
- * <p>libtorch reports to an object of its class {@code c10::MemoryReportingInfoBase} that a thread carries with it, and
- * that the threads of a backward pass take over from the thread which began it. The presets map the class but cannot
- * implement it. So the object is laid out here by hand, as C++ (Itanium ABI) does: a pointer to a table of five
- * functions. It lives as long as the process, because a thread may still report while the listening ends.
+ * <p>libtorch reports to a thread-local object of its class {@code c10::MemoryReportingInfoBase}, which the threads of
+ * a backward pass inherit from the thread that started it. The presets bind the class, but Java cannot subclass it.
+ * Therefore this class builds the object in native memory, in the layout of the Itanium C++ ABI: a pointer to a virtual
+ * function table with five entries. The object is never freed, because other threads may still report after
+ * {@link #unlisten}.
  */
 public final class AllocatorReports {
-    /**
-     * Hears of blocks. Called on the thread that allocates or frees, under the allocator's lock: it must be quick and
-     * allocate no tensor.
-     */
-    public interface Listener {
-        /**
-         * A block was handed out or taken back.
-         *
-         * @param address of the block
-         * @param bytes its size, negative if it was taken back
-         * @param cuda whether it is on a card, else on the CPU
-         * @param index which card
-         */
-        void reported(long address, long bytes, boolean cuda, int index);
-    }
-
     private interface Report extends Callback {
         void invoke(Pointer self, Pointer block, long bytes, long allocated, long reserved, short device);
     }
@@ -57,19 +41,18 @@ public final class AllocatorReports {
     private static final byte KIND = DebugInfoKind.PROFILER_STATE.value;
     private static final int SHARED_POINTER_BYTES = 2 * Native.POINTER_SIZE;
     /**
-     * Larger than any object of this kind, and zero: PyTorch's own profiler, asked whether it is on, reads here that it
-     * is off.
+     * More than the size of any subclass. The bytes are zero, which PyTorch's own profiler reads as "not profiling".
      */
     private static final int OBJECT_BYTES = 4096;
 
-    private static volatile Listener listener;
+    private static volatile AllocationListener listener;
 
     private static final Report REPORT = (self, block, bytes, allocated, reserved, device) -> {
-        Listener now = listener;
-        if (now != null) {
-            // c10::Device is a type and an index, of one byte each.
+        AllocationListener current = listener;
+        if (current != null) {
+            // c10::Device is one byte of type and one byte of index.
             boolean cuda = (byte) device == DeviceType.CUDA.value;
-            now.reported(Pointer.nativeValue(block), bytes, cuda, cuda ? device >> Byte.SIZE : 0);
+            current.reported(Pointer.nativeValue(block), bytes, cuda, cuda ? device >> Byte.SIZE : 0);
         }
     };
     private static final OutOfMemory OUT_OF_MEMORY = (self, bytes, allocated, reserved, device) -> {};
@@ -88,7 +71,7 @@ public final class AllocatorReports {
         PUSH = c10.getFunction(debugInfo + "5_pushENS_13DebugInfoKindESt10shared_ptrINS_13DebugInfoBaseEE");
         POP = c10.getFunction(debugInfo + "4_popENS_13DebugInfoKindE");
         GET = c10.getFunction(debugInfo + "3getENS_13DebugInfoKindE");
-        // A thread of C++ becomes one of Java once, at its first report, and not for each.
+        // Attach a C++ thread to the JVM once, at its first report, and not at each report.
         boolean daemon = true;
         boolean detachAfterEachCall = false;
         for (Callback callback : new Callback[] {REPORT, OUT_OF_MEMORY, IS_ENABLED}) {
@@ -100,32 +83,34 @@ public final class AllocatorReports {
     private AllocatorReports() {}
 
     /**
-     * Begins to report what this thread, and the backward passes that it starts, allocate and free.
+     * Starts to report the allocations of this thread and of its backward passes.
      *
-     * @throws IllegalStateException if somebody else listens, or PyTorch's profiler runs on this thread
+     * @throws IllegalStateException if there is a listener already, or PyTorch's profiler runs on this thread
      */
-    public static synchronized void listen(Listener l) {
+    public static synchronized void listen(AllocationListener newListener) {
         if (listener != null) {
-            throw new IllegalStateException("memory is being recorded already; stop that record first");
+            throw new IllegalStateException("memory is already being recorded; stop that recording first");
         }
         if (GET.invokePointer(new Object[] {KIND}) != null) {
-            throw new IllegalStateException(
-                    "a profiler runs on this thread; memory can be recorded before or after it");
+            throw new IllegalStateException("a profiler runs on this thread; stop it before recording memory");
         }
-        listener = l;
-        // A shared pointer that counts no owners: the object, and no control block.
+        listener = newListener;
+        // A std::shared_ptr without a control block: it points to the object and does not count owners.
         var shared = new Memory(SHARED_POINTER_BYTES);
         shared.clear();
         shared.setPointer(0, OBJECT);
         PUSH.invokeVoid(new Object[] {KIND, shared});
     }
 
-    /** Whether somebody listens. PyTorch's profiler then cannot be started: it would end the process. */
+    /**
+     * Returns whether there is a listener. PyTorch's profiler must not be started then, because it would abort the
+     * process.
+     */
     public static boolean isListening() {
         return listener != null;
     }
 
-    /** Ends what {@link #listen} began, on the same thread. */
+    /** Stops the reports; must be called on the thread that called {@link #listen}. */
     public static synchronized void unlisten() {
         var shared = new Memory(SHARED_POINTER_BYTES);
         POP.invokeVoid(new Object[] {shared, KIND});

@@ -12,15 +12,15 @@ import org.bytedeco.pytorch.TensorType;
 import org.bytedeco.pytorch.Type;
 
 /**
- * An operator of PyTorch's dispatcher, called by name. For operators that the presets do not bind, such as the
- * multi-tensor ones: {@code AtenOperator.of("aten::_foreach_mul_", "Scalar").call(parameters, 0.5)}.
+ * An operator of PyTorch's dispatcher, called by name, for operators without a binding such as the multi-tensor ones:
+ * {@code AtenOperator.of("aten::_foreach_mul_", "Scalar").call(parameters, 0.5)}.
  */
 public final class AtenOperator {
     static {
         Torch.load();
     }
 
-    /** The static type of a list of tensors' elements; the dispatcher refuses a list without it. */
+    /** The element type of a tensor list, which the dispatcher requires. */
     private static final Type.TypePtr TENSOR = tensorType();
 
     private final OperatorHandle handle;
@@ -32,10 +32,10 @@ public final class AtenOperator {
     }
 
     /**
-     * Looks an operator up.
+     * Returns an operator.
      *
-     * @param name with its namespace, as in {@code aten::_foreach_add_}
-     * @param overload the part after the dot in PyTorch's list of operators, or an empty text
+     * @param name the name with its namespace, such as {@code aten::_foreach_add_}
+     * @param overload the name after the dot in {@code native_functions.yaml}, or an empty string
      * @throws RuntimeException if there is no such operator
      */
     public static AtenOperator of(String name, String overload) {
@@ -45,12 +45,12 @@ public final class AtenOperator {
     }
 
     /**
-     * Calls the operator with all arguments of its schema, in order, defaults included.
+     * Calls the operator with all arguments of its schema, in order and including those with defaults.
      *
      * @param arguments each a {@link Tensor}, a {@link TensorList}, a {@code Double}, {@code Long}, {@code Boolean}, or
      *     null for None
-     * @return the tensors among the results and in their lists, in order, in the caller's memory scope
-     * @throws IllegalArgumentException if an argument has another type
+     * @return the tensors of the results and of their lists, in order, in the caller's memory scope
+     * @throws IllegalArgumentException if an argument has another class
      */
     public List<Tensor> call(Object... arguments) {
         try (var scope = MemoryScope.open()) {
@@ -85,15 +85,17 @@ public final class AtenOperator {
             return new IValue(number.doubleValue());
         } else if (argument instanceof Long number) {
             return new IValue(number.longValue());
-        } else if (argument instanceof Boolean truth) {
-            return new IValue(truth.booleanValue());
+        } else if (argument instanceof Boolean flag) {
+            return new IValue(flag.booleanValue());
         }
-        throw new IllegalArgumentException(name + " cannot take an argument of " + argument.getClass());
+        throw new IllegalArgumentException(
+                "argument of " + name + " must be a Tensor, TensorList, Double, Long, Boolean or null, not a "
+                        + argument.getClass().getName());
     }
 
     /**
-     * Tensors as the dispatcher takes them. Building one costs about a microsecond a tensor: keep it where the tensors
-     * stay the same from call to call.
+     * A list of tensors as the dispatcher takes it. Building it takes about 1 µs per tensor, so it should be reused for
+     * calls with the same tensors.
      */
     public static final class TensorList implements AutoCloseable {
         private final IValue boxed;
@@ -102,7 +104,7 @@ public final class AtenOperator {
             this.boxed = boxed;
         }
 
-        /** Boxes these tensors; the list holds references to them, not copies. Lives until it is closed. */
+        /** Creates a list that refers to these tensors without copying them. It lives until it is closed. */
         public static TensorList of(Iterable<Tensor> tensors) {
             try (var scope = MemoryScope.open()) {
                 GenericList list = new GenericList(TENSOR);

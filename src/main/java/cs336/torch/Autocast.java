@@ -6,10 +6,11 @@ import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * While open, operations that gain from it (matrix products above all) run in a narrower type on this thread, and those
- * that need fp32 (losses, norms, softmax) run in fp32. Parameters stay as they are. PyTorch's {@code torch.autocast}.
+ * A scope of automatic mixed precision on this thread, PyTorch's {@code torch.autocast}: matrix multiplications run in
+ * a narrower dtype, and operations that need fp32 (losses, norms, softmax) run in fp32. Parameters keep their dtype.
  *
- * <p>Put forward pass and loss inside; the backward pass follows the types of the forward pass and stands outside.
+ * <p>The scope encloses the forward pass and the loss. The backward pass is outside: it uses the dtypes of the forward
+ * pass.
  */
 public final class Autocast implements AutoCloseable {
     private final DeviceType type;
@@ -30,10 +31,10 @@ public final class Autocast implements AutoCloseable {
     }
 
     /**
-     * Opens a scope; close it on the same thread. {@link DType#FLOAT32} switches autocast off inside, so that one code
-     * path serves full and mixed precision.
+     * Opens a scope, which must be closed on the same thread. {@link DType#FLOAT32} disables autocast inside, so that
+     * full and mixed precision share one code path.
      *
-     * @throws IllegalArgumentException if the type is not fp32, bf16 or fp16
+     * @throws IllegalArgumentException if the dtype is not fp32, bf16 or fp16
      */
     public static Autocast of(Device device, DType dtype) {
         if (dtype != DType.FLOAT32 && dtype != DType.BFLOAT16 && dtype != DType.FLOAT16) {
@@ -43,15 +44,16 @@ public final class Autocast implements AutoCloseable {
     }
 
     /**
-     * A tensor as autocast hands it to a matrix product: in the narrow type while a scope is open for its device, else
-     * as it is; fp64 and integers always as they are. For operations that PyTorch's list does not know.
+     * Casts a tensor as autocast casts the operands of a matrix multiplication: to the autocast dtype if autocast is
+     * enabled for its device. Tensors of fp64 and integers are not cast. Operations that autocast does not know call
+     * this.
      *
-     * @return the tensor itself, or a copy in the caller's memory scope; gradients flow through
+     * @return the tensor itself, or its differentiable cast in the caller's memory scope
      */
     public static Tensor operand(Tensor tensor) {
         DeviceType type = tensor.is_cuda() ? DeviceType.CUDA : DeviceType.CPU;
-        boolean takesPart = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
-        return takesPart && torch.is_autocast_enabled(type) ? tensor.to(torch.get_autocast_dtype(type)) : tensor;
+        boolean isCastable = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
+        return isCastable && torch.is_autocast_enabled(type) ? tensor.to(torch.get_autocast_dtype(type)) : tensor;
     }
 
     @Override
@@ -60,7 +62,7 @@ public final class Autocast implements AutoCloseable {
             return;
         }
         open = false;
-        // The casts of parameters are cached while any scope is open, and are wrong once the parameters change.
+        // Autocast caches casts of parameters. The cache is stale once the parameters change.
         if (torch.decrement_nesting() == 0) {
             torch.clear_cache();
         }

@@ -9,8 +9,9 @@ import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A differentiable function whose gradient is written by hand: PyTorch's {@code torch.autograd.Function}. A subclass
- * gives the forward and the backward pass; {@link #apply} runs the one and puts the other into PyTorch's graph.
+ * A differentiable function with its own backward pass: PyTorch's {@code torch.autograd.Function}. A subclass
+ * implements the forward and the backward pass. {@link #apply} runs the forward pass and adds the backward pass to
+ * PyTorch's graph.
  *
  * <p>The weighted sum y[i] = Σ_j w[j] x[i,j], with dx[i,j] = w[j] dy[i] and dw[j] = Σ_i x[i,j] dy[i]:
  *
@@ -40,24 +41,23 @@ import org.bytedeco.pytorch.Tensor;
  * GradCheck.check(new WeightedSum(), x, weight); // in its test
  * }</pre>
  *
- * <p><b>Arguments that are not tensors</b> go through the constructor; what else forward has to tell backward goes
- * through {@link Context#put}. One instance may be applied any number of times, by several threads at once, and lives
- * as long as a graph needs it: keep no state of a single application in its fields. New instances are cheap.
+ * <p><b>Arguments that are not tensors</b> are passed to the constructor. Other values that the backward pass needs are
+ * passed through {@link Context#put}. An instance can be applied several times and by several threads at once, so its
+ * fields must not hold the state of one application. New instances are cheap.
  *
- * <p><b>Memory.</b> Both passes run in a {@link MemoryScope} of their own: what they make and neither return nor save
- * is freed at once. What is saved lives as long as the graph.
+ * <p><b>Memory.</b> Each pass runs in its own {@link MemoryScope}: tensors that it neither returns nor saves are freed
+ * when it ends. Saved tensors live as long as the graph.
  *
- * <p><b>Gradients of gradients.</b> The forward pass records no graph. The backward pass does if its caller asks for it
- * ({@link Backward#createGraph}): made of differentiable operations on gradients, saved inputs and saved outputs, it
- * can be differentiated again. Where a derivative would go missing, through a saved tensor that is neither input nor
- * output or through a kernel ({@link Context#onceDifferentiable}), asking for it is an error.
+ * <p><b>Second derivatives.</b> The forward pass records no graph. The backward pass records one with
+ * {@link Backward#createGraph}, so it can be differentiated again if it consists of differentiable operations on the
+ * output gradients, saved inputs and saved outputs. Second derivatives through a saved intermediate tensor or through a
+ * kernel ({@link Context#onceDifferentiable}) throw an exception.
  *
- * <p><b>Autocast</b> is off inside both passes: tensors have the types they were given, and nothing is cast unless the
- * function does it. A function that wants narrow inputs gets them from its caller, cast before {@code apply}, where the
- * cast is part of the graph.
+ * <p><b>Autocast</b> is off in both passes: tensors keep their dtypes. A function that needs narrow inputs expects its
+ * caller to cast them before {@code apply}, where the cast is part of the graph.
  *
- * <p><b>Threads.</b> The backward pass runs with the device and the stream of the forward pass as current ones, on the
- * thread that called {@link Backward}; from {@code loss.backward()}, on CUDA, on a thread of PyTorch's engine.
+ * <p><b>Threads.</b> The backward pass runs with the device and the stream of the forward pass as the current ones. It
+ * runs on the thread that called {@link Backward}, or for {@code loss.backward()} on CUDA on an engine thread.
  */
 public abstract class AutogradFunction {
     static {
@@ -65,64 +65,63 @@ public abstract class AutogradFunction {
     }
 
     /**
-     * Computes the outputs. Inputs must not be changed in place; nor may, later on, an output that shares memory with
-     * one.
+     * Computes the outputs. Neither the inputs nor outputs that share memory with them may be changed in place.
      *
-     * @param ctx takes what the backward pass will need
-     * @param inputs as given to {@link #apply}
-     * @return one tensor or more; those of integer or boolean type have no gradient
+     * @param ctx stores the tensors and values for the backward pass
+     * @param inputs the inputs of {@link #apply}
+     * @return at least one tensor; integer and boolean outputs have no gradient
      */
     protected abstract Tensor[] forward(Context ctx, Tensor... inputs);
 
     /**
-     * Computes the gradients for the inputs from those for the outputs. Neither gradients nor saved tensors may be
-     * changed in place.
+     * Computes the gradients of the inputs. Neither the output gradients nor saved tensors may be changed in place.
      *
-     * @param ctx what the forward pass saved
-     * @param gradOutputs one for each output, of its shape but of any strides, even 0; null for an output that the
-     *     result does not depend on, but never all of them
-     * @return one for each input, of its shape, or null for none; PyTorch casts it to the input's type
+     * @param ctx the tensors and values that the forward pass stored
+     * @param gradOutputs one gradient per output, of its shape and with any strides, even 0; null for an output that
+     *     the result does not depend on, but never all null
+     * @return one gradient per input, of its shape, or null for none; PyTorch casts it to the input's dtype
      */
     protected abstract Tensor[] backward(Context ctx, Tensor... gradOutputs);
 
     /**
-     * Applies the function. If gradients are on and an input requires one, the outputs carry a node of PyTorch's graph
-     * whose backward pass is {@link #backward}; otherwise nothing is saved.
+     * Applies the function. If grad mode is on and an input requires a gradient, the outputs have a {@code grad_fn}
+     * whose backward pass is {@link #backward}. Otherwise nothing is saved.
      *
      * @return the outputs, in the caller's memory scope
-     * @throws IllegalArgumentException if an input is null, closed or undefined
-     * @throws IllegalStateException if the forward pass returns or saves such a tensor, returns none, or changes an
-     *     input in place
+     * @throws IllegalArgumentException if an input is null, closed or undefined, or the forward pass saves such a
+     *     tensor
+     * @throws IllegalStateException if the forward pass returns such a tensor or none, or changes an input in place
      */
     public final Tensor[] apply(Tensor... inputs) {
-        boolean recording = GradMode.is_enabled();
-        boolean recorded = false;
+        boolean gradMode = GradMode.is_enabled();
+        boolean requiresGrad = false;
         boolean[] needsInputGrad = new boolean[inputs.length];
         long[] versions = new long[inputs.length];
         for (int i = 0; i < inputs.length; i++) {
             if (!isUsable(inputs[i])) {
-                throw new IllegalArgumentException("input " + i + " of " + name() + " is " + flaw(inputs[i]));
+                throw new IllegalArgumentException(
+                        "input " + i + " of " + name() + " must be a defined tensor, but is " + flaw(inputs[i]));
             }
-            needsInputGrad[i] = recording && inputs[i].requires_grad();
-            recorded |= needsInputGrad[i];
+            needsInputGrad[i] = gradMode && inputs[i].requires_grad();
+            requiresGrad |= needsInputGrad[i];
             versions[i] = inputs[i]._version();
         }
         try (var scope = MemoryScope.open()) {
             Context ctx = new Context(this, needsInputGrad);
             Tensor[] outputs;
-            try (var mode = PlainMode.recording(false)) {
+            try (var mode = PlainMode.withGradMode(false)) {
                 outputs = forward(ctx, inputs.clone());
             }
-            requireProper(outputs);
+            requireUsable(outputs);
             for (int i = 0; i < inputs.length; i++) {
                 if (inputs[i]._version() != versions[i]) {
                     throw new IllegalStateException("forward of " + name() + " changed input " + i + " in place");
                 }
             }
-            if (recorded && ProfilerRange.isHeard()) {
-                nameMaker(inputs[0]);
+            if (requiresGrad && ProfilerRange.hasListeners()) {
+                markOrigin(inputs[0]);
             }
-            Tensor[] results = recorded ? FunctionNode.record(this, ctx, inputs, outputs) : newHandles(outputs);
+            Tensor[] results = requiresGrad ? FunctionNode.record(this, ctx, inputs, outputs) : newHandles(outputs);
             for (Tensor result : results) {
                 scope.escape(result);
             }
@@ -131,30 +130,31 @@ public abstract class AutogradFunction {
     }
 
     /**
-     * Profilers know where a node of the graph was made by the last operator called before with gradients on. There is
-     * none here, since forward runs with them off; so, where somebody listens, one is called that does nothing.
+     * Calls an operator without effect. Profilers link a graph node to the last operator that was called with grad mode
+     * on, and the forward pass runs with grad mode off.
      */
-    private static void nameMaker(Tensor input) {
+    private static void markOrigin(Tensor input) {
         input.detach().close();
     }
 
-    /** Its class, for messages. */
+    /** Returns the class name, for error messages. */
     String name() {
         return getClass().getName();
     }
 
-    private void requireProper(Tensor[] outputs) {
+    private void requireUsable(Tensor[] outputs) {
         if (outputs == null || outputs.length == 0) {
-            throw new IllegalStateException("forward of " + name() + " must return one output or more");
+            throw new IllegalStateException("forward of " + name() + " must return at least one output");
         }
         for (int i = 0; i < outputs.length; i++) {
             if (!isUsable(outputs[i])) {
-                throw new IllegalStateException("output " + i + " of " + name() + " is " + flaw(outputs[i]));
+                throw new IllegalStateException(
+                        "output " + i + " of " + name() + " must be a defined tensor, but is " + flaw(outputs[i]));
             }
         }
     }
 
-    /** The handles of forward go with its scope, but for those that it did not make. */
+    /** Returns new tensor objects, because those that forward created are freed with its scope. */
     private static Tensor[] newHandles(Tensor[] tensors) {
         Tensor[] handles = new Tensor[tensors.length];
         for (int i = 0; i < handles.length; i++) {
@@ -171,7 +171,7 @@ public abstract class AutogradFunction {
         return tensor == null ? "null" : tensor.isNull() ? "closed" : "undefined";
     }
 
-    /** What the forward pass of one application hands to its backward pass. */
+    /** The tensors and values that the forward pass of one application stores for its backward pass. */
     public static final class Context {
         private final AutogradFunction function;
         private final boolean[] needsInputGrad;
@@ -198,76 +198,76 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Saves tensors for the backward pass, behind those saved before. The graph keeps them, and refuses the
-         * backward pass if one of them was changed in place since.
+         * Saves tensors for the backward pass, after those saved before. As in PyTorch, the backward pass fails if one
+         * of them has been changed in place since.
          *
          * @throws IllegalArgumentException if one is null, closed or undefined
-         * @throws IllegalStateException in a backward pass
+         * @throws IllegalStateException if called in the backward pass
          */
         public void save(Tensor... tensors) {
             requireForward("save");
             for (Tensor tensor : tensors) {
                 if (!isUsable(tensor)) {
-                    throw new IllegalArgumentException(
-                            "tensor " + saved.size() + " that " + function.name() + " saves is " + flaw(tensor));
+                    throw new IllegalArgumentException("tensor " + saved.size() + " that " + function.name()
+                            + " saves must be a defined tensor, but is " + flaw(tensor));
                 }
                 saved.add(tensor);
             }
         }
 
         /**
-         * A saved tensor, in the backward pass.
+         * Returns a saved tensor in the backward pass.
          *
-         * @param i its number in the order of saving, from 0
-         * @throws IndexOutOfBoundsException if there is none of this number
-         * @throws IllegalStateException in the forward pass
+         * @param i the index in the order of saving
+         * @throws IndexOutOfBoundsException if there is no such tensor
+         * @throws IllegalStateException if called in the forward pass
          */
         public Tensor saved(int i) {
             if (isForward) {
-                throw new IllegalStateException("saved(i) is for the backward pass of " + function.name());
+                throw new IllegalStateException("saved(i) must be called in the backward pass of " + function.name());
             }
             if (i < 0 || i >= saved.size()) {
                 throw new IndexOutOfBoundsException(
-                        "saved tensor " + i + " asked for; " + function.name() + " saved " + saved.size());
+                        "there is no saved tensor " + i + "; " + function.name() + " saved " + saved.size());
             }
             return saved.get(i);
         }
 
         /**
-         * Whether an input needs a gradient. In the forward pass, if none does, nothing need be saved.
+         * Returns whether an input needs a gradient. If none does, the forward pass need not save anything.
          *
          * @throws IndexOutOfBoundsException if there is no such input
          */
         public boolean needsInputGrad(int i) {
             if (i < 0 || i >= needsInputGrad.length) {
                 throw new IndexOutOfBoundsException(
-                        "input " + i + " asked for; " + function.name() + " has " + needsInputGrad.length);
+                        "there is no input " + i + "; " + function.name() + " has " + needsInputGrad.length);
             }
             return needsInputGrad[i];
         }
 
         /**
-         * Keeps a value for the backward pass, one of each class: a record of sizes and choices, say. Tensors are
-         * saved, not put: the forward pass frees them, in a record too.
+         * Stores a value for the backward pass, one of each class, such as a record of sizes and options. Tensors must
+         * be saved instead, also those in a record, because the forward pass frees them.
          *
          * @throws IllegalArgumentException if the value is null or a native object
-         * @throws IllegalStateException in a backward pass
+         * @throws IllegalStateException if called in the backward pass
          */
         public void put(Object value) {
             requireForward("put");
             if (value == null || value instanceof Pointer) {
-                throw new IllegalArgumentException("value that " + function.name() + " puts is "
+                throw new IllegalArgumentException("value that " + function.name() + " puts must not be "
                         + (value == null
                                 ? "null"
-                                : "native (" + value.getClass().getSimpleName() + "); tensors are saved"));
+                                : "a native " + value.getClass().getSimpleName() + "; use save for tensors"));
             }
             values.put(value.getClass(), value);
         }
 
         /**
-         * The value of this class that the forward pass has put.
+         * Returns the value of this class.
          *
-         * @throws IllegalStateException if it has put none
+         * @throws IllegalStateException if there is none
          */
         public <T> T get(Class<T> type) {
             Object value = values.get(type);
@@ -278,11 +278,11 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Says, in the forward pass, that the backward pass is made of operations that PyTorch cannot differentiate,
-         * such as kernels. Asking for gradients of its gradients is then an error; without this they would silently
-         * lack a part.
+         * Declares that the backward pass contains operations that PyTorch cannot differentiate, such as custom
+         * kernels: {@code once_differentiable}. Second derivatives then throw an exception; otherwise they would
+         * silently be wrong.
          *
-         * @throws IllegalStateException in a backward pass
+         * @throws IllegalStateException if called in the backward pass
          */
         public void onceDifferentiable() {
             requireForward("onceDifferentiable");
@@ -291,7 +291,7 @@ public abstract class AutogradFunction {
 
         private void requireForward(String method) {
             if (!isForward) {
-                throw new IllegalStateException(method + " is for the forward pass of " + function.name());
+                throw new IllegalStateException(method + " must be called in the forward pass of " + function.name());
             }
         }
 
@@ -303,7 +303,7 @@ public abstract class AutogradFunction {
             return saved.toArray(new Tensor[0]);
         }
 
-        /** The same for a backward pass, with these tensors as saved ones. */
+        /** Returns the context of the backward pass, with these saved tensors. */
         Context forBackward(Tensor... tensors) {
             Context ctx = new Context(function, needsInputGrad, values, List.of(tensors), false);
             ctx.onceDifferentiable = onceDifferentiable;

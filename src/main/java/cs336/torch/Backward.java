@@ -6,15 +6,13 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A backward pass with all its options: {@code Backward.of(loss).retainGraph().run()}, or, for gradients as values,
- * {@code Backward.of(y).with(dy).gradients(x, weight)}.
+ * A backward pass with its options: {@code Backward.of(loss).retainGraph().run()} for {@code torch.autograd.backward},
+ * {@code Backward.of(y).with(dy).gradients(x, weight)} for {@code torch.autograd.grad}.
  *
- * <p>{@code loss.backward()} does the same as {@code Backward.of(loss).run()} but for exceptions: what the backward
- * pass of a {@link AutogradFunction} throws arrives from here as it was thrown, and from there as a
- * {@code RuntimeException} with its text.
- *
- * <p>All of it runs on the calling thread, on the streams of the forward pass; {@code loss.backward()} has a thread for
- * each card, which is slower for small graphs and issues work to several cards at once.
+ * <p>It differs from {@code loss.backward()} in two ways. An exception of an {@link AutogradFunction}'s backward pass
+ * reaches the caller unchanged, where {@code loss.backward()} throws a {@code RuntimeException} with its message. The
+ * pass runs on the calling thread, on the streams of the forward pass, where {@code loss.backward()} uses an engine
+ * thread per GPU, which is slower for small graphs but serves several GPUs at the same time.
  */
 public final class Backward {
     static {
@@ -34,71 +32,75 @@ public final class Backward {
         this.outputs = outputs;
     }
 
-    /** The backward pass from these tensors. */
+    /**
+     * Creates a backward pass that starts from these tensors.
+     *
+     * @throws IllegalArgumentException if there is none, or one does not require a gradient
+     */
     public static Backward of(Tensor... outputs) {
         if (outputs.length == 0) {
-            throw new IllegalArgumentException("outputs must be one tensor or more");
+            throw new IllegalArgumentException("outputs must contain at least one tensor");
         }
         for (int i = 0; i < outputs.length; i++) {
             if (!outputs[i].requires_grad()) {
-                throw new IllegalArgumentException("output " + i + " has no graph: nothing that it was computed from"
-                        + " requires a gradient, or gradients were off");
+                throw new IllegalArgumentException("output " + i + " has no graph: no tensor that it was computed"
+                        + " from requires a gradient, or grad mode was off");
             }
         }
         return new Backward(outputs);
     }
 
     /**
-     * Starts from these gradients, one for each output and of its shape. Without them each output must be a scalar, and
-     * starts from 1.
+     * Sets the gradients of the outputs. By default each output must be a scalar and has the gradient 1.
+     *
+     * @param gradients one for each output, of its shape
+     * @throws IllegalArgumentException if there are more or fewer gradients than outputs
      */
     public Backward with(Tensor... gradients) {
         if (gradients.length != outputs.length) {
-            throw new IllegalArgumentException(
-                    "gradients must be " + outputs.length + ", one for each output, not " + gradients.length);
+            throw new IllegalArgumentException("gradients must contain one tensor for each of the " + outputs.length
+                    + " outputs, not " + gradients.length);
         }
         gradOutputs = gradients;
         return this;
     }
 
-    /** Keeps what the graph saved, so that there can be another backward pass through it. */
+    /** Keeps the saved tensors of the graph, so that it can be used for another backward pass. */
     public Backward retainGraph() {
         retainGraph = true;
         return this;
     }
 
-    /**
-     * Records a graph of the backward pass, so that gradients can be differentiated again; keeps the first graph too.
-     */
+    /** Records a graph of the backward pass, so that its gradients are differentiable. Implies {@link #retainGraph}. */
     public Backward createGraph() {
         createGraph = true;
         return this;
     }
 
-    /** Adds the gradients for all leaves of the graph to their {@code grad()}. */
+    /** Accumulates the gradients of all leaves of the graph in their {@code grad()}. */
     public void run() {
         try (var scope = MemoryScope.open();
-                var thread = SingleThreadedBackward.only()) {
-            torch.backward(new TensorVector(outputs), startingFrom(), retain(), createGraph, NONE);
+                var singleThreaded = SingleThreadedBackward.open()) {
+            torch.backward(new TensorVector(outputs), gradOutputVector(), keepGraph(), createGraph, NONE);
         } catch (RuntimeException e) {
             throw origin(e);
         }
     }
 
     /**
-     * The gradients for these tensors; no {@code grad()} changes.
+     * Returns the gradients of these tensors and changes no {@code grad()}.
      *
-     * @return one for each input, of its shape, in the caller's memory scope; null where no output depends on the input
+     * @return one for each input, of its shape, in the caller's memory scope; null if no output depends on the input
      */
     public Tensor[] gradients(Tensor... inputs) {
         try (var scope = MemoryScope.open();
-                var thread = SingleThreadedBackward.only()) {
+                var singleThreaded = SingleThreadedBackward.open()) {
             boolean allowUnused = true;
             TensorVector found = torch.grad(
                     new TensorVector(outputs),
                     new TensorVector(inputs),
-                    startingFrom(),
-                    retain(),
+                    gradOutputVector(),
+                    keepGraph(),
                     createGraph,
                     allowUnused);
             Tensor[] gradients = new Tensor[inputs.length];
@@ -112,15 +114,15 @@ public final class Backward {
         }
     }
 
-    private TensorVector startingFrom() {
+    private TensorVector gradOutputVector() {
         return gradOutputs.length == 0 ? NONE : new TensorVector(gradOutputs);
     }
 
-    private BoolOptional retain() {
+    private BoolOptional keepGraph() {
         return retainGraph || createGraph ? YES : NO;
     }
 
-    /** The exception of a function's backward pass as it was thrown, with the place of this call noted in it. */
+    /** Returns the original exception of a function's backward pass, with the arrived one as a suppressed exception. */
     private static RuntimeException origin(RuntimeException arrived) {
         Throwable origin = NativeCrossing.origin(arrived);
         if (origin != arrived) {

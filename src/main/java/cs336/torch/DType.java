@@ -5,7 +5,7 @@ import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
-/** Element types of tensors, with the short names that tables and command lines use. */
+/** The element types of tensors, with their short names in tables and on the command line. */
 public enum DType {
     FLOAT64("fp64", ScalarType.Double, 8),
     FLOAT32("fp32", ScalarType.Float, 4),
@@ -31,41 +31,40 @@ public enum DType {
         this.bytes = bytes;
     }
 
-    /** The name in tables and on the command line: {@code fp32}, {@code bf16}, … */
+    /** Returns the name in tables and on the command line: {@code fp32}, {@code bf16}, … */
     public String shortName() {
         return shortName;
     }
 
-    /** The same type as the presets name it. */
+    /** Returns the corresponding constant of the presets. */
     public ScalarType scalarType() {
         return scalarType;
     }
 
-    /** Size of one element in bytes. */
+    /** Returns the size of an element in bytes. */
     public int bytes() {
         return bytes;
     }
 
     /**
-     * The element type of a tensor.
+     * Returns the element type of a tensor.
      *
-     * @throws IllegalArgumentException if it is none of these
+     * @throws IllegalArgumentException if it is not one of these
      */
     public static DType of(Tensor tensor) {
-        ScalarType scalarType =
-                tensor.scalar_type(); // made for this call: not one of the constants, but with the number of one
+        ScalarType scalarType = tensor.scalar_type(); // a new object, not one of the enum's constants
         for (DType dtype : ALL) {
             if (dtype.scalarType.value == scalarType.value) {
                 return dtype;
             }
         }
-        throw new IllegalArgumentException("tensor has the unsupported element type " + scalarType);
+        throw new IllegalArgumentException("tensor has the unsupported dtype " + scalarType);
     }
 
     /**
-     * Reads a short name.
+     * Returns the type with this short name.
      *
-     * @throws IllegalArgumentException if there is no such type; the message lists those there are
+     * @throws IllegalArgumentException if there is none; the message lists the known names
      */
     public static DType parse(String shortName) {
         for (DType dtype : values()) {

@@ -8,55 +8,48 @@ import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * Where tensors live and operations run.
+ * The CPU or a CUDA device, on which tensors are stored and operations run.
  *
  * @param kind CPU or CUDA
- * @param index which card, from 0; always 0 for the CPU
+ * @param index the index of the CUDA device; 0 for the CPU
  */
-public record Device(Kind kind, int index) {
-    /** The kinds of device. */
-    public enum Kind {
-        CPU,
-        CUDA
-    }
-
+public record Device(DeviceKind kind, int index) {
     static {
         Torch.load();
     }
 
     public Device {
-        if (kind == Kind.CPU && index != 0) {
+        if (kind == DeviceKind.CPU && index != 0) {
             throw new IllegalArgumentException("index of the CPU must be 0, not " + index);
         }
-        if (kind == Kind.CUDA) {
+        if (kind == DeviceKind.CUDA) {
             requireCuda(index);
         }
     }
 
-    /** The first CUDA card if there is a usable one, otherwise the CPU. */
+    /** Returns the first CUDA device if one is available, otherwise the CPU. */
     public static Device best() {
         return cudaCount() > 0 ? cuda(0) : cpu();
     }
 
-    /** The CPU. */
+    /** Returns the CPU. */
     public static Device cpu() {
-        return new Device(Kind.CPU, 0);
+        return new Device(DeviceKind.CPU, 0);
     }
 
     /**
-     * A CUDA card.
+     * Returns a CUDA device.
      *
-     * @throws IllegalArgumentException if there is no such card; the message says what was looked for and what is
-     *     missing
+     * @throws IllegalArgumentException if it is not available; the message says what is missing
      */
     public static Device cuda(int index) {
-        return new Device(Kind.CUDA, index);
+        return new Device(DeviceKind.CUDA, index);
     }
 
     /**
-     * Reads {@code best}, {@code cpu}, {@code cuda} or {@code cuda:N}.
+     * Parses {@code best}, {@code cpu}, {@code cuda} or {@code cuda:N}.
      *
-     * @throws IllegalArgumentException if the text is none of these, or there is no such card
+     * @throws IllegalArgumentException if the text is none of these, or the device is not available
      */
     public static Device parse(String text) {
         return switch (text) {
@@ -73,34 +66,35 @@ public record Device(Kind kind, int index) {
         };
     }
 
-    /** How many CUDA cards can be used: 0 without a card, a driver, or the GPU build of libtorch. */
+    /** Returns the number of available CUDA devices: 0 without a GPU, a driver or the GPU build of libtorch. */
     public static int cudaCount() {
         return torch.hasCUDA() && torch.cuda_is_available() ? torch_cuda.device_count() : 0;
     }
 
     private static void requireCuda(int index) {
         if (!torch.hasCUDA()) {
-            throw new IllegalArgumentException("cuda:" + index + " asked for, but " + GpuBuild.whyNot());
+            throw new IllegalArgumentException(
+                    "device cuda:" + index + " is not available: " + GpuBuild.unavailableReason());
         }
         int count = cudaCount();
         if (count == 0) {
             throw new IllegalArgumentException(
-                    "cuda:" + index + " asked for, but no CUDA card can be used: looked for a"
-                            + " driver (libcuda.so.1) and for cards it offers. 'nvidia-smi' should list one; is"
-                            + " CUDA_VISIBLE_DEVICES empty?");
+                    "device cuda:" + index + " is not available: no driver (libcuda.so.1) was found, or it has no"
+                            + " device. Check that 'nvidia-smi' lists a GPU and that CUDA_VISIBLE_DEVICES is not"
+                            + " empty.");
         }
         if (index < 0 || index >= count) {
             throw new IllegalArgumentException(
-                    "cuda:" + index + " asked for, but the cards are cuda:0 … cuda:" + (count - 1));
+                    "device cuda:" + index + " is not available; available: cuda:0 … cuda:" + (count - 1));
         }
     }
 
-    /** Whether this is a CUDA card. */
+    /** Returns whether this is a CUDA device. */
     public boolean isCuda() {
-        return kind == Kind.CUDA;
+        return kind == DeviceKind.CUDA;
     }
 
-    /** Waits until all work that was queued on this device is done; on the CPU there is nothing to wait for. */
+    /** Blocks until all work queued on this device is done; returns at once on the CPU. */
     public void synchronize() {
         if (isCuda()) {
             makeCurrent();
@@ -108,25 +102,25 @@ public record Device(Kind kind, int index) {
         }
     }
 
-    /** Makes this card the one that new CUDA work of this thread goes to; nothing on the CPU. */
+    /** Makes this the current CUDA device of this thread; does nothing on the CPU. */
     public void makeCurrent() {
         if (isCuda()) {
             torch_cuda.set_device((byte) index);
         }
     }
 
-    /** The marketing name of the card, as in {@code NVIDIA H200}, or the processor's name. */
+    /** Returns the product name of the GPU, such as {@code NVIDIA H200}, or the model name of the CPU. */
     public String productName() {
         return isCuda() ? torch_cuda.getDeviceProperties((byte) index).name().getString() : Processor.name();
     }
 
-    /** The same device as the presets name it. The caller's memory scope frees it. */
+    /** Returns this device as an object of the presets, in the caller's memory scope. */
     public org.bytedeco.pytorch.Device toTorch() {
         DeviceType type = isCuda() ? DeviceType.CUDA : DeviceType.CPU;
         return isCuda() ? new org.bytedeco.pytorch.Device(type, (byte) index) : new org.bytedeco.pytorch.Device(type);
     }
 
-    /** Options for a new tensor of this type on this device. The caller's memory scope frees them. */
+    /** Returns the options of a new tensor of this dtype on this device, in the caller's memory scope. */
     public TensorOptions options(DType dtype) {
         return new TensorOptions()
                 .device(new DeviceOptional(toTorch()))

@@ -26,51 +26,53 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * Nodes of PyTorch's graph whose backward pass is Java, for all functions with these numbers of tensors.
+ * A factory of autograd nodes whose backward pass runs in Java, shared by all functions with these numbers of tensors.
  *
- * <p>Java cannot subclass PyTorch's {@code Node}, but TorchScript's operator {@code prim::DifferentiableGraph} makes
- * one. It runs a forward graph (ours only hands on the outputs that Java has computed), saves what the backward graph
- * needs as PyTorch's own saved variables, and runs the backward graph when gradients arrive. Ours is a single
- * {@code prim::profile_ivalue}, the one operation of TorchScript that calls back.
+ * <p>Java cannot subclass PyTorch's {@code Node}, but TorchScript's operator {@code prim::DifferentiableGraph} creates
+ * one. The operator runs a forward graph, which here only passes on the outputs that Java has computed. It saves the
+ * tensors of the backward graph as PyTorch's saved variables, and runs the backward graph when gradients arrive. Here
+ * the backward graph is a single {@code prim::profile_ivalue}, the only TorchScript operation that calls back.
  *
- * <p>Which node is meant travels through C++ as a tensor of one byte whose address is the node's number. It is saved
- * with the other tensors, so its deleter tells when the graph has let go of them.
+ * <p>The node is identified in C++ by a one-byte tensor whose data address is the node's number. This tensor is saved
+ * with the others, so its deleter runs when the graph has released them.
  *
- * @param inputs how many inputs a node has
- * @param outputs how many outputs
- * @param saved how many tensors it saves that are none of its outputs
- * @param savedOutputs which of its outputs it saves
+ * @param inputs the number of inputs of a node
+ * @param outputs the number of outputs
+ * @param saved the number of saved tensors that are not outputs
+ * @param savedOutputs the indices of the saved outputs
  */
 record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> savedOutputs) {
     /** The backward pass of one node. */
     interface BackwardPass {
         /**
-         * @param gradOutputs one for each output, or null
-         * @param saved tensors, then outputs
-         * @return one gradient for each input, or null
+         * Returns the gradients of the inputs.
+         *
+         * @param gradOutputs one gradient per output, each may be null
+         * @param saved the saved tensors that are not outputs, then the saved outputs
+         * @return one gradient per input, each may be null
          */
         Tensor[] run(Tensor[] gradOutputs, Tensor[] saved);
     }
 
-    private record Recorded(DifferentiableGraph graph, BackwardPass backward) {}
+    private record GraphNode(DifferentiableGraph graph, BackwardPass backward) {}
 
     static {
         Torch.load();
     }
 
     private static final Map<DifferentiableGraph, Operation> OPERATIONS = new ConcurrentHashMap<>();
-    private static final Map<Long, Recorded> ALIVE = new ConcurrentHashMap<>();
+    private static final Map<Long, GraphNode> ALIVE = new ConcurrentHashMap<>();
     private static final AtomicLong LAST_NUMBER = new AtomicLong();
     private static final long[] ONE_ELEMENT = {1};
     private static final IValue NONE = MemoryScope.keep(new IValue());
     private static final Tensor UNDEFINED = MemoryScope.keep(new Tensor());
     private static final TensorOptions BYTES = MemoryScope.keep(new TensorOptions(ScalarType.Byte));
 
-    // JavaCPP has room for ten callbacks of a type in a process: all nodes share these two.
+    // JavaCPP allows ten callback objects of a type in a process, so all nodes share these two.
     private static final IValueVectorConsumer BACKWARD = MemoryScope.keep(new IValueVectorConsumer() {
         @Override
         public void call(IValueVector stack) {
-            answer(stack);
+            runBackward(stack);
         }
     });
     private static final PointerConsumer RELEASE = MemoryScope.keep(new PointerConsumer() {
@@ -84,16 +86,16 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
         savedOutputs = List.copyOf(savedOutputs);
     }
 
-    /** How many nodes of this process may still be asked for gradients. */
+    /** Returns the number of nodes of this process that the autograd graph still holds. */
     static int alive() {
         return ALIVE.size();
     }
 
     /**
-     * Makes a node with this backward pass between these inputs and outputs.
+     * Adds a node with this backward pass to the autograd graph.
      *
-     * @param savedTensors those that are no outputs
-     * @return the outputs as the graph knows them, in the caller's memory scope
+     * @param savedTensors the saved tensors that are not outputs
+     * @return the outputs with their {@code grad_fn}, in the caller's memory scope
      */
     Tensor[] record(Tensor[] inputTensors, Tensor[] outputTensors, List<Tensor> savedTensors, BackwardPass backward) {
         Operation operation = OPERATIONS.get(this);
@@ -113,17 +115,17 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
             IValueVector stack = new IValueVector();
             Box box = new Box();
             for (Tensor input : inputTensors) {
-                stack.push_back(box.with(input));
+                stack.push_back(box.holding(input));
             }
             for (Tensor tensor : savedTensors) {
-                stack.push_back(box.with(tensor));
+                stack.push_back(box.holding(tensor));
             }
             for (Tensor output : outputTensors) {
-                stack.push_back(box.with(output));
+                stack.push_back(box.holding(output));
             }
             long number = LAST_NUMBER.incrementAndGet();
-            ALIVE.put(number, new Recorded(this, backward));
-            stack.push_back(box.with(torch.from_blob(new Address(number), ONE_ELEMENT, RELEASE, BYTES)));
+            ALIVE.put(number, new GraphNode(this, backward));
+            stack.push_back(box.holding(torch.from_blob(new Address(number), ONE_ELEMENT, RELEASE, BYTES)));
             operation.apply(stack);
             Tensor[] results = new Tensor[outputs];
             for (int i = 0; i < outputs; i++) {
@@ -134,63 +136,63 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     }
 
     /**
-     * Runs the backward pass of the node whose arguments are on the stack, and puts the tuple of its gradients in their
-     * place. The arguments: gradients, saved tensors, saved outputs, the node's number, and the frame's, which
+     * Runs the backward pass of the node on the stack and replaces the arguments by the tuple of gradients. The
+     * arguments are the output gradients, the saved tensors, the saved outputs, the node's number, and a frame id that
      * TorchScript adds.
      */
-    private static void answer(IValueVector stack) {
+    private static void runBackward(IValueVector stack) {
         try (var scope = MemoryScope.open()) {
-            long place = stack.size() - 2;
-            Recorded recorded = ALIVE.get(stack.get(place).toTensor().data_ptr().address());
-            DifferentiableGraph graph = recorded.graph;
+            long position = stack.size() - 2;
+            GraphNode node = ALIVE.get(stack.get(position).toTensor().data_ptr().address());
+            DifferentiableGraph graph = node.graph;
             Tensor[] saved = new Tensor[graph.saved + graph.savedOutputs.size()];
             for (int i = saved.length - 1; i >= 0; i--) {
-                saved[i] = tensor(stack, --place);
+                saved[i] = tensor(stack, --position);
             }
             Tensor[] gradOutputs = new Tensor[graph.outputs];
             for (int i = gradOutputs.length - 1; i >= 0; i--) {
-                Tensor gradient = tensor(stack, --place);
+                Tensor gradient = tensor(stack, --position);
                 gradOutputs[i] = gradient.defined() ? gradient : null;
             }
             IValueVector gradInputs = new IValueVector();
             Box box = new Box();
-            for (Tensor gradient : recorded.backward.run(gradOutputs, saved)) {
-                gradInputs.push_back(gradient == null ? NONE : box.with(gradient));
+            for (Tensor gradient : node.backward.run(gradOutputs, saved)) {
+                gradInputs.push_back(gradient == null ? NONE : box.holding(gradient));
             }
-            stack.resize(place);
+            stack.resize(position);
             stack.push_back(new IValue(Tuple.create(gradInputs)));
         } catch (Throwable thrown) {
-            throw NativeCrossing.leave(thrown);
+            throw NativeCrossing.wrap(thrown);
         }
     }
 
-    /** A handle of its own: what the presets return points into the stack. */
-    private static Tensor tensor(IValueVector stack, long place) {
-        return new Tensor(stack.get(place).toTensor());
+    /** Returns a new tensor object, because that of the presets points into the stack. */
+    private static Tensor tensor(IValueVector stack, long position) {
+        return new Tensor(stack.get(position).toTensor());
     }
 
     private Operation build() {
         try (var scope = MemoryScope.open()) {
-            Graph around = new Graph();
-            JitNode node = around.create(Symbol.prim("DifferentiableGraph"), outputs);
-            int numberOutput = outputs; // the last output of the forward graph, which only the backward graph sees
+            Graph outer = new Graph();
+            JitNode node = outer.create(Symbol.prim("DifferentiableGraph"), outputs);
+            int numberOutput = outputs; // the forward graph's last output, visible only to the backward graph
             for (int i = 0; i < inputs + saved + outputs + 1; i++) {
-                node.addInput(around.addInput("value" + i));
+                node.addInput(outer.addInput("value" + i));
             }
-            around.appendNode(node);
+            outer.appendNode(node);
             node.g_(Symbol.attr("Subgraph"), forwardGraph());
             node.g_(Symbol.attr("ReverseSubgraph"), backwardGraph());
             node.i_(Symbol.attr("f_real_outputs"), outputs);
-            node.is_(Symbol.attr("df_input_vjps"), numbers(LongStream.range(0, outputs)));
-            node.is_(Symbol.attr("df_input_captured_inputs"), numbers(LongStream.range(inputs, inputs + saved)));
+            node.is_(Symbol.attr("df_input_vjps"), longs(LongStream.range(0, outputs)));
+            node.is_(Symbol.attr("df_input_captured_inputs"), longs(LongStream.range(inputs, inputs + saved)));
             node.is_(
                     Symbol.attr("df_input_captured_outputs"),
-                    numbers(LongStream.concat(
+                    longs(LongStream.concat(
                             savedOutputs.stream().mapToLong(Integer::longValue), LongStream.of(numberOutput))));
-            node.is_(Symbol.attr("df_output_vjps"), numbers(LongStream.range(0, inputs)));
+            node.is_(Symbol.attr("df_output_vjps"), longs(LongStream.range(0, inputs)));
 
             Operation operation = MemoryScope.keep(node.getOperation());
-            freeze(operation);
+            fixPlan(operation);
             return operation;
         }
     }
@@ -232,22 +234,22 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     }
 
     /**
-     * Runs the operation until TorchScript has profiled enough and fixes its plan. That has to happen while the
-     * backward pass records no graph of its own: otherwise profiling ends with the removal of its operations, ours
-     * among them.
+     * Runs the operation until TorchScript ends its profiling phase and fixes the execution plan. This must happen
+     * while the backward pass records no graph: otherwise TorchScript removes all profiling operations at the end of
+     * the phase, including the callback.
      */
-    private void freeze(Operation operation) {
+    private void fixPlan(Operation operation) {
         for (long run = 0; run <= torch.getNumProfiledRuns().get(); run++) {
-            Tensor[] ones = new Tensor[inputs];
+            Tensor[] leaves = new Tensor[inputs];
             for (int i = 0; i < inputs; i++) {
-                ones[i] = torch.ones(1).set_requires_grad(true);
+                leaves[i] = torch.ones(1).set_requires_grad(true);
             }
-            BackwardPass nothing = (gradOutputs, savedTensors) -> new Tensor[inputs];
-            record(operation, ones, some(outputs), List.of(some(saved)), nothing)[0].backward();
+            BackwardPass noGradients = (gradOutputs, savedTensors) -> new Tensor[inputs];
+            record(operation, leaves, ones(outputs), List.of(ones(saved)), noGradients)[0].backward();
         }
     }
 
-    private static Tensor[] some(int count) {
+    private static Tensor[] ones(int count) {
         Tensor[] tensors = new Tensor[count];
         for (int i = 0; i < count; i++) {
             tensors[i] = torch.ones(1);
@@ -255,25 +257,25 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
         return tensors;
     }
 
-    private static LongVector numbers(LongStream numbers) {
-        return new LongVector(numbers.toArray());
+    private static LongVector longs(LongStream values) {
+        return new LongVector(values.toArray());
     }
 
     /**
-     * A value with a tensor in it, one after the other: for each a value of its own, a native object, would take three
-     * times as long.
+     * An {@code IValue} that is reused for one tensor after another. Creating a native {@code IValue} per tensor takes
+     * three times as long.
      */
     private static final class Box {
         private final IValue value = new IValue(UNDEFINED);
-        private final Tensor content = value.toTensor(); // where it lies in the value
+        private final Tensor content = value.toTensor(); // refers to the tensor inside the value
 
-        IValue with(Tensor tensor) {
+        IValue holding(Tensor tensor) {
             content.put(tensor);
             return value;
         }
     }
 
-    /** A pointer to nowhere, for its address alone. */
+    /** A pointer that carries a number as its address. */
     private static final class Address extends Pointer {
         Address(long address) {
             super((Pointer) null);

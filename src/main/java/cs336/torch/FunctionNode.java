@@ -6,58 +6,58 @@ import java.util.List;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
-/** One application of a {@link AutogradFunction} in PyTorch's graph. */
+/** The node of one application of an {@link AutogradFunction} in PyTorch's autograd graph. */
 final class FunctionNode implements DifferentiableGraph.BackwardPass {
     private final AutogradFunction function;
     private final AutogradFunction.Context ctx;
-    /** The shapes that gradients must have; null for inputs without one. */
+    /** The shapes of the inputs that require gradients; null for the others. */
     private final long[][] gradShapes;
-    /** Where each tensor that the function saved is among those that the graph saved. */
-    private final int[] places;
-    /** Which of them are neither inputs nor outputs. */
+    /** The index of each tensor saved by the function among the tensors saved by the graph. */
+    private final int[] positions;
+    /** Whether each saved tensor is neither an input nor an output. */
     private final boolean[] intermediate;
 
     private FunctionNode(
             AutogradFunction function,
             AutogradFunction.Context ctx,
             long[][] gradShapes,
-            int[] places,
+            int[] positions,
             boolean[] intermediate) {
         this.function = function;
         this.ctx = ctx;
         this.gradShapes = gradShapes;
-        this.places = places;
+        this.positions = positions;
         this.intermediate = intermediate;
     }
 
-    /** Puts an application into the graph and returns its outputs as the graph knows them. */
+    /** Adds a node to the graph and returns the outputs with their {@code grad_fn}. */
     static Tensor[] record(AutogradFunction function, AutogradFunction.Context ctx, Tensor[] inputs, Tensor[] outputs) {
         long[][] gradShapes = new long[inputs.length][];
         for (int i = 0; i < inputs.length; i++) {
             gradShapes[i] = ctx.needsInputGrad(i) ? Tensors.shape(inputs[i]) : null;
         }
-        // The graph saves outputs apart, with their history, so that what backward makes of them can be differentiated.
+        // The graph saves outputs separately, with their history, so that the backward pass is differentiable in them.
         Tensor[] saved = ctx.saved();
         List<Tensor> savedTensors = new ArrayList<>(saved.length);
         List<Integer> savedOutputs = new ArrayList<>();
-        int[] places = new int[saved.length];
+        int[] positions = new int[saved.length];
         boolean[] intermediate = new boolean[saved.length];
         for (int i = 0; i < saved.length; i++) {
             boolean isInput = indexOf(saved[i], inputs) >= 0;
             int output = isInput ? -1 : indexOf(saved[i], outputs);
             intermediate[i] = !isInput && output < 0;
             if (output < 0) {
-                places[i] = savedTensors.size();
+                positions[i] = savedTensors.size();
                 savedTensors.add(saved[i]);
             } else {
-                places[i] = ~savedOutputs.size(); // behind all others, however many these will be
+                positions[i] = ~savedOutputs.size(); // after all other saved tensors, whose number is not known yet
                 savedOutputs.add(output);
             }
         }
-        for (int i = 0; i < places.length; i++) {
-            places[i] = places[i] < 0 ? savedTensors.size() + ~places[i] : places[i];
+        for (int i = 0; i < positions.length; i++) {
+            positions[i] = positions[i] < 0 ? savedTensors.size() + ~positions[i] : positions[i];
         }
-        FunctionNode node = new FunctionNode(function, ctx.forBackward(), gradShapes, places, intermediate);
+        FunctionNode node = new FunctionNode(function, ctx.forBackward(), gradShapes, positions, intermediate);
         return new DifferentiableGraph(inputs.length, outputs.length, savedTensors.size(), savedOutputs)
                 .record(inputs, outputs, savedTensors, node);
     }
@@ -76,20 +76,20 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
         if (Arrays.stream(gradOutputs).allMatch(gradient -> gradient == null)) {
             return new Tensor[gradShapes.length];
         }
-        boolean recording = GradMode.is_enabled();
-        boolean once = recording && ctx.isOnceDifferentiable();
-        Tensor[] saved = new Tensor[places.length];
+        boolean createGraph = GradMode.is_enabled();
+        boolean once = createGraph && ctx.isOnceDifferentiable();
+        Tensor[] saved = new Tensor[positions.length];
         for (int i = 0; i < saved.length; i++) {
-            saved[i] = savedByGraph[places[i]];
-            if (recording && !once && intermediate[i] && isDifferentiable(saved[i]) && !saved[i].requires_grad()) {
+            saved[i] = savedByGraph[positions[i]];
+            if (createGraph && !once && intermediate[i] && isDifferentiable(saved[i]) && !saved[i].requires_grad()) {
                 saved[i] = UnknownDerivative.of(saved[i], gradOutputs, intermediateHasNoDerivative(i));
             }
         }
         Tensor[] gradInputs;
-        try (var mode = PlainMode.recording(recording && !once)) {
+        try (var mode = PlainMode.withGradMode(createGraph && !once)) {
             gradInputs = function.backward(ctx.forBackward(saved), gradOutputs);
         }
-        requireOneForEachInput(gradInputs);
+        requireOnePerInput(gradInputs);
         Tensor[] results = new Tensor[gradInputs.length];
         for (int i = 0; i < results.length; i++) {
             if (gradInputs[i] != null && gradShapes[i] != null) {
@@ -106,21 +106,20 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
     }
 
     private String intermediateHasNoDerivative(int i) {
-        return "gradient of a gradient of " + function.name() + ": its saved tensor " + i
-                + " is neither an input nor an"
-                + " output, so how it depends on the inputs is not known. Let backward compute it from saved inputs, or"
-                + " forward return it as an output too.";
+        return "no second derivative of " + function.name() + ": its saved tensor " + i
+                + " is neither an input nor an output, so its derivative is unknown. Compute it in backward from saved"
+                + " inputs, or return it from forward as an output.";
     }
 
     private String onceDifferentiable() {
-        return "gradient of a gradient of " + function.name() + ": it says that it is differentiable only once";
+        return "no second derivative of " + function.name() + ": it is declared onceDifferentiable";
     }
 
-    private void requireOneForEachInput(Tensor[] gradInputs) {
+    private void requireOnePerInput(Tensor[] gradInputs) {
         int inputs = gradShapes.length;
         if (gradInputs == null || gradInputs.length != inputs) {
             throw new IllegalStateException("backward of " + function.name() + " must return " + inputs
-                    + " gradients, one for each input, or null for none; it returned "
+                    + " gradients, one per input (null for none); it returned "
                     + (gradInputs == null ? "null" : gradInputs.length));
         }
     }
@@ -128,7 +127,7 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
     private void requireFits(int i, Tensor gradInput) {
         if (gradInput.isNull() || !gradInput.defined()) {
             throw new IllegalStateException("gradient " + i + " that backward of " + function.name() + " returned is "
-                    + (gradInput.isNull() ? "closed" : "undefined") + "; null says that there is none");
+                    + (gradInput.isNull() ? "closed" : "undefined") + "; return null for no gradient");
         }
         long[] shape = Tensors.shape(gradInput);
         if (!Arrays.equals(shape, gradShapes[i])) {

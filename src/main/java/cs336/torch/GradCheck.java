@@ -11,19 +11,22 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * Holds the gradients of a function against central differences, in fp64: (f(x + h) − f(x − h)) / 2h with an error of
- * h². What PyTorch calls {@code gradcheck} and {@code gradgradcheck}.
+ * A comparison of a function's gradients with central differences in fp64, (f(x + h) − f(x − h)) / 2h, as PyTorch's
+ * {@code gradcheck} and {@code gradgradcheck}.
  *
- * <p>Each output y is weighted by fixed random numbers u, and the derivatives of Σ u y with respect to every element of
- * every fp64 input are compared: of each output alone (the others then give null to the backward pass of a
- * {@link AutogradFunction}) and of all together. It takes two evaluations an element: give it small inputs, and away
- * from points where the function has a kink. The error of an element is |backward − difference| / max(1, |difference|).
+ * <p>It compares the derivatives of Σ u y with respect to every element of every fp64 input, where u are fixed random
+ * weights of the output y: for each output separately (the other gradients passed to an {@link AutogradFunction} are
+ * then null) and for all outputs together. It evaluates the function twice per element, so inputs should be small. They
+ * must not be near points where the function is not differentiable. The error of an element is |backward − difference|
+ * / max(1, |difference|).
  */
 public final class GradCheck {
-    /** The largest error that passes: differences of smooth functions of moderate size are some 1e-9 off. */
+    /**
+     * The largest error allowed. For smooth functions of moderate size central differences are accurate to about 1e-9.
+     */
     public static final double TOLERANCE = 1e-6;
 
-    /** The cube root of the precision of fp64 balances the errors of truncation and of rounding. */
+    /** The relative step h: the cube root of the fp64 epsilon balances truncation error and rounding error. */
     private static final double STEP = Math.cbrt(Math.ulp(1.0));
 
     private static final ScalarType FLOAT64 = DType.FLOAT64.scalarType();
@@ -34,10 +37,10 @@ public final class GradCheck {
 
     private GradCheck() {}
 
-    /** What is checked: {@code new WeightedSum()::apply}, or any other differentiable function of tensors. */
+    /** A differentiable function of tensors, such as {@code new WeightedSum()::apply}. */
     @FunctionalInterface
     public interface Differentiable {
-        /** One output or more from the inputs; the same ones each time it is asked. */
+        /** Returns one or more outputs, deterministically. */
         Tensor[] apply(Tensor... inputs);
     }
 
@@ -47,25 +50,25 @@ public final class GradCheck {
     }
 
     /**
-     * Checks first derivatives at this point.
+     * Checks first derivatives.
      *
-     * @param inputs those of type fp64 are varied, and not changed; integers and booleans are handed on
+     * @param inputs the inputs, which are not modified; derivatives are checked with respect to those of fp64
      * @return the largest error
-     * @throws AssertionError if it is above {@link #TOLERANCE}; the message names output, input and element
-     * @throws IllegalArgumentException if no input is fp64, or an input or output is of a narrower floating type
+     * @throws AssertionError if it exceeds {@link #TOLERANCE}; the message names output, input and element
+     * @throws IllegalArgumentException if no input is fp64, or an input or output has a narrower floating-point type
      */
     public static double check(Differentiable function, Tensor... inputs) {
         requireFloat64Input(inputs);
         try (var scope = MemoryScope.open()) {
             Tensor[] leaves = leaves(inputs);
             Tensor[] outputs = function.apply(leaves);
-            Tensor[] weights = weightsFor(outputs);
+            Tensor[] weights = weightsOf(outputs);
             int[] weighted = IntStream.range(0, outputs.length)
                     .filter(j -> weights[j] != null)
                     .toArray();
             double[][][] differences = new double[inputs.length][][];
             for (int i = 0; i < inputs.length; i++) {
-                if (varies(inputs[i])) {
+                if (inputs[i].is_floating_point()) {
                     differences[i] = differences(function, leaves, i, weights);
                 }
             }
@@ -83,19 +86,19 @@ public final class GradCheck {
     }
 
     /**
-     * Checks the derivatives of the first derivatives, with respect to the inputs and to the gradients the backward
-     * pass starts from.
+     * Checks second derivatives: the derivatives of the backward pass with respect to the inputs and to the output
+     * gradients.
      *
      * @return the largest error
-     * @throws AssertionError if it is above {@link #TOLERANCE}. Inputs are numbered from 0; behind them come the
-     *     gradients for the outputs. Output i is the gradient for the i-th fp64 input.
+     * @throws AssertionError if it exceeds {@link #TOLERANCE}. In the message, inputs are numbered from 0 and followed
+     *     by the output gradients, and output i is the gradient of the i-th fp64 input.
      * @throws IllegalArgumentException as from {@link #check(Differentiable, Tensor...)}
      */
     public static double checkDouble(Differentiable function, Tensor... inputs) {
         requireFloat64Input(inputs);
         try (var scope = MemoryScope.open()) {
             List<Tensor> point = new ArrayList<>(List.of(inputs));
-            for (Tensor weight : weightsFor(function.apply(leaves(inputs)))) {
+            for (Tensor weight : weightsOf(function.apply(leaves(inputs)))) {
                 if (weight != null) {
                     point.add(weight);
                 }
@@ -105,16 +108,16 @@ public final class GradCheck {
         }
     }
 
-    /** The gradients for the first {@code count} arguments, starting from the other arguments. */
+    /** Returns the gradients of the first {@code count} arguments; the other arguments are the output gradients. */
     private static Tensor[] derivative(Differentiable function, int count, Tensor[] arguments) {
         Tensor[] inputs = Arrays.copyOf(arguments, count);
-        List<Tensor> varied = new ArrayList<>();
+        List<Tensor> floating = new ArrayList<>();
         for (int i = 0; i < count; i++) {
-            if (varies(inputs[i])) {
+            if (inputs[i].is_floating_point()) {
                 inputs[i] = inputs[i].requires_grad()
                         ? inputs[i]
                         : inputs[i].detach().set_requires_grad(true);
-                varied.add(inputs[i]);
+                floating.add(inputs[i]);
             }
         }
         List<Tensor> outputs = new ArrayList<>();
@@ -129,49 +132,50 @@ public final class GradCheck {
                 }
             }
         }
-        Tensor[] gradients = new Tensor[varied.size()];
+        Tensor[] gradients = new Tensor[floating.size()];
         if (!outputs.isEmpty()) {
             gradients = Backward.of(outputs.toArray(new Tensor[0]))
                     .with(weights.toArray(new Tensor[0]))
                     .createGraph()
-                    .gradients(varied.toArray(new Tensor[0]));
+                    .gradients(floating.toArray(new Tensor[0]));
         }
         for (int i = 0; i < gradients.length; i++) {
-            gradients[i] = gradients[i] == null ? torch.zeros_like(varied.get(i)) : gradients[i];
+            gradients[i] = gradients[i] == null ? torch.zeros_like(floating.get(i)) : gradients[i];
         }
         return gradients;
     }
 
-    /** Compares the derivatives of the weighted sum of these outputs. */
+    /** Returns the largest error of the derivatives of these outputs' weighted sum. */
     private static double worstError(
-            int[] which, Tensor[] leaves, Tensor[] outputs, Tensor[] weights, double[][][] differences) {
+            int[] selected, Tensor[] leaves, Tensor[] outputs, Tensor[] weights, double[][][] differences) {
         try (var scope = MemoryScope.open()) {
-            int[] inGraph =
-                    Arrays.stream(which).filter(j -> outputs[j].requires_grad()).toArray();
-            int[] varied = IntStream.range(0, leaves.length)
-                    .filter(i -> varies(leaves[i]))
+            int[] inGraph = Arrays.stream(selected)
+                    .filter(j -> outputs[j].requires_grad())
                     .toArray();
-            Tensor[] gradients = new Tensor[varied.length];
+            int[] floating = IntStream.range(0, leaves.length)
+                    .filter(i -> leaves[i].is_floating_point())
+                    .toArray();
+            Tensor[] gradients = new Tensor[floating.length];
             if (inGraph.length > 0) {
-                gradients = Backward.of(pick(outputs, inGraph))
-                        .with(pick(weights, inGraph))
+                gradients = Backward.of(select(outputs, inGraph))
+                        .with(select(weights, inGraph))
                         .retainGraph()
-                        .gradients(pick(leaves, varied));
+                        .gradients(select(leaves, floating));
             }
             double worst = 0;
-            for (int k = 0; k < varied.length; k++) {
-                int i = varied[k];
+            for (int k = 0; k < floating.length; k++) {
+                int i = floating[k];
                 int elements = (int) leaves[i].numel();
                 double[] gradient = gradients[k] == null ? new double[elements] : Tensors.toDoubles(gradients[k]);
                 for (int e = 0; e < elements; e++) {
                     double difference = 0;
-                    for (int j : which) {
+                    for (int j : selected) {
                         difference += differences[i][e][j];
                     }
                     double error = Math.abs(gradient[e] - difference) / Math.max(1, Math.abs(difference));
-                    if (!(error <= TOLERANCE)) { // NaN too
+                    if (!(error <= TOLERANCE)) { // also true for NaN
                         String found = gradients[k] == null ? "no gradient" : Double.toString(gradient[e]);
-                        throw new AssertionError("derivative of " + names(which) + " with respect to input " + i
+                        throw new AssertionError("derivative of " + names(selected) + " with respect to input " + i
                                 + " at "
                                 + Arrays.toString(index(e, Tensors.shape(leaves[i]))) + ": backward gives " + found
                                 + ", differences give " + difference + " (error " + error + ", allowed " + TOLERANCE
@@ -184,7 +188,7 @@ public final class GradCheck {
         }
     }
 
-    /** For each element of an input the central difference of each output's weighted sum. */
+    /** Returns the central difference of each output's weighted sum for each element of an input: [element][output]. */
     private static double[][] differences(Differentiable function, Tensor[] leaves, int input, Tensor[] weights) {
         double[] values = Tensors.toDoubles(leaves[input]);
         double[][] differences = new double[values.length][];
@@ -195,9 +199,9 @@ public final class GradCheck {
             double below = value - step;
             try (var scope = MemoryScope.open()) {
                 values[e] = above;
-                Tensor[] outputsAbove = at(function, leaves, input, values);
+                Tensor[] outputsAbove = evaluate(function, leaves, input, values);
                 values[e] = below;
-                Tensor[] outputsBelow = at(function, leaves, input, values);
+                Tensor[] outputsBelow = evaluate(function, leaves, input, values);
                 values[e] = value;
                 differences[e] = new double[weights.length];
                 for (int j = 0; j < weights.length; j++) {
@@ -211,7 +215,7 @@ public final class GradCheck {
         return differences;
     }
 
-    private static Tensor[] at(Differentiable function, Tensor[] leaves, int input, double[] values) {
+    private static Tensor[] evaluate(Differentiable function, Tensor[] leaves, int input, double[] values) {
         Tensor[] inputs = new Tensor[leaves.length];
         for (int i = 0; i < inputs.length; i++) {
             inputs[i] = leaves[i].detach();
@@ -223,13 +227,15 @@ public final class GradCheck {
     private static Tensor[] leaves(Tensor[] inputs) {
         Tensor[] leaves = new Tensor[inputs.length];
         for (int i = 0; i < inputs.length; i++) {
-            leaves[i] = inputs[i].detach().clone().set_requires_grad(varies(inputs[i]));
+            leaves[i] = inputs[i].detach().clone().set_requires_grad(inputs[i].is_floating_point());
         }
         return leaves;
     }
 
-    /** Numbers of either sign and of size ½ to 1, the same at each call; null for outputs without derivatives. */
-    private static Tensor[] weightsFor(Tensor[] outputs) {
+    /**
+     * Returns weights of either sign and magnitude ½ to 1, the same at each call; null for outputs without derivatives.
+     */
+    private static Tensor[] weightsOf(Tensor[] outputs) {
         SplittableRandom random = new SplittableRandom(1);
         Tensor[] weights = new Tensor[outputs.length];
         for (int j = 0; j < outputs.length; j++) {
@@ -243,30 +249,25 @@ public final class GradCheck {
         return weights;
     }
 
-    private static boolean varies(Tensor input) {
-        return input.is_floating_point();
-    }
-
     private static void requireFloat64Input(Tensor[] inputs) {
         for (int i = 0; i < inputs.length; i++) {
             if (inputs[i].is_floating_point()) {
                 requireFloat64("input", i, inputs[i]);
             }
         }
-        if (Arrays.stream(inputs).noneMatch(GradCheck::varies)) {
-            throw new IllegalArgumentException("inputs must have one of fp64 at least, to be differentiated for");
+        if (Arrays.stream(inputs).noneMatch(Tensor::is_floating_point)) {
+            throw new IllegalArgumentException("inputs must contain at least one fp64 tensor");
         }
     }
 
     private static void requireFloat64(String what, int number, Tensor tensor) {
         if (DType.of(tensor) != DType.FLOAT64) {
-            throw new IllegalArgumentException(
-                    what + " " + number + " is " + DType.of(tensor) + "; differences say something in fp64 only");
+            throw new IllegalArgumentException(what + " " + number + " is " + DType.of(tensor) + " and must be fp64");
         }
     }
 
-    private static Tensor[] pick(Tensor[] tensors, int[] which) {
-        return Arrays.stream(which).mapToObj(j -> tensors[j]).toArray(Tensor[]::new);
+    private static Tensor[] select(Tensor[] tensors, int[] selected) {
+        return Arrays.stream(selected).mapToObj(j -> tensors[j]).toArray(Tensor[]::new);
     }
 
     private static String names(int[] outputs) {

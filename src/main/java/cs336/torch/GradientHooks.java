@@ -8,8 +8,8 @@ import org.bytedeco.pytorch.TensorBase;
 import org.bytedeco.pytorch.VoidTensorHook;
 
 /**
- * Tells, while a backward pass runs, which parameters have their gradients: PyTorch's
- * {@code register_post_accumulate_grad_hook}, which the presets lack.
+ * Hooks that report during a backward pass when the gradient of a parameter is ready: PyTorch's
+ * {@code register_post_accumulate_grad_hook}, for which the presets have no binding.
  *
  * <pre>{@code
  * try (var hooks = GradientHooks.of(parameters, i -> System.out.println(i + " is ready"))) {
@@ -18,33 +18,33 @@ import org.bytedeco.pytorch.VoidTensorHook;
  * }
  * }</pre>
  *
- * <p>The hooks that there are run just before a gradient is added to {@code grad()}. The engine adds the gradients for
- * the leaves of one device one after the other, so when one is about to be added the one before it has been: each hook
- * reports its predecessor, and {@link #flush} the last one. On CUDA "has been" means queued, on the stream that is
- * current in the listener.
+ * <p>The tensor hooks of the presets run just before a gradient is accumulated in {@code grad()}. The engine processes
+ * the leaves of a device sequentially, so each hook reports the parameter of the hook before it, and {@link #flush}
+ * reports the last one. On CUDA, ready means that the accumulation is queued on the stream that is current in the
+ * listener.
  *
- * <p>A parameter is reported once for each backward pass that reaches it, however often the graph uses it. The listener
- * runs on the thread of the engine; what it throws ends the backward pass and arrives at its caller.
+ * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times. The
+ * listener runs on the engine's thread. Its exceptions end the backward pass and reach the caller.
  */
 public final class GradientHooks implements AutoCloseable {
     private static final int NONE = -1;
 
     private final List<Tensor> parameters = new ArrayList<>();
-    private final List<Hook> hooks = new ArrayList<>(); // native code has weak references only
-    private final List<Integer> numbers = new ArrayList<>();
+    private final List<Hook> hooks = new ArrayList<>(); // native code holds weak references only
+    private final List<Integer> handles = new ArrayList<>();
     private final IntConsumer listener;
-    private int arriving = NONE;
+    private int pending = NONE;
 
     private GradientHooks(IntConsumer listener) {
         this.listener = listener;
     }
 
     /**
-     * Listens to these parameters.
+     * Registers hooks on these parameters.
      *
-     * @param parameters leaves that require gradients, all on one device, each once
-     * @param listener takes a parameter's place in the list when its gradient is final for this backward pass
-     * @throws IllegalArgumentException if one is no leaf that requires a gradient
+     * @param parameters distinct leaves that require gradients, all on one device
+     * @param listener receives the index of a parameter when its gradient is complete for this backward pass
+     * @throws IllegalArgumentException if one is not a leaf that requires a gradient
      */
     public static GradientHooks of(List<Tensor> parameters, IntConsumer listener) {
         for (int i = 0; i < parameters.size(); i++) {
@@ -53,37 +53,37 @@ public final class GradientHooks implements AutoCloseable {
                 throw new IllegalArgumentException("parameter " + i + " must be a leaf that requires a gradient");
             }
         }
-        var all = new GradientHooks(listener);
+        var registered = new GradientHooks(listener);
         for (int i = 0; i < parameters.size(); i++) {
-            Hook hook = MemoryScope.keep(all.new Hook(i));
+            Hook hook = MemoryScope.keep(registered.new Hook(i));
             Tensor parameter = MemoryScope.keep(new Tensor(parameters.get(i)));
-            all.hooks.add(hook);
-            all.parameters.add(parameter);
-            all.numbers.add(parameter.register_hook(hook));
+            registered.hooks.add(hook);
+            registered.parameters.add(parameter);
+            registered.handles.add(parameter.register_hook(hook));
         }
-        return all;
+        return registered;
     }
 
-    /** Reports the last parameter of a backward pass; call it when that has returned. */
+    /** Reports the last parameter of a backward pass. Must be called after the pass has returned. */
     public void flush() {
-        if (arriving != NONE) {
-            int ready = arriving;
-            arriving = NONE;
+        if (pending != NONE) {
+            int ready = pending;
+            pending = NONE;
             listener.accept(ready);
         }
     }
 
-    /** Stops listening. The parameters stay. */
+    /** Removes the hooks. */
     @Override
     public void close() {
         for (int i = 0; i < hooks.size(); i++) {
-            parameters.get(i).remove_hook(numbers.get(i));
+            parameters.get(i).remove_hook(handles.get(i));
             parameters.get(i).close();
             hooks.get(i).close();
         }
         hooks.clear();
         parameters.clear();
-        numbers.clear();
+        handles.clear();
     }
 
     private final class Hook extends VoidTensorHook {
@@ -95,13 +95,12 @@ public final class GradientHooks implements AutoCloseable {
 
         @Override
         public void call(TensorBase gradient) {
-            gradient.close(); // a second reference, because of which autograd would copy the gradient instead of taking
-            // it
+            gradient.close(); // with a second reference, autograd would copy the gradient instead of moving it
             try {
                 flush();
-                arriving = parameter;
+                pending = parameter;
             } catch (Throwable thrown) {
-                throw NativeCrossing.leave(thrown);
+                throw NativeCrossing.wrap(thrown);
             }
         }
     }

@@ -14,10 +14,11 @@ import org.bytedeco.pytorch.global.torch.ActivityType;
 import org.bytedeco.pytorch.global.torch.ProfilerState;
 
 /**
- * PyTorch's own profiler: operators from its dispatcher, kernels and CUDA calls from CUPTI. One at a time in a process.
- * The presets map its settings but not the functions that start and stop it, so these are called by their C++ names.
+ * PyTorch's profiler (Kineto), which records operators of the dispatcher and, through CUPTI, kernels and CUDA calls.
+ * Only one can run in a process. The presets bind its settings but not its start and stop functions, which are called
+ * here by their mangled C++ names.
  *
- * <p>An exception in C++ would end the process here, so callers make sure of the order: start, stop, start, stop.
+ * <p>A C++ exception would abort the process. Callers must therefore alternate {@link #start} and {@link #stop}.
  */
 public final class Kineto {
     private static final Function ENABLE;
@@ -43,16 +44,16 @@ public final class Kineto {
     private Kineto() {}
 
     /**
-     * What to record.
+     * The settings of a recording.
      *
-     * @param cuda kernels, copies and CUDA calls too
-     * @param shapes the shapes of operators' inputs
-     * @param memory each allocation; PyTorch reports them to the starting thread's profiler alone, so then other Java
-     *     threads are not recorded
+     * @param cuda whether to record kernels, copies and CUDA calls
+     * @param shapes whether to record the input shapes of operators
+     * @param memory whether to record each allocation; PyTorch reports allocations only to the profiler of the starting
+     *     thread, so no other Java thread is recorded then
      */
     public record Settings(boolean cuda, boolean shapes, boolean memory) {}
 
-    /** Whether PyTorch's profiler runs on this thread, whoever started it. */
+    /** Returns whether PyTorch's profiler runs on this thread, including one that other code has started. */
     public static boolean isRunning() {
         return torch.profilerEnabled();
     }
@@ -65,21 +66,28 @@ public final class Kineto {
             if (settings.cuda) {
                 activities.insert(ActivityType.CUDA);
             }
-            ExperimentalConfig more = new ExperimentalConfig();
-            more.profile_all_threads(!settings.memory);
+            ExperimentalConfig experimental = new ExperimentalConfig();
+            experimental.profile_all_threads(!settings.memory);
             boolean stacks = false;
             boolean flops = false;
             boolean modules = false;
             ProfilerConfig config = new ProfilerConfig(
-                    ProfilerState.KINETO.value, settings.shapes, settings.memory, stacks, flops, modules, more, "");
+                    ProfilerState.KINETO.value,
+                    settings.shapes,
+                    settings.memory,
+                    stacks,
+                    flops,
+                    modules,
+                    experimental,
+                    "");
             torch.prepareProfiler(config, activities);
             ENABLE.invokeVoid(new Object[] {pointer(config), pointer(activities), allScopes()});
         }
     }
 
-    /** Stops recording, on the thread that started it, and writes what was recorded as Chrome JSON. */
+    /** Stops recording, on the thread that started it, and writes the trace as Chrome JSON. */
     public static void stop(Path file) {
-        Memory result = new Memory(Long.BYTES); // std::unique_ptr<ProfilerResult>, returned through a hidden argument
+        Memory result = new Memory(Long.BYTES); // std::unique_ptr<ProfilerResult>, the hidden result argument
         DISABLE.invokeVoid(new Object[] {result});
         Pointer recorded = result.getPointer(0);
         try (Memory path = bytes(file.toString());
@@ -96,14 +104,14 @@ public final class Kineto {
         return new Pointer(object.address());
     }
 
-    /** An empty {@code std::unordered_set<at::RecordScope>} of libstdc++, which stands for all scopes. */
+    /** Returns an empty {@code std::unordered_set<at::RecordScope>} of libstdc++, which selects all scopes. */
     private static Memory allScopes() {
         Memory set = new Memory(56);
         set.clear();
         long singleBucket = 48;
         set.setPointer(0, set.share(singleBucket));
-        set.setLong(8, 1); // buckets
-        set.setFloat(32, 1); // maximum load
+        set.setLong(8, 1); // number of buckets
+        set.setFloat(32, 1); // maximum load factor
         return set;
     }
 
@@ -115,7 +123,7 @@ public final class Kineto {
         return bytes;
     }
 
-    /** A {@code std::string} of libstdc++ around these bytes: pointer, length, capacity. */
+    /** Returns a {@code std::string} of libstdc++ that refers to these bytes: pointer, length, capacity. */
     private static Memory string(Memory bytes) {
         Memory string = new Memory(32);
         string.clear();

@@ -4,7 +4,8 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.javacpp.PointerScope;
 
 /**
- * Frees, when it closes, every native object this thread made since it opened. The one memory idiom of this project:
+ * A scope that frees, when it closes, every native object that its thread has created since it opened. All code of this
+ * project manages native memory this way:
  *
  * <pre>{@code
  * try (var scope = MemoryScope.open()) {
@@ -14,10 +15,9 @@ import org.bytedeco.javacpp.PointerScope;
  * }
  * }</pre>
  *
- * <p>A tensor's storage is not on the Java heap, so the garbage collector does not see how big it is and comes too
- * late; a loop without a scope runs out of memory. What must outlive the scope goes out with {@link #escape}. What
- * native code still needs, such as tensors saved for a backward pass, it keeps alive by itself. Scopes nest; each
- * thread has its own.
+ * <p>Tensor storage is outside the Java heap. The garbage collector does not see its size and runs too late, so a loop
+ * without a scope runs out of memory. Objects that must outlive the scope leave it through {@link #escape}. Native code
+ * holds its own references, for example to tensors saved for a backward pass. Scopes nest, and each thread has its own.
  */
 public final class MemoryScope implements AutoCloseable {
     static {
@@ -34,28 +34,28 @@ public final class MemoryScope implements AutoCloseable {
     }
 
     /**
-     * Hands an object of this scope to the scope around it, or, where there is none, to the garbage collector.
+     * Moves an object of this scope to the enclosing scope, or, without one, leaves it to the garbage collector.
      *
      * @return the same object
      */
     public <P extends Pointer> P escape(P pointer) {
-        PointerScope around = around();
-        if (around == null) {
+        PointerScope enclosing = enclosing();
+        if (enclosing == null) {
             return keep(pointer);
         }
-        around.attach(pointer);
+        enclosing.attach(pointer);
         scope.detach(pointer);
         return pointer;
     }
 
     /**
-     * Takes an object that was just made out of its scope: it lives until it is closed by hand or no longer reachable.
-     * For parameters, optimizer state and whatever else lives as long as its owner.
+     * Removes a new object from all scopes. It lives until it is closed explicitly or is unreachable. Used for
+     * parameters, optimizer state and other objects that live as long as their owner.
      *
      * @return the same object
      */
     public static <P extends Pointer> P keep(P pointer) {
-        // Leaving a scope gives a reference back, and the last one frees the object.
+        // Detaching releases the scope's reference, and releasing the last reference frees the object.
         pointer.retainReference();
         PointerScope innermost = PointerScope.getInnerScope();
         if (innermost != null) {
@@ -69,8 +69,8 @@ public final class MemoryScope implements AutoCloseable {
         scope.close();
     }
 
-    /** The scope of this thread just outside this one, or null. */
-    private PointerScope around() {
+    /** Returns the next outer scope of this thread, or null. */
+    private PointerScope enclosing() {
         boolean passedThis = false;
         for (var scopes = PointerScope.getScopeIterator(); scopes != null && scopes.hasNext(); ) {
             PointerScope next = scopes.next();

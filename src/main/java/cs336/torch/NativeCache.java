@@ -11,38 +11,42 @@ import java.nio.file.StandardOpenOption;
 import org.bytedeco.javacpp.Loader;
 
 /**
- * Loads native libraries so that any number of processes may start at once. JavaCPP unpacks them from their jars into a
- * folder when they are first loaded, and a process that finds a half-written library there crashes. So the first one
- * locks the others out until it is done, and leaves a note; from then on nobody locks.
+ * The loader of native libraries, safe for processes that start at the same time. JavaCPP unpacks the libraries from
+ * their jars into a cache folder at the first load, and a process that loads a half-written library crashes. Therefore
+ * the first process holds a file lock while it unpacks and then writes a marker file. Later loads take no lock.
  */
 public final class NativeCache {
     private static final String LOCK = "cs336.lock";
 
     private NativeCache() {}
 
-    /** Loads what a class of the presets needs; unpacking gigabytes onto a slow disk takes minutes, once. */
+    /**
+     * Loads the libraries of a presets class. Unpacking gigabytes at the first load can take minutes on a slow disk.
+     */
     public static synchronized void load(Class<?> presets) {
-        Path note = note(presets);
-        if (note == null || Files.exists(note)) {
+        Path marker = marker(presets);
+        if (marker == null || Files.exists(marker)) {
             Loader.load(presets);
             return;
         }
         try (var lock = FileChannel.open(
-                        note.resolveSibling(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+                        marker.resolveSibling(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                 var held = lock.lock()) {
             Loader.load(presets);
-            Files.write(note, new byte[0]);
+            Files.write(marker, new byte[0]);
         } catch (IOException e) {
-            Loader.load(presets); // the folder cannot be written: what is there was unpacked by someone else
+            Loader.load(presets); // a read-only cache folder, already unpacked
         }
     }
 
-    /** The file that says that this build of the libraries is unpacked; null where that cannot be told. */
-    private static Path note(Class<?> presets) {
+    /** Returns the file that marks this build of the libraries as unpacked, or null if the build is unknown. */
+    private static Path marker(Class<?> presets) {
         try {
             String build = Loader.getPlatform() + System.getProperty("org.bytedeco.javacpp.platform.extension", "");
             URL library = presets.getResource("/org/bytedeco/pytorch/" + build + "/libjnitorch.so");
-            if (library == null) return null;
+            if (library == null) {
+                return null;
+            }
             String name = presets.getSimpleName() + " " + build + " " + version(library);
             return Loader.getCacheDir().toPath().resolve("cs336-" + Integer.toHexString(name.hashCode()) + ".unpacked");
         } catch (IOException e) {
@@ -50,10 +54,12 @@ public final class NativeCache {
         }
     }
 
-    /** The jar with its time and size: a new one is unpacked anew. */
+    /** Returns the path, time and size of the jar, so that a new jar is unpacked again. */
     private static String version(URL library) throws IOException {
         URLConnection connection = library.openConnection();
-        if (!(connection instanceof JarURLConnection jar)) return library.toString();
+        if (!(connection instanceof JarURLConnection jar)) {
+            return library.toString();
+        }
         Path file = Path.of(jar.getJarFile().getName());
         return file + " " + Files.getLastModifiedTime(file) + " " + Files.size(file);
     }

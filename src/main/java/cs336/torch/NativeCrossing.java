@@ -6,38 +6,38 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Java exceptions on their way through native code, from a callback to whoever called the native code. JavaCPP carries
- * only their text across; a number in it finds the exception again.
+ * The transfer of Java exceptions from a callback through native code to the caller of the native code. JavaCPP
+ * transfers only the message. A number in the message identifies the original exception.
  */
 public final class NativeCrossing {
-    /** More than can be under way at once; who never asks for one must not keep it for ever. */
-    private static final int KEPT = 64;
+    /** The number of exceptions to remember. The oldest are dropped, because a caller may never ask for them. */
+    private static final int CAPACITY = 64;
 
     private static final Pattern NUMBER = Pattern.compile("\\[Java exception (\\d+)]");
-    private static final Map<Long, Throwable> UNDER_WAY = new LinkedHashMap<>();
+    private static final Map<Long, Throwable> IN_TRANSIT = new LinkedHashMap<>();
     private static long lastNumber;
 
     private NativeCrossing() {}
 
-    /** What a callback throws in place of its exception. */
-    static RuntimeException leave(Throwable thrown) {
+    /** Returns the exception that a callback must throw in place of {@code thrown}. */
+    static RuntimeException wrap(Throwable thrown) {
         Throwable original = origin(thrown);
-        synchronized (UNDER_WAY) {
+        synchronized (IN_TRANSIT) {
             lastNumber++;
-            UNDER_WAY.put(lastNumber, original);
-            UNDER_WAY.keySet().removeIf(number -> number <= lastNumber - KEPT);
+            IN_TRANSIT.put(lastNumber, original);
+            IN_TRANSIT.keySet().removeIf(number -> number <= lastNumber - CAPACITY);
             return new NumberedException(original, lastNumber);
         }
     }
 
-    /** The exception that a callback threw, if that is why native code threw this one; otherwise this one. */
+    /** Returns the exception of the callback that made native code throw this one, or this one if there is none. */
     public static Throwable origin(Throwable arrived) {
         Matcher number = NUMBER.matcher(String.valueOf(arrived.getMessage()));
         if (!number.find()) {
             return arrived;
         }
-        synchronized (UNDER_WAY) {
-            return UNDER_WAY.getOrDefault(Long.valueOf(number.group(1)), arrived);
+        synchronized (IN_TRANSIT) {
+            return IN_TRANSIT.getOrDefault(Long.valueOf(number.group(1)), arrived);
         }
     }
 
@@ -50,7 +50,7 @@ public final class NativeCrossing {
             this.number = number;
         }
 
-        /** The text that JavaCPP takes. */
+        /** Returns the message that JavaCPP transfers. */
         @Override
         public String toString() {
             return getCause() + " [Java exception " + number + "]";

@@ -2,15 +2,15 @@ package cs336.torch;
 
 import org.bytedeco.pytorch.global.torch;
 
-/** What libtorch's C++ code writes to standard error by itself. */
+/** The log of libtorch's C++ code on standard error. */
 public final class NativeLog {
     private static final String LEVEL = "TORCH_CPP_LOG_LEVEL";
 
     private NativeLog() {}
 
     /**
-     * Keeps to itself what is no error: c10d warns, with a C++ stack trace, of what it throws as an exception too. A
-     * level that the user has set in TORCH_CPP_LOG_LEVEL stays.
+     * Suppresses messages below errors. Otherwise c10d also logs, with a C++ stack trace, each failure that it throws
+     * as an exception. A level that the user has set in TORCH_CPP_LOG_LEVEL has priority.
      */
     public static void errorsOnly() {
         Torch.load();

@@ -2,7 +2,7 @@ package cs336.torch;
 
 import org.bytedeco.pytorch.AutoGradMode;
 
-/** While open, operations of this thread record no graph, so nothing is kept for a backward pass. */
+/** A scope in which this thread's operations record no autograd graph: {@code torch.no_grad()}. */
 public final class NoGrad implements AutoCloseable {
     static {
         Torch.load();
@@ -11,11 +11,11 @@ public final class NoGrad implements AutoCloseable {
     private final AutoGradMode guard;
 
     private NoGrad() {
-        // In no memory scope: the mode must come back when this closes, not when a scope does.
+        // Kept out of memory scopes: the destructor restores the mode, so it must run in close() and not before.
         guard = MemoryScope.keep(new AutoGradMode(false));
     }
 
-    /** Opens a scope; close it on the same thread. */
+    /** Opens a scope, which must be closed on the same thread. */
     public static NoGrad open() {
         return new NoGrad();
     }

@@ -6,59 +6,52 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Shows ranges to NVIDIA's tools: while it is open, each {@link ProfilerRange} is an NVTX range of the same name, which
- * Nsight Systems draws. Needs NVIDIA's library of these functions, which CUDA 12.9 and later bring as libnvtx3interop
- * and earlier ones as libnvToolsExt; without it, ranges are shown to nobody.
+ * A scope in which each {@link ProfilerRange} is also an NVTX range of the same name, for Nsight Systems. It needs
+ * NVIDIA's NVTX library: libnvtx3interop since CUDA 12.9, libnvToolsExt before. Without the library it does nothing.
  *
  * <pre>{@code
  * try (var nvtx = Nvtx.open()) { … }
  * }</pre>
  *
- * The processes in which commands measure do so by themselves when such a tool has started them, as in {@code nsys
+ * <p>The commands open such a scope in the processes that measure if an NVIDIA tool has started them, as in {@code nsys
  * profile -t cuda,nvtx ./cs336 benchmark --size xl}.
  */
 public final class Nvtx implements AutoCloseable {
     private static final List<String> LIBRARIES =
             List.of("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so");
 
-    /** By this variable NVIDIA's tools tell a process which library is to hear of its ranges. */
+    /** The variable by which NVIDIA's tools name the library that receives the NVTX ranges of a process. */
     private static final String INJECTION = "NVTX_INJECTION64_PATH";
 
-    /** Looked for when it is needed first. */
-    private static final class Library {
-        private static final Optional<NativeLibrary> FOUND = load();
+    /** The NVTX library, searched for at first use. */
+    static final class NvtxLibrary {
+        static final Optional<NativeLibrary> FOUND = load();
     }
 
-    private final ProfilerRange.Listener listener;
+    private final RangeListener listener;
 
-    private Nvtx(ProfilerRange.Listener listener) {
+    private Nvtx(RangeListener listener) {
         this.listener = listener;
     }
 
-    /** Whether the library was found. */
-    public static boolean isAvailable() {
-        return Library.FOUND.isPresent();
-    }
-
-    /** Begins to show ranges, those that open from now on, until {@link #close}. */
+    /** Opens a scope. Ranges that are already open are not shown. */
     public static Nvtx open() {
-        ProfilerRange.Listener listener = Library.FOUND.map(Nvtx::listener).orElse(null);
-        if (listener != null) ProfilerRange.listen(listener);
+        RangeListener listener = NvtxLibrary.FOUND.map(Nvtx::listener).orElse(null);
+        if (listener != null) {
+            ProfilerRange.addListener(listener);
+        }
         return new Nvtx(listener);
     }
 
-    /**
-     * The same where one of NVIDIA's tools has started this process; elsewhere ranges are shown to nobody, and cost
-     * nothing.
-     */
+    /** Opens a scope if one of NVIDIA's tools has started this process, and otherwise one that does nothing. */
     public static Nvtx openIfTraced() {
         return System.getenv(INJECTION) == null ? new Nvtx(null) : open();
     }
 
-    private static ProfilerRange.Listener listener(NativeLibrary library) {
+    private static RangeListener listener(NativeLibrary library) {
         Function push = library.getFunction("nvtxRangePushA");
         Function pop = library.getFunction("nvtxRangePop");
-        return new ProfilerRange.Listener() {
+        return new RangeListener() {
             @Override
             public void entered(String name) {
                 push.invokeInt(new Object[] {name});
@@ -86,6 +79,8 @@ public final class Nvtx implements AutoCloseable {
 
     @Override
     public void close() {
-        if (listener != null) ProfilerRange.unlisten(listener);
+        if (listener != null) {
+            ProfilerRange.removeListener(listener);
+        }
     }
 }

@@ -4,37 +4,34 @@ import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 
-/**
- * The modes in which code of a {@link AutogradFunction} runs: autocast off on every device, and a graph recorded or
- * not.
- */
+/** A scope for the passes of an {@link AutogradFunction}: autocast is off on all devices, and grad mode is set. */
 final class PlainMode implements AutoCloseable {
-    private final boolean wasRecording = GradMode.is_enabled();
-    private final boolean wasNarrowOnCpu = torch.is_autocast_enabled(DeviceType.CPU);
-    private final boolean wasNarrowOnCuda = torch.is_autocast_enabled(DeviceType.CUDA);
+    private final boolean previousGradMode = GradMode.is_enabled();
+    private final boolean hadCpuAutocast = torch.is_autocast_enabled(DeviceType.CPU);
+    private final boolean hadCudaAutocast = torch.is_autocast_enabled(DeviceType.CUDA);
 
-    private PlainMode(boolean recording) {
-        GradMode.set_enabled(recording);
-        if (wasNarrowOnCpu) {
+    private PlainMode(boolean gradMode) {
+        GradMode.set_enabled(gradMode);
+        if (hadCpuAutocast) {
             torch.set_autocast_enabled(DeviceType.CPU, false);
         }
-        if (wasNarrowOnCuda) {
+        if (hadCudaAutocast) {
             torch.set_autocast_enabled(DeviceType.CUDA, false);
         }
     }
 
-    /** Opens a scope; close it on the same thread. */
-    static PlainMode recording(boolean recording) {
-        return new PlainMode(recording);
+    /** Opens a scope, which must be closed on the same thread, with grad mode on or off. */
+    static PlainMode withGradMode(boolean gradMode) {
+        return new PlainMode(gradMode);
     }
 
     @Override
     public void close() {
-        GradMode.set_enabled(wasRecording);
-        if (wasNarrowOnCpu) {
+        GradMode.set_enabled(previousGradMode);
+        if (hadCpuAutocast) {
             torch.set_autocast_enabled(DeviceType.CPU, true);
         }
-        if (wasNarrowOnCuda) {
+        if (hadCudaAutocast) {
             torch.set_autocast_enabled(DeviceType.CUDA, true);
         }
     }

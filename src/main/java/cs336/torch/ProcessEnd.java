@@ -3,13 +3,13 @@ package cs336.torch;
 import com.sun.jna.NativeLibrary;
 
 /**
- * The end of this process, at once. {@link System#exit} and even {@link Runtime#halt} run the destructors of native
- * libraries, and those wait for collectives that will never end.
+ * The immediate exit of this process. {@link System#exit} and even {@link Runtime#halt} run the destructors of native
+ * libraries, which block on collectives that never complete.
  */
 public final class ProcessEnd {
     private ProcessEnd() {}
 
-    /** Ends this process; nothing but what has been printed is seen to. */
+    /** Flushes the standard streams and calls {@code _exit}. No shutdown hook runs. */
     public static void now(int exitCode) {
         System.out.flush();
         System.err.flush();

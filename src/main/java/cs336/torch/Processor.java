@@ -5,10 +5,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
 
-/** What Linux says of the processor. */
+/** The CPU of this machine. */
 final class Processor {
     private Processor() {}
 
+    /** Returns the CPU's model name from /proc/cpuinfo, or the architecture if that is unknown. */
     static String name() {
         try (Stream<String> lines = Files.lines(Path.of("/proc/cpuinfo"))) {
             return lines.filter(line -> line.startsWith("model name"))

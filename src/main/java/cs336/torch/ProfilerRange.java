@@ -4,8 +4,8 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
- * A stretch of a program under a name, for whoever listens: a profiler, a memory record, Nsight Systems. Ranges nest.
- * While nobody listens, one allocates nothing and costs 0.4 to 3 ns, by how thoroughly the JVM has compiled it.
+ * A named range of a thread's execution, reported to all listeners: a profiler, a memory recording, Nsight Systems.
+ * Ranges nest. Without a listener a range allocates nothing and costs 0.4 to 3 ns, depending on the JIT compiler.
  *
  * <pre>{@code
  * try (var range = ProfilerRange.of("attention.softmax")) {
@@ -13,59 +13,50 @@ import java.util.concurrent.CopyOnWriteArrayList;
  * }
  * }</pre>
  *
- * Open and close it on one thread, as the statement above does.
+ * <p>A range must be opened and closed on one thread.
  */
 public final class ProfilerRange implements AutoCloseable {
-    private static final List<Listener> LISTENERS = new CopyOnWriteArrayList<>();
-    private static final ProfilerRange UNHEARD = new ProfilerRange("", new Listener[0]);
-    private static volatile boolean heard;
-
-    /** Is told of ranges, on the thread that opens and closes them. */
-    public interface Listener {
-        /** A range begins. */
-        void entered(String name);
-
-        /** The range that was entered last on this thread, and has not been left yet, ends. */
-        void left(String name);
-    }
+    private static final List<RangeListener> LISTENERS = new CopyOnWriteArrayList<>();
+    private static final ProfilerRange NO_LISTENERS = new ProfilerRange("", new RangeListener[0]);
+    private static volatile boolean hasListeners;
 
     private final String name;
-    private final Listener[] listeners; // those who heard it begin
+    private final RangeListener[] listeners; // those that received its begin
     private boolean open;
 
-    private ProfilerRange(String name, Listener[] listeners) {
+    private ProfilerRange(String name, RangeListener[] listeners) {
         this.name = name;
         this.listeners = listeners;
         open = listeners.length > 0;
     }
 
-    /** Opens a range; {@link #close} ends it. */
+    /** Begins a range, which {@link #close} ends. */
     public static ProfilerRange of(String name) {
-        if (!heard) {
-            return UNHEARD;
+        if (!hasListeners) {
+            return NO_LISTENERS;
         }
-        ProfilerRange range = new ProfilerRange(name, LISTENERS.toArray(new Listener[0]));
-        for (Listener listener : range.listeners) {
+        ProfilerRange range = new ProfilerRange(name, LISTENERS.toArray(new RangeListener[0]));
+        for (RangeListener listener : range.listeners) {
             listener.entered(name);
         }
         return range;
     }
 
-    /** Whether anybody listens. */
-    public static boolean isHeard() {
-        return heard;
+    /** Returns whether there are listeners. */
+    public static boolean hasListeners() {
+        return hasListeners;
     }
 
-    /** Adds a listener, which hears of ranges that begin from now on. */
-    public static synchronized void listen(Listener listener) {
+    /** Adds a listener for ranges that begin from now on. */
+    public static synchronized void addListener(RangeListener listener) {
         LISTENERS.add(listener);
-        heard = true;
+        hasListeners = true;
     }
 
-    /** Removes a listener. It still hears the end of ranges whose beginning it heard. */
-    public static synchronized void unlisten(Listener listener) {
+    /** Removes a listener. It still receives the end of ranges that are open now. */
+    public static synchronized void removeListener(RangeListener listener) {
         LISTENERS.remove(listener);
-        heard = !LISTENERS.isEmpty();
+        hasListeners = !LISTENERS.isEmpty();
     }
 
     @Override

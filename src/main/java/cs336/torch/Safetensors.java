@@ -28,21 +28,21 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A file of named tensors in the <a href="https://huggingface.co/docs/safetensors">safetensors</a> format, which most
- * tools for language models read: eight bytes with the length of the header (little-endian), the header in JSON, then
- * the elements of all tensors, row-major and little-endian, without gaps.
+ * A file of named tensors in the <a href="https://huggingface.co/docs/safetensors">safetensors</a> format: the length
+ * of the header (8 bytes, little-endian), the header in JSON, then the elements of all tensors, row-major,
+ * little-endian and without gaps.
  *
- * <p>Opening a file reads its header and checks everything that it says against the format and the length of the file.
- * Only then is memory taken, never more than the file is long.
+ * <p>Opening a file reads its header and checks it against the format and the length of the file before any tensor is
+ * allocated.
  */
 public final class Safetensors implements AutoCloseable {
-    /** The format's own limit. */
-    private static final int LONGEST_HEADER = 100_000_000;
+    /** The largest header that the format allows, in bytes. */
+    private static final int MAX_HEADER_BYTES = 100_000_000;
 
-    private static final int CHUNK = 1 << 26;
+    private static final int CHUNK_BYTES = 1 << 26;
     private static final String METADATA = "__metadata__";
 
-    private static final Map<DType, String> NAMES = Map.of(
+    private static final Map<DType, String> DTYPE_NAMES = Map.of(
             DType.FLOAT64, "F64",
             DType.FLOAT32, "F32",
             DType.BFLOAT16, "BF16",
@@ -51,20 +51,10 @@ public final class Safetensors implements AutoCloseable {
             DType.INT32, "I32",
             DType.BOOL, "BOOL");
 
-    /**
-     * What the header says of a tensor.
-     *
-     * @param dtype type of its elements
-     * @param shape its sizes
-     */
-    public record Entry(DType dtype, List<Long> shape) {}
-
-    private record Place(Entry entry, long begin, long end) {}
-
     private final Path file;
     private final FileChannel channel;
     private final long dataStart;
-    private final Map<String, Place> places = new LinkedHashMap<>();
+    private final Map<String, SafetensorsEntry> entries = new LinkedHashMap<>();
     private final Map<String, String> metadata = new LinkedHashMap<>();
 
     private Safetensors(Path file, FileChannel channel) throws IOException {
@@ -77,7 +67,7 @@ public final class Safetensors implements AutoCloseable {
             if (name.equals(METADATA)) {
                 readMetadata(header.get(name));
             } else {
-                places.put(name, place(name, header.get(name), dataLength));
+                entries.put(name, entry(name, header.get(name), dataLength));
             }
         }
         requireNoGaps(dataLength);
@@ -86,7 +76,7 @@ public final class Safetensors implements AutoCloseable {
     /**
      * Opens a file.
      *
-     * @throws IOException if it cannot be read, or is no safetensors file; the message says what is wrong with it
+     * @throws IOException if it cannot be read or is not a valid safetensors file; the message says why
      */
     public static Safetensors open(Path file) throws IOException {
         FileChannel channel = FileChannel.open(file, StandardOpenOption.READ);
@@ -98,36 +88,34 @@ public final class Safetensors implements AutoCloseable {
         }
     }
 
-    /** The tensors by name, in the header's order. */
-    public Map<String, Entry> entries() {
-        Map<String, Entry> entries = new LinkedHashMap<>();
-        places.forEach((name, place) -> entries.put(name, place.entry));
-        return entries;
+    /** Returns the header entries of the tensors by name, in the header's order. */
+    public Map<String, SafetensorsEntry> entries() {
+        return new LinkedHashMap<>(entries);
     }
 
-    /** The texts that the file carries beside its tensors. */
+    /** Returns the metadata: strings by name. */
     public Map<String, String> metadata() {
         return Collections.unmodifiableMap(metadata);
     }
 
     /**
-     * Reads one tensor onto a device, in the caller's memory scope.
+     * Reads a tensor onto a device, in the caller's memory scope.
      *
-     * @throws IllegalArgumentException if there is none of that name
+     * @throws IllegalArgumentException if there is no tensor of this name
      * @throws IOException if the file cannot be read
      */
     public Tensor tensor(String name, Device device) throws IOException {
-        Place place = places.get(name);
-        if (place == null) {
+        SafetensorsEntry entry = entries.get(name);
+        if (entry == null) {
             throw new IllegalArgumentException(file + " has no tensor '" + name + "'");
         }
         try (var scope = MemoryScope.open()) {
-            long[] shape = place.entry.shape.stream().mapToLong(Long::longValue).toArray();
-            Tensor tensor = torch.empty(shape, Device.cpu().options(place.entry.dtype), new MemoryFormatOptional());
-            for (long from = 0; from < place.end - place.begin; from += CHUNK) {
-                readFully(bytes(tensor, from), dataStart + place.begin + from);
+            long[] shape = entry.shape().stream().mapToLong(Long::longValue).toArray();
+            Tensor tensor = torch.empty(shape, Device.cpu().options(entry.dtype()), new MemoryFormatOptional());
+            for (long from = 0; from < entry.end() - entry.begin(); from += CHUNK_BYTES) {
+                readFully(bytes(tensor, from), dataStart + entry.begin() + from);
             }
-            return scope.escape(tensor.to(device.toTorch(), place.entry.dtype.scalarType()));
+            return scope.escape(tensor.to(device.toTorch(), entry.dtype().scalarType()));
         }
     }
 
@@ -137,17 +125,16 @@ public final class Safetensors implements AutoCloseable {
     }
 
     /**
-     * Writes a file. It appears under its name only once it is whole; whatever had the name before stays until then.
+     * Writes a file atomically: an existing file is replaced only when the new one is complete.
      *
-     * @param tensors on any device
-     * @param metadata texts to carry along
+     * @param tensors the tensors by name, on any device
+     * @param metadata strings by name
      * @throws IOException if the file cannot be written
-     * @throws IllegalArgumentException if a tensor is called {@code __metadata__} or has a type that {@link DType}
-     *     lacks
+     * @throws IllegalArgumentException if a tensor is named {@code __metadata__} or has a dtype that is not in
+     *     {@link DType}
      */
     public static void write(Path file, Map<String, Tensor> tensors, Map<String, String> metadata) throws IOException {
-        // Wider elements first: each then begins at a multiple of its size, as readers that map the file into memory
-        // like.
+        // Tensors with wider elements first, so that each is aligned in a memory-mapped file.
         List<String> order = new ArrayList<>(tensors.keySet());
         order.sort(Comparator.comparing(name -> -DType.of(tensors.get(name)).bytes()));
         ByteBuffer header = header(tensors, order, metadata);
@@ -161,7 +148,7 @@ public final class Safetensors implements AutoCloseable {
                 for (String name : order) {
                     try (var scope = MemoryScope.open()) {
                         Tensor tensor = tensors.get(name).detach().cpu().contiguous();
-                        for (long from = 0; from < tensor.nbytes(); from += CHUNK) {
+                        for (long from = 0; from < tensor.nbytes(); from += CHUNK_BYTES) {
                             writeFully(channel, bytes(tensor, from));
                         }
                     }
@@ -184,25 +171,25 @@ public final class Safetensors implements AutoCloseable {
         }
         JsonObject header = new JsonObject();
         if (!metadata.isEmpty()) {
-            JsonObject texts = new JsonObject();
-            metadata.forEach(texts::addProperty);
-            header.add(METADATA, texts);
+            JsonObject strings = new JsonObject();
+            metadata.forEach(strings::addProperty);
+            header.add(METADATA, strings);
         }
         tensors.forEach((name, tensor) -> {
             if (name.equals(METADATA)) {
-                throw new IllegalArgumentException("a tensor cannot be called " + METADATA);
+                throw new IllegalArgumentException("name of a tensor must not be " + METADATA);
             }
             JsonObject entry = new JsonObject();
-            entry.addProperty("dtype", NAMES.get(DType.of(tensor)));
+            entry.addProperty("dtype", DTYPE_NAMES.get(DType.of(tensor)));
             JsonArray shape = new JsonArray();
             for (long i = 0; i < tensor.dim(); i++) {
                 shape.add(tensor.size(i));
             }
             entry.add("shape", shape);
-            JsonArray place = new JsonArray();
-            place.add(offsets.get(name)[0]);
-            place.add(offsets.get(name)[1]);
-            entry.add("data_offsets", place);
+            JsonArray dataOffsets = new JsonArray();
+            dataOffsets.add(offsets.get(name)[0]);
+            dataOffsets.add(offsets.get(name)[1]);
+            entry.add("data_offsets", dataOffsets);
             header.add(name, entry);
         });
         byte[] json = header.toString().getBytes(StandardCharsets.UTF_8);
@@ -218,14 +205,14 @@ public final class Safetensors implements AutoCloseable {
     private JsonObject header() throws IOException {
         long size = channel.size();
         if (size < 8) {
-            throw error("has " + size + " bytes; the length of the header alone takes 8");
+            throw error("has " + size + " bytes, but the length of the header takes 8");
         }
         ByteBuffer lengthBytes = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);
         readFully(lengthBytes, 0);
         long length = lengthBytes.getLong(0);
-        if (length < 2 || length > LONGEST_HEADER || length > size - 8) {
-            throw error("gives its header a length of " + Long.toUnsignedString(length) + " bytes; it has " + (size - 8)
-                    + " after that number, and the format allows " + LONGEST_HEADER);
+        if (length < 2 || length > MAX_HEADER_BYTES || length > size - 8) {
+            throw error("has a header length of " + Long.toUnsignedString(length) + " bytes; it must be from 2 to "
+                    + Math.min(size - 8, MAX_HEADER_BYTES));
         }
         ByteBuffer bytes = ByteBuffer.allocate((int) length);
         readFully(bytes, 8);
@@ -251,13 +238,13 @@ public final class Safetensors implements AutoCloseable {
         }
         for (var entry : element.getAsJsonObject().entrySet()) {
             if (!(entry.getValue() instanceof JsonPrimitive text) || !text.isString()) {
-                throw error("has metadata '" + entry.getKey() + "' that is not a text");
+                throw error("has metadata '" + entry.getKey() + "' that is not a string");
             }
             metadata.put(entry.getKey(), text.getAsString());
         }
     }
 
-    private Place place(String name, JsonElement element, long dataLength) throws IOException {
+    private SafetensorsEntry entry(String name, JsonElement element, long dataLength) throws IOException {
         String what = "has a tensor '" + name + "' ";
         if (!element.isJsonObject()) {
             throw error(what + "that is not an object");
@@ -265,45 +252,45 @@ public final class Safetensors implements AutoCloseable {
         JsonObject object = element.getAsJsonObject();
         JsonElement dtypeName = object.get("dtype");
         DType dtype = null;
-        for (var known : NAMES.entrySet()) {
+        for (var known : DTYPE_NAMES.entrySet()) {
             if (new JsonPrimitive(known.getValue()).equals(dtypeName)) {
                 dtype = known.getKey();
             }
         }
         if (dtype == null) {
-            throw error(what + "of the dtype " + dtypeName + "; known: " + NAMES.values());
+            throw error(what + "with the dtype " + dtypeName + "; known: " + DTYPE_NAMES.values());
         }
-        List<Long> shape = wholeNumbers(what + "with the shape ", object.get("shape"));
-        List<Long> offsets = wholeNumbers(what + "with the data_offsets ", object.get("data_offsets"));
+        List<Long> shape = nonNegativeIntegers(what + "with the shape ", object.get("shape"));
+        List<Long> offsets = nonNegativeIntegers(what + "with the data_offsets ", object.get("data_offsets"));
         if (offsets.size() != 2 || offsets.get(0) > offsets.get(1) || offsets.get(1) > dataLength) {
-            throw error(what + "with the data_offsets " + offsets + "; they must be begin and end within the "
-                    + dataLength + " bytes of data");
+            throw error(what + "with the data_offsets " + offsets
+                    + "; they must be the begin and end of a range of the " + dataLength + " bytes of data");
         }
         long bytes = dtype.bytes();
         try {
-            // A size of 0 makes the tensor empty, whatever the others are.
+            // A tensor with a size of 0 is empty, even if the product of the other sizes overflows.
             for (long size : shape.contains(0L) ? List.of(0L) : shape) {
                 bytes = Math.multiplyExact(bytes, size);
             }
         } catch (ArithmeticException e) {
-            throw error(what + "with the shape " + shape + ", which is more than any file holds");
+            throw error(what + "with the shape " + shape + ", which overflows 64 bits");
         }
         if (bytes != offsets.get(1) - offsets.get(0)) {
-            throw error(what + "of " + bytes + " bytes by its shape " + shape + " and dtype " + dtype + ", but of "
-                    + (offsets.get(1) - offsets.get(0)) + " bytes by its data_offsets " + offsets);
+            throw error(what + "with " + bytes + " bytes according to its shape " + shape + " and dtype " + dtype
+                    + ", but " + (offsets.get(1) - offsets.get(0)) + " bytes according to its data_offsets " + offsets);
         }
-        return new Place(new Entry(dtype, shape), offsets.get(0), offsets.get(1));
+        return new SafetensorsEntry(dtype, shape, offsets.get(0), offsets.get(1));
     }
 
-    private List<Long> wholeNumbers(String what, JsonElement element) throws IOException {
+    private List<Long> nonNegativeIntegers(String what, JsonElement element) throws IOException {
         List<Long> numbers = new ArrayList<>();
         if (element != null && element.isJsonArray()) {
             for (JsonElement item : element.getAsJsonArray()) {
-                // 18 digits fit into a long.
+                // Any 18 digits fit in a long.
                 if (!(item instanceof JsonPrimitive number)
                         || !number.isNumber()
                         || !number.getAsString().matches("\\d{1,18}")) {
-                    throw error(what + element + "; it must be whole numbers from 0");
+                    throw error(what + element + "; it must consist of non-negative integers");
                 }
                 numbers.add(number.getAsLong());
             }
@@ -313,16 +300,18 @@ public final class Safetensors implements AutoCloseable {
     }
 
     private void requireNoGaps(long dataLength) throws IOException {
-        List<Map.Entry<String, Place>> byPlace = new ArrayList<>(places.entrySet());
-        byPlace.sort(Comparator.comparingLong((Map.Entry<String, Place> e) -> e.getValue().begin)
-                .thenComparingLong(e -> e.getValue().end));
+        List<String> byOffset = new ArrayList<>(entries.keySet());
+        byOffset.sort(
+                Comparator.comparingLong((String name) -> entries.get(name).begin())
+                        .thenComparingLong(name -> entries.get(name).end()));
         long end = 0;
-        for (var entry : byPlace) {
-            if (entry.getValue().begin != end) {
-                throw error("has a tensor '" + entry.getKey() + "' that begins at byte " + entry.getValue().begin
-                        + " of the data; the one before it ends at " + end);
+        for (String name : byOffset) {
+            SafetensorsEntry entry = entries.get(name);
+            if (entry.begin() != end) {
+                throw error("has a tensor '" + name + "' that begins at byte " + entry.begin()
+                        + " of the data; the tensor before it ends at " + end);
             }
-            end = entry.getValue().end;
+            end = entry.end();
         }
         if (end != dataLength) {
             throw error("has " + dataLength + " bytes of data, but its tensors end at " + end);
@@ -337,7 +326,7 @@ public final class Safetensors implements AutoCloseable {
         while (buffer.hasRemaining()) {
             int count = channel.read(buffer, position);
             if (count < 0) {
-                throw error("became shorter while it was read");
+                throw error("was truncated while it was read");
             }
             position += count;
         }
@@ -349,9 +338,9 @@ public final class Safetensors implements AutoCloseable {
         }
     }
 
-    /** The memory of a contiguous CPU tensor, from a byte on, at most a chunk of it. */
+    /** Returns the memory of a contiguous CPU tensor from a byte on, at most one chunk. */
     private static ByteBuffer bytes(Tensor tensor, long from) {
-        long to = Math.min(from + CHUNK, tensor.nbytes());
+        long to = Math.min(from + CHUNK_BYTES, tensor.nbytes());
         return new BytePointer(tensor.data_ptr()).position(from).limit(to).asByteBuffer();
     }
 }

@@ -3,31 +3,30 @@ package cs336.torch;
 import org.bytedeco.pytorch.AutogradState;
 
 /**
- * While open, PyTorch's engine runs the backward passes that this thread asks for on this thread:
- * {@code torch.autograd.set_multithreading_enabled(False)}. Otherwise each card has a thread of the engine; to hand it
- * a pass and wait for the end costs two changes of threads, 20 to 50 µs, which is as long as the host takes for a small
- * graph.
+ * A scope in which PyTorch's engine runs this thread's backward passes on this thread:
+ * {@code torch.autograd.set_multithreading_enabled(False)}. Otherwise each GPU has an engine thread, and the two thread
+ * switches cost 20 to 50 µs, which is as long as the host needs for a small graph.
  */
 final class SingleThreadedBackward implements AutoCloseable {
-    private final boolean wasElsewhere = switchEngineThreads(false);
+    private final boolean wasMultithreaded = setMultithreading(false);
 
     private SingleThreadedBackward() {}
 
-    /** Opens a scope; close it on the same thread. */
-    static SingleThreadedBackward only() {
+    /** Opens a scope, which must be closed on the same thread. */
+    static SingleThreadedBackward open() {
         return new SingleThreadedBackward();
     }
 
     @Override
     public void close() {
-        switchEngineThreads(wasElsewhere);
+        setMultithreading(wasMultithreaded);
     }
 
-    /** Returns what was before. */
-    private static boolean switchEngineThreads(boolean on) {
-        AutogradState state = AutogradState.get_tls_state(); // belongs to the thread, and is not freed here
+    /** Enables or disables engine threads and returns the previous setting. */
+    private static boolean setMultithreading(boolean enabled) {
+        AutogradState state = AutogradState.get_tls_state(); // owned by the thread
         boolean before = state.get_multithreading_enabled();
-        state.set_multithreading_enabled(on);
+        state.set_multithreading_enabled(enabled);
         return before;
     }
 }

@@ -11,16 +11,16 @@ import com.google.gson.stream.JsonToken;
 import java.io.IOException;
 import java.io.Reader;
 
-/** JSON as RFC 8259 has it, one document to a stream. Gson by itself lets a name occur twice, and the last one win. */
+/** A parser of strict JSON (RFC 8259), one document per stream. Unlike Gson's own, it rejects duplicate names. */
 public final class StrictJson {
     private StrictJson() {}
 
     /**
-     * Reads the document of this stream.
+     * Parses the document of a stream.
      *
-     * @param source what error messages call it
-     * @throws IllegalArgumentException if it is not JSON, has a name twice in one object, or is followed by something
-     *     else
+     * @param source the name of the document in error messages
+     * @throws IllegalArgumentException if it is not JSON, has a duplicate name in an object, or is followed by more
+     *     text
      */
     public static JsonElement parse(Reader reader, String source) {
         JsonReader json = new JsonReader(reader);
@@ -28,7 +28,7 @@ public final class StrictJson {
         try {
             JsonElement root = element(json);
             if (json.peek() != JsonToken.END_DOCUMENT) {
-                throw new IOException("there is more after the end of the document");
+                throw new IOException("unexpected text after the end of the document");
             }
             return root;
         } catch (IOException | JsonParseException e) {
@@ -44,8 +44,7 @@ public final class StrictJson {
                 while (json.hasNext()) {
                     String name = json.nextName();
                     if (object.has(name)) {
-                        throw new IOException(
-                                "the name '" + name + "' occurs twice in one object at " + json.getPath());
+                        throw new IOException("duplicate name '" + name + "' at " + json.getPath());
                     }
                     object.add(name, element(json));
                 }
@@ -64,7 +63,7 @@ public final class StrictJson {
             case STRING, NUMBER, BOOLEAN, NULL -> {
                 return JsonParser.parseReader(json);
             }
-            default -> throw new IOException("there is no document");
+            default -> throw new IOException("unexpected token " + json.peek());
         }
     }
 }

@@ -8,7 +8,7 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** Tensors from Java arrays and back. Values are row-major; what is made is on the CPU and owns its memory. */
+/** Conversions between Java arrays and tensors, in row-major order. New tensors are on the CPU and own their memory. */
 public final class Tensors {
     static {
         Torch.load();
@@ -17,9 +17,9 @@ public final class Tensors {
     private Tensors() {}
 
     /**
-     * An fp64 tensor of these values and this shape.
+     * Returns an fp64 tensor with these values and this shape.
      *
-     * @throws IllegalArgumentException if the shape does not hold as many values as there are
+     * @throws IllegalArgumentException if the number of values does not match the shape
      */
     public static Tensor of(double[] values, long... shape) {
         try (var scope = MemoryScope.open()) {
@@ -28,7 +28,7 @@ public final class Tensors {
         }
     }
 
-    /** An fp32 tensor; see {@link #of(double[], long...)}. */
+    /** Returns an fp32 tensor; see {@link #of(double[], long...)}. */
     public static Tensor of(float[] values, long... shape) {
         try (var scope = MemoryScope.open()) {
             requireFits(values.length, shape);
@@ -36,7 +36,7 @@ public final class Tensors {
         }
     }
 
-    /** An int64 tensor; see {@link #of(double[], long...)}. */
+    /** Returns an int64 tensor; see {@link #of(double[], long...)}. */
     public static Tensor of(long[] values, long... shape) {
         try (var scope = MemoryScope.open()) {
             requireFits(values.length, shape);
@@ -44,7 +44,7 @@ public final class Tensors {
         }
     }
 
-    /** All values of a tensor of any type on any device, as doubles. */
+    /** Returns the values of a tensor of any dtype on any device as doubles. */
     public static double[] toDoubles(Tensor tensor) {
         try (var scope = MemoryScope.open()) {
             double[] values = new double[Math.toIntExact(tensor.numel())];
@@ -56,7 +56,7 @@ public final class Tensors {
         }
     }
 
-    /** All values of an int64 tensor on any device. */
+    /** Returns the values of an int64 tensor on any device. */
     public static long[] toLongs(Tensor tensor) {
         try (var scope = MemoryScope.open()) {
             long[] values = new long[Math.toIntExact(tensor.numel())];
@@ -67,7 +67,7 @@ public final class Tensors {
         }
     }
 
-    /** The sizes of a tensor's dimensions. */
+    /** Returns the shape of a tensor. */
     public static long[] shape(Tensor tensor) {
         long[] shape = new long[(int) tensor.dim()];
         for (int i = 0; i < shape.length; i++) {
@@ -76,7 +76,7 @@ public final class Tensors {
         return shape;
     }
 
-    /** The shape without its last dimension: [B, T, d] → [B, T]. */
+    /** Returns the shape without its last dimension: [B, T, d] → [B, T]. */
     public static long[] leadingShape(Tensor tensor) {
         return Arrays.copyOf(shape(tensor), (int) tensor.dim() - 1);
     }
@@ -86,10 +86,10 @@ public final class Tensors {
     }
 
     private static void requireFits(int values, long[] shape) {
-        long places = Arrays.stream(shape).reduce(1, Math::multiplyExact);
-        if (values != places) {
-            throw new IllegalArgumentException(
-                    "shape " + Arrays.toString(shape) + " holds " + places + " values, not " + values);
+        long elements = Arrays.stream(shape).reduce(1, Math::multiplyExact);
+        if (values != elements) {
+            throw new IllegalArgumentException("shape " + Arrays.toString(shape) + " has " + elements
+                    + " elements, but there are " + values + " values");
         }
     }
 }

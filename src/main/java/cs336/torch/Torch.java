@@ -9,18 +9,18 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * Loads libtorch once, the right one and in the right order, and sets what is global in it: seed, threads, TF32.
+ * The loader of libtorch and its global settings: seed, threads, TF32.
  *
  * <p>Every class of this package calls {@link #load()} before its first native call. Code that calls the presets
- * directly should do so too: what is set here must be set before libtorch is loaded.
+ * directly must do so too, because some settings only take effect before libtorch is loaded.
  */
 public final class Torch {
     private static final String MAX_PHYSICAL_BYTES = "org.bytedeco.javacpp.maxPhysicalBytes";
 
     static {
-        weighNoAllocations();
+        disableMemoryChecks();
         GpuBuild.choose();
-        letIdleThreadsSleep();
+        setPassiveWaitPolicy();
         NativeCache.load(torch.class);
         if (torch.hasCUDA()) {
             NativeCache.load(torch_cuda.class);
@@ -29,40 +29,40 @@ public final class Torch {
 
     private Torch() {}
 
-    /** Loads the native libraries if that has not happened yet. The first load on a machine unpacks them (seconds). */
+    /** Loads the native libraries once. The first load on a machine unpacks them, which takes seconds. */
     public static void load() {}
 
-    /** One of libtorch's libraries, such as {@code libc10.so}, for functions that the presets leave out. */
+    /** Returns one of libtorch's libraries, such as {@code libc10.so}, to call functions without a binding. */
     static NativeLibrary library(String file) {
         return NativeLibrary.getInstance(
                 Path.of(Loader.load(torch.class)).resolveSibling(file).toString());
     }
 
     /**
-     * JavaCPP asks the system for this process's size at each new native object, to stop before memory runs out. That
-     * takes as long as a small operation itself (1.2 of 2.3 µs), and memory scopes free in time without it.
+     * Disables JavaCPP's check of the process size at each native allocation. The check takes about as long as a small
+     * operation (1.2 of 2.3 µs), and memory scopes free objects in time without it.
      */
-    private static void weighNoAllocations() {
+    private static void disableMemoryChecks() {
         if (System.getProperty(MAX_PHYSICAL_BYTES) == null) {
             System.setProperty(MAX_PHYSICAL_BYTES, "0");
         }
     }
 
     /**
-     * OpenBLAS and OpenMP each keep a pool of threads, and OpenMP's spin while OpenBLAS computes: on two cores a small
-     * training step takes ten times as long. OpenMP reads its wait policy when it is loaded.
+     * Lets idle OpenMP threads sleep. By default they spin and take cores from OpenBLAS's own threads: on two cores a
+     * small training step is ten times slower. OpenMP reads the policy when it is loaded.
      */
-    private static void letIdleThreadsSleep() {
+    private static void setPassiveWaitPolicy() {
         NativeEnvironment.setDefault("OMP_WAIT_POLICY", "passive");
     }
 
-    /** Seeds every random generator of libtorch, on the CPU and on all CUDA devices. */
+    /** Seeds libtorch's random generators of the CPU and of all CUDA devices. */
     public static void seed(long seed) {
         torch.manual_seed(seed);
     }
 
     /**
-     * Sets how many threads one operation on the CPU may use.
+     * Sets the number of threads that a CPU operation may use.
      *
      * @throws IllegalArgumentException if {@code threads} is below 1
      */
@@ -73,26 +73,26 @@ public final class Torch {
         torch.set_num_threads(threads);
     }
 
-    /** How many threads one operation on the CPU may use. */
+    /** Returns the number of threads that a CPU operation may use. */
     public static int threads() {
         return torch.get_num_threads();
     }
 
     /**
-     * Allows or forbids TF32 in matrix products of fp32 tensors on CUDA. PyTorch's default, and ours, is to forbid it:
-     * the product then carries all 24 bits of fp32. Whoever reports a time for fp32 says which it was.
+     * Allows or forbids TF32 for fp32 tensors in cuBLAS and cuDNN. PyTorch's default forbids it in matrix
+     * multiplications, whose results then have the full 24-bit significand of fp32.
      */
     public static void allowTf32(boolean allow) {
         torch.globalContext().setAllowTF32CuBLAS(allow);
         torch.globalContext().setAllowTF32CuDNN(allow);
     }
 
-    /** The versions of the bindings in use, as in {@code 2.10.0-1.5.13}. */
+    /** Returns the versions of PyTorch and of the presets, such as {@code 2.10.0-1.5.13}. */
     public static String version() {
         try {
             return Loader.getVersion("org.bytedeco", "pytorch");
         } catch (IOException e) {
-            throw new UncheckedIOException("the jar of the PyTorch presets names no version", e);
+            throw new UncheckedIOException("cannot read the version in the jar of the PyTorch presets", e);
         }
     }
 }

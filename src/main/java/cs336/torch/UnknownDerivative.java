@@ -8,8 +8,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Stands in the graph of a backward pass where a derivative is not known, so that asking for it is an error rather than
- * a wrong number.
+ * An identity function in the graph of a backward pass whose derivative is unknown: differentiating it throws an
+ * exception instead of returning a wrong gradient.
  */
 final class UnknownDerivative extends AutogradFunction {
     private final String reason;
@@ -19,8 +19,8 @@ final class UnknownDerivative extends AutogradFunction {
     }
 
     /**
-     * The same values, from which no gradient gets back to the inputs of the function whose backward pass this thread
-     * runs, nor to the gradients given to it.
+     * Returns a tensor with the same values. Differentiating it, with respect to the inputs or the output gradients of
+     * the function whose backward pass this thread runs, throws an exception with this reason.
      */
     static Tensor of(Tensor tensor, Tensor[] gradOutputs, String reason) {
         List<Tensor> inputs = new ArrayList<>();
@@ -30,17 +30,17 @@ final class UnknownDerivative extends AutogradFunction {
                 inputs.add(gradient);
             }
         }
-        Tensor refused = new UnknownDerivative(reason).apply(inputs.toArray(new Tensor[0]))[0];
-        // PyTorch runs only nodes on a way to what is asked for: this one must lead where the true derivative would.
-        Node refusal = refused.grad_fn();
+        Tensor result = new UnknownDerivative(reason).apply(inputs.toArray(new Tensor[0]))[0];
+        // The engine only runs nodes on a path to the requested inputs, so this node needs the true derivative's edges.
+        Node node = result.grad_fn();
         Node current = torch.get_current_node();
         for (int i = 0; i < current.num_outputs(); i++) {
             Edge edge = current.next_edge(i);
             if (edge.is_valid()) {
-                refusal.add_next_edge(edge);
+                node.add_next_edge(edge);
             }
         }
-        return refused;
+        return result;
     }
 
     @Override

@@ -5,9 +5,7 @@ import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.OperatorHandle;
 
-/**
- * A named stretch in a recording of PyTorch's profiler, as Python's {@code torch.profiler.record_function} makes it.
- */
+/** A named range in a trace of PyTorch's profiler, as {@code torch.profiler.record_function} creates it. */
 public final class UserAnnotation implements AutoCloseable {
     private static final OperatorHandle ENTER;
     private static final OperatorHandle EXIT;
@@ -27,7 +25,7 @@ public final class UserAnnotation implements AutoCloseable {
         this.handle = handle;
     }
 
-    /** Begins a stretch; {@link #close} ends it. */
+    /** Begins a range, which {@link #close} ends. */
     public static UserAnnotation enter(String name) {
         try (IValue boxedName = new IValue(printable(name))) {
             IValueVector stack = MemoryScope.keep(new IValueVector(boxedName, NO_ARGUMENTS));
@@ -36,15 +34,22 @@ public final class UserAnnotation implements AutoCloseable {
         }
     }
 
-    /** The profiler calls "unknown" what would need escapes in JSON or is not ASCII. */
+    /**
+     * Replaces characters that are not ASCII or need JSON escapes, because the profiler prints such names as "unknown".
+     */
     private static String printable(String name) {
         StringBuilder printable = new StringBuilder(name);
         for (int i = 0; i < name.length(); i++) {
             char c = name.charAt(i);
-            if (c == '"') printable.setCharAt(i, '\'');
-            else if (c == '\\') printable.setCharAt(i, '/');
-            else if (c < ' ') printable.setCharAt(i, ' ');
-            else if (c > '~') printable.setCharAt(i, '?');
+            if (c == '"') {
+                printable.setCharAt(i, '\'');
+            } else if (c == '\\') {
+                printable.setCharAt(i, '/');
+            } else if (c < ' ') {
+                printable.setCharAt(i, ' ');
+            } else if (c > '~') {
+                printable.setCharAt(i, '?');
+            }
         }
         return printable.toString();
     }

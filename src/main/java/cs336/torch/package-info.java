@@ -1,6 +1,11 @@
 /**
- * The one room that touches the rough edges of the PyTorch presets: loading natives, devices, dtypes, memory scopes,
- * autocast, operators without a binding, functions with a backward pass in Java. It knows no other package of this
- * project.
+ * A thin layer over the PyTorch presets: loading the native libraries, devices, dtypes, memory scopes, autocast,
+ * profiler ranges, operators without a binding, and autograd functions with a backward pass in Java.
+ *
+ * <p>Start with {@link cs336.torch.MemoryScope} (when native memory is freed), then {@link cs336.torch.Device} and
+ * {@link cs336.torch.DType}, {@link cs336.torch.Tensors} (arrays to tensors and back) and
+ * {@link cs336.torch.AutogradFunction} (custom backward passes).
+ *
+ * <p>It uses no other package of this project.
  */
 package cs336.torch;

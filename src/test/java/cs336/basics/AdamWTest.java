@@ -10,9 +10,9 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.MemoryGrowth;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.TensorJson;
@@ -331,26 +331,28 @@ class AdamWTest {
     }
 
     /** The optimizer keeps what it needs when the scope in which it was built closes. */
-    @Test
-    void aThousandStepsNeedNoMoreMemory() {
-        AdamW optimizer;
-        try (var built = MemoryScope.open()) {
-            Map<String, Tensor> parameters = new LinkedHashMap<>();
-            for (int i = 0; i < 2; i++) {
-                parameters.put("w" + i, torch.randn(256, 256).set_requires_grad(true));
+    static final class ClippedSteps implements MemoryGrowth.Work {
+        private final AdamW optimizer;
+
+        ClippedSteps() {
+            try (var built = MemoryScope.open()) {
+                Map<String, Tensor> parameters = new LinkedHashMap<>();
+                for (int i = 0; i < 2; i++) {
+                    parameters.put("w" + i, torch.randn(256, 256).set_requires_grad(true));
+                }
+                optimizer = new AdamW(parameters, OPTIONS);
             }
-            optimizer = new AdamW(parameters, OPTIONS);
         }
-        for (int t = 0; t < 100; t++) {
+
+        @Override
+        public void step() {
             clippedStep(optimizer);
         }
-        long before = Memory.current(Device.cpu());
-        for (int t = 0; t < 1000; t++) {
-            clippedStep(optimizer);
-        }
-        long growth = Memory.current(Device.cpu()) - before;
-        // One leaked gradient a step would be 256 MB; Java's own heap is free to grow a little.
-        assertTrue(growth < 100 << 20, () -> "1,000 steps grew the process by " + growth + " bytes");
+    }
+
+    @Test
+    void aThousandStepsNeedNoMoreMemory() throws Exception {
+        MemoryGrowth.assertFlat(ClippedSteps.class, 125, 150);
     }
 
     private static void clippedStep(AdamW optimizer) {

@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.MemoryGrowth;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.util.ArrayList;
@@ -224,20 +224,19 @@ class TransformerLMTest {
                 attention.getMessage());
     }
 
-    @Test
-    void thousandTrainingStepsLeaveMemoryFlat() {
-        try (var model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
-            long before = 0;
-            for (int step = 0; step < 1_000; step++) {
-                if (step == 200) {
-                    before = Memory.current(Device.cpu());
-                }
-                try (var scope = MemoryScope.open()) {
-                    model.forward(randomIds(4, CONTEXT)).sum().backward();
-                }
+    static final class TrainingSteps implements MemoryGrowth.Work {
+        private final TransformerLM model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu());
+
+        @Override
+        public void step() {
+            try (var scope = MemoryScope.open()) {
+                model.forward(randomIds(4, CONTEXT)).sum().backward();
             }
-            long grownBy = Memory.current(Device.cpu()) - before;
-            assertTrue(grownBy < 64L << 20, "grew by " + (grownBy >> 20) + " MiB over 800 steps");
         }
+    }
+
+    @Test
+    void thousandTrainingStepsLeaveMemoryFlat() throws Exception {
+        MemoryGrowth.assertFlat(TrainingSteps.class, 100, 150);
     }
 }

@@ -67,7 +67,7 @@ class BenchmarkCommandTest extends CommandTest {
     void aCardThatIsNotThereIsNamed() {
         Assumptions.assumeTrue(Device.cudaCount() == 0);
         assertEquals(2, run("--device cuda:0"));
-        assertTrue(err.toString().startsWith("cuda:0 asked for"), err.toString());
+        assertTrue(err.toString().startsWith("device cuda:0 is not available"), err.toString());
     }
 
     @Test

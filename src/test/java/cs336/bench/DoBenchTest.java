@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -81,10 +81,10 @@ class DoBenchTest {
             Runnable matmul = () -> x.matmul(x);
             matmul.run();
             DoBench.on(card).rep(1).time("matmul", matmul); // cuBLAS keeps its workspace
-            long before = Memory.current(card);
+            long before = MemoryStats.current(card);
             double bench =
                     DoBench.on(card).rep(300).time("matmul", matmul).summary().median();
-            assertEquals(before, Memory.current(card));
+            assertEquals(before, MemoryStats.current(card));
             double stopwatch = Stopwatch.on(card)
                     .warmup(3)
                     .steps(5)

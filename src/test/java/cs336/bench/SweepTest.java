@@ -215,7 +215,7 @@ class SweepTest {
         long start = System.nanoTime();
         var result = sweep().timeLimit(Duration.ofSeconds(2)).run(ending("stuck", "ok"));
         assertEquals(new Sweep.Result(2, 0, 1), result);
-        assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 15);
+        assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 45); // not the 600 s of the case
         assertEquals(List.of("ok", "error", "ok", "ok"), column("status"));
         assertTrue(progress.toString(StandardCharsets.UTF_8).contains("passed its limit of 0:02"));
     }
@@ -288,7 +288,7 @@ class SweepTest {
         long worker =
                 Long.parseLong(Files.readString(folder.resolve("log")).strip().split(" ")[1]);
         leader.destroy(); // SIGTERM, which a JVM handles as it does Ctrl-C
-        assertTrue(leader.waitFor(10, TimeUnit.SECONDS));
+        assertTrue(leader.waitFor(30, TimeUnit.SECONDS));
         until(() -> ProcessHandle.of(worker).isEmpty()
                 || !ProcessHandle.of(worker).get().isAlive());
     }

@@ -33,6 +33,8 @@ public final class OtherJvm {
         command.add(1, "-Duser.home=" + home);
         var builder = new ProcessBuilder(command).redirectErrorStream(true);
         builder.environment().put("FONTCONFIG_FILE", configuration.toString());
+        // The JVM prints a line on standard error for each of these that is set.
+        builder.environment().keySet().removeAll(List.of("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"));
         try {
             return new String(builder.start().getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         } finally {

@@ -3,6 +3,7 @@ package cs336.kernels;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.ChildJvm;
 import cs336.bench.Project;
 import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FirstFlash.FirstFlashKernel;
@@ -31,9 +32,9 @@ import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.parallel.Execution;
-import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -41,7 +42,6 @@ import org.junit.jupiter.params.provider.MethodSource;
  * Compiles every variant of every kernel, without a GPU. No variant may spill registers or draw a compiler warning that
  * tensor-core instructions are serialised. A new family of kernels adds its variants to {@link #variants}.
  */
-@Execution(ExecutionMode.CONCURRENT)
 class AllKernelsCompileTest {
     private static Stream<KernelVariant> variants() {
         return Stream.of(
@@ -52,6 +52,41 @@ class AllKernelsCompileTest {
                         hopperBackward(), //
                         mmaFlash())
                 .flatMap(Function.identity());
+    }
+
+    /**
+     * Compiles variants from the last one backwards, while the tests go forwards and find on disk what is done. It is a
+     * process of its own because NVRTC compiles one kernel at a time in a process.
+     */
+    static final class Helper {
+        /** Of so many helpers, the one with this number. */
+        public static void main(String[] none) throws Exception {
+            var test = new ChildJvm.Child();
+            int helpers = Integer.parseInt(test.next()), number = Integer.parseInt(test.next());
+            List<KernelVariant> variants = variants().toList();
+            for (int i = variants.size() - 1 - number; i >= 0; i -= helpers)
+                variants.get(i).faults();
+            test.end(0);
+        }
+    }
+
+    private static final int MOST_PROCESSES = 8; // of 400 MB each
+    private static final List<ChildJvm> HELPERS = new ArrayList<>();
+
+    @BeforeAll
+    static void startHelpers() throws IOException {
+        int helpers = Math.min(Runtime.getRuntime().availableProcessors(), MOST_PROCESSES) - 1;
+        for (int number = 0; number < helpers; number++) {
+            var helper = ChildJvm.start(Helper.class, Map.of(), line -> {});
+            HELPERS.add(helper);
+            helper.tell(String.valueOf(helpers));
+            helper.tell(String.valueOf(number));
+        }
+    }
+
+    @AfterAll
+    static void endHelpers() {
+        HELPERS.forEach(ChildJvm::close);
     }
 
     @ParameterizedTest

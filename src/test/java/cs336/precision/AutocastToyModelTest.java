@@ -16,15 +16,15 @@ class AutocastToyModelTest {
     @EnumSource(
             value = DType.class,
             names = {"FLOAT16", "BFLOAT16"})
-    void onTheCpuAutocastNarrowsProductsAndLeavesParametersLossAndGradientsWide(DType narrow) {
-        Map<String, DType> seen = AutocastToyModel.dtypes(Device.cpu(), narrow);
+    void onTheCpuAutocastNarrowsMatmulsAndKeepsParametersLossAndGradientsInFp32(DType narrow) {
+        Map<String, DType> dtypes = AutocastToyModel.dtypes(Device.cpu(), narrow);
         for (String wide : Set.of("parameters", "loss", "gradients")) {
-            assertEquals(DType.FLOAT32, seen.get(wide), wide);
+            assertEquals(DType.FLOAT32, dtypes.get(wide), wide);
         }
-        for (String product : Set.of("fc1", "relu", "logits", "fc1-gradient")) {
-            assertEquals(narrow, seen.get(product), product);
+        for (String tensor : Set.of("fc1", "relu", "logits", "fc1-gradient")) {
+            assertEquals(narrow, dtypes.get(tensor), tensor);
         }
-        assertEquals(narrow, seen.get("ln"), "not on the CPU's list of what needs fp32");
+        assertEquals(narrow, dtypes.get("ln"), "layer_norm is not on the CPU's fp32 list");
     }
 
     @ParameterizedTest
@@ -32,7 +32,7 @@ class AutocastToyModelTest {
             value = DType.class,
             names = {"FLOAT16", "BFLOAT16"})
     @Tag("gpu")
-    void onACardTheNormalisationIsWide(DType narrow) {
+    void onAGpuTheNormalisationIsFp32(DType narrow) {
         assertEquals(
                 Map.of(
                         "parameters",
@@ -55,7 +55,7 @@ class AutocastToyModelTest {
     }
 
     @Test
-    void withoutAutocastEverythingIsWide() {
+    void withoutAutocastEverythingIsFp32() {
         assertEquals(
                 Set.of(DType.FLOAT32),
                 Set.copyOf(AutocastToyModel.dtypes(Device.cpu(), DType.FLOAT32).values()));

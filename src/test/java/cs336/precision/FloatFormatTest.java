@@ -16,19 +16,19 @@ class FloatFormatTest {
         "FLOAT16, 11, 65504, 0x1p-24",
         "BFLOAT16, 8, 0x1.fep127, 0x1p-133"
     })
-    void whatIsFoundIsWhatTheStandardsSay(DType dtype, int bits, double largest, double smallest) {
+    void formatsMatchTheStandards(DType dtype, int bits, double largest, double smallest) {
         assertEquals(new FloatFormat(dtype, bits, largest, smallest), FloatFormat.of(dtype));
     }
 
     @ParameterizedTest
     @CsvSource({"0.3", "1", "1.99", "2", "9.953125", "5000", "1e-6"})
-    void theSpacingIsTheLeastThatChangesANumber(double near) {
+    void spacingIsTheDistanceToTheNextNumber(double near) {
         FloatFormat fp16 = FloatFormat.of(DType.FLOAT16);
         double x = fp16.round(near);
         double next = x + fp16.spacing(x);
-        assertEquals(next, fp16.round(next), "the next number is one of the type");
+        assertEquals(next, fp16.round(next), "the next number is exact in this type");
         assertEquals(next, fp16.round(x + 0.51 * fp16.spacing(x)));
-        assertEquals(x, fp16.round(x + 0.49 * fp16.spacing(x)), "none lies between");
+        assertEquals(x, fp16.round(x + 0.49 * fp16.spacing(x)), "there is no number between");
     }
 
     @Test

@@ -15,17 +15,17 @@ import org.junit.jupiter.api.Test;
 class GradientUnderflowTest {
     private static final int SEQUENCES = 2;
     private static final int TOKENS = 16;
-    /** The gradient of a logit is about 1 ÷ (vocabulary · tokens) = 6·10⁻⁵ of the loss's. */
+    /** The gradient of a logit is about 1 ÷ (vocabulary · tokens) = 6·10⁻⁵ of the loss scale. */
     private static final int VOCABULARY = 500;
-    /** A scale that brings it below half of the smallest number of fp16, 3·10⁻⁸, as more tokens and words would. */
-    private static final double SHRINKING = 0x1p-14;
+    /** A loss scale with which it underflows in fp16 (below 3·10⁻⁸), as with more tokens or a larger vocabulary. */
+    private static final double SMALL_SCALE = 0x1p-14;
 
     @Test
-    void aLossScaleDecidesWhatIsLostOfTheLogitsGradients() {
+    void theLossScaleDeterminesTheUnderflowOfTheLogitsGradients() {
         Torch.seed(2);
         var config =
                 new TransformerConfig(ModelEdition.SPRING_2025, VOCABULARY, TOKENS, 16, 1, 2, 32, "rmsnorm", "plain");
-        var options = new GradScaler.Options(SHRINKING, 2, 0.5, 1);
+        var options = new GradScaler.Options(SMALL_SCALE, 2, 0.5, 1);
         try (var model = new TransformerLM(config, Device.cpu());
                 var small = new GradScaler(Device.cpu(), options);
                 var usual = new GradScaler(Device.cpu())) {
@@ -40,12 +40,12 @@ class GradientUnderflowTest {
     }
 
     @Test
-    void fp32LosesNothing() {
+    void fp32HasNoUnderflow() {
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 100, 16, 16, 1, 2, 32, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, Device.cpu());
-                var off = GradScaler.disabled()) {
-            assertEquals(new GradientUnderflow(0, 0), GradientUnderflow.of(model, 2, 16, DType.FLOAT32, off));
-            assertTrue(model.parameters().stream().noneMatch(p -> p.grad().defined()), "no gradient stays");
+                var noScaling = GradScaler.disabled()) {
+            assertEquals(new GradientUnderflow(0, 0), GradientUnderflow.of(model, 2, 16, DType.FLOAT32, noScaling));
+            assertTrue(model.parameters().stream().noneMatch(p -> p.grad().defined()), "the gradients are freed");
         }
     }
 }

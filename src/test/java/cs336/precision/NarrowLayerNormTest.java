@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.precision.NarrowLayerNorm.Input;
-import cs336.precision.NarrowLayerNorm.Part;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -36,45 +35,45 @@ class NarrowLayerNormTest {
         return input.draw(16, 512, narrow, Device.cpu());
     }
 
-    private static double error(Input input, DType narrow, Part... parts) {
-        Set<Part> narrowed = EnumSet.noneOf(Part.class);
-        narrowed.addAll(Set.of(parts));
+    private static double error(Input input, DType narrow, LayerNormStep... steps) {
+        Set<LayerNormStep> narrowed = EnumSet.noneOf(LayerNormStep.class);
+        narrowed.addAll(Set.of(steps));
         return NarrowLayerNorm.of(narrow, narrowed).error(rows(input, narrow));
     }
 
     @ParameterizedTest
     @EnumSource(Input.class)
-    void withNothingNarrowItIsALayerNormInFp32(Input input) {
+    void withoutNarrowStepsItIsAnFp32LayerNorm(Input input) {
         assertTrue(error(input, DType.FLOAT16) < 1e-6);
         assertTrue(error(input, DType.BFLOAT16) < 1e-6);
     }
 
     @ParameterizedTest
-    @EnumSource(Part.class)
-    void everyPartCostsBits(Part part) {
+    @EnumSource(LayerNormStep.class)
+    void everyNarrowStepIncreasesTheError(LayerNormStep step) {
         double wide = error(Input.ORDINARY, DType.BFLOAT16);
-        double narrow = error(Input.ORDINARY, DType.BFLOAT16, part);
-        assertTrue(narrow > 20 * wide, part + ": " + narrow);
+        double narrow = error(Input.ORDINARY, DType.BFLOAT16, step);
+        assertTrue(narrow > 20 * wide, step + ": " + narrow);
     }
 
     @Test
     void squaresOverflowInFp16AndNotInBf16() {
-        assertEquals(1, error(Input.LARGE, DType.FLOAT16, Part.SQUARES), "1 ÷ √∞ = 0: every output is 0");
-        assertTrue(error(Input.LARGE, DType.BFLOAT16, Part.SQUARES) < 1e-3);
+        assertEquals(1, error(Input.LARGE, DType.FLOAT16, LayerNormStep.SQUARES), "1 ÷ √∞ = 0: every output is 0");
+        assertTrue(error(Input.LARGE, DType.BFLOAT16, LayerNormStep.SQUARES) < 1e-3);
     }
 
     @Test
     void sumsLoseMoreInBf16ThanInFp16() {
-        for (Part sum : Set.of(Part.MEAN, Part.VARIANCE)) {
+        for (LayerNormStep sum : Set.of(LayerNormStep.MEAN, LayerNormStep.VARIANCE)) {
             double bf16 = error(Input.OFF_CENTRE, DType.BFLOAT16, sum);
             double fp16 = error(Input.OFF_CENTRE, DType.FLOAT16, sum);
             assertTrue(bf16 > 2 * fp16, sum + ": bf16 " + bf16 + ", fp16 " + fp16);
         }
-        assertTrue(error(Input.ORDINARY, DType.BFLOAT16, Part.VARIANCE) > 0.01);
+        assertTrue(error(Input.ORDINARY, DType.BFLOAT16, LayerNormStep.VARIANCE) > 0.01);
     }
 
     @Test
-    void pyTorchsOwnRoundsOnlyItsOutput() {
+    void pyTorchsLayerNormRoundsOnlyItsOutput() {
         for (Input input : Input.values()) {
             double error = NarrowLayerNorm.nativeError(rows(input, DType.BFLOAT16), DType.BFLOAT16);
             double halfUlp = Math.scalb(1.0, -8);

@@ -20,7 +20,7 @@ import tech.tablesaw.api.Table;
 
 class PrecisionCommandTest {
     @Test
-    void everyExperimentIsStoredAndShownInATableOfItsOwn(@TempDir Path folder) throws IOException {
+    void everyExperimentIsStoredAndPrintedAsASeparateTable(@TempDir Path folder) throws IOException {
         var out = new StringWriter();
         var progress = new ByteArrayOutputStream();
         PrintStream console = System.err;

@@ -8,6 +8,7 @@ import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.torch.Device;
 import cs336.torch.ProfilerRange;
+import cs336.torch.RangeListener;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -34,7 +35,7 @@ final class ProfilerCost {
         List<Double> profiled = new ArrayList<>();
         List<Double> busy = new ArrayList<>();
         List<Double> startAndStop = new ArrayList<>();
-        ProfilerRange.Listener deaf = new ProfilerRange.Listener() {
+        RangeListener deaf = new RangeListener() {
             @Override
             public void entered(String name) {}
 
@@ -49,9 +50,9 @@ final class ProfilerCost {
             for (int i = 0; i < WARM_UP; i++) step.run();
             for (int round = 0; round < ROUNDS; round++) {
                 time(device, step, plain);
-                ProfilerRange.listen(deaf);
+                ProfilerRange.addListener(deaf);
                 time(device, step, heard);
-                ProfilerRange.unlisten(deaf);
+                ProfilerRange.removeListener(deaf);
                 long start = System.nanoTime();
                 Profile profile;
                 try (var profiler = Profiler.start()) {

@@ -7,11 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.sun.jna.NativeLibrary;
 import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
+import cs336.bench.MemoryGrowth;
 import cs336.bench.Pass;
 import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
@@ -339,7 +339,7 @@ class ProfilerTest {
             Profile profile = profileOf(ProfilerTest::multiply);
             assertEquals(List.of(), profile.trace().ranges());
         }
-        assertFalse(ProfilerRange.isHeard(), "nobody listens when no profiler runs");
+        assertFalse(ProfilerRange.hasListeners(), "nobody listens when no profiler runs");
     }
 
     @Test
@@ -349,41 +349,24 @@ class ProfilerTest {
         assertTrue(e.getMessage().contains("no CUDA card"), e.getMessage());
     }
 
-    /**
-     * Bytes that C's allocator has handed out and Java's heap holds. The process's size tells less: the heap is slow to
-     * fill.
-     */
-    private static long inUse() {
-        System.gc();
-        Runtime java = Runtime.getRuntime();
-        try (var mallinfo2 = new com.sun.jna.Memory(80)) { // a struct of ten numbers, see mallinfo(3)
-            NativeLibrary.getProcess().getFunction("mallinfo2").invokeVoid(new Object[] {mallinfo2});
-            long large = mallinfo2.getLong(4 * Long.BYTES); // hblkhd
-            long small = mallinfo2.getLong(7 * Long.BYTES); // uordblks
-            return large + small + java.totalMemory() - java.freeMemory();
-        }
-    }
-
-    @Test
-    void aThousandProfiledStepsLeaveNothingBehind() {
-        int warm = 50;
-        int profiles = 100;
-        long before = 0;
-        for (int i = 0; i < warm + profiles; i++) {
-            if (i == warm) before = inUse();
+    static final class ProfiledSteps implements MemoryGrowth.Work {
+        @Override
+        public void step() {
             try (var profiler =
                     Profiler.start(Profiler.Options.standard().cpuOnly().withShapes())) {
-                for (int j = 0; j < 10; j++) {
+                for (int i = 0; i < 10; i++) {
                     try (var range = ProfilerRange.of("products")) {
-                        for (int k = 0; k < 8; k++) multiply();
+                        for (int j = 0; j < 8; j++) multiply();
                     }
                     profiler.step();
                 }
                 assertEquals(10, profiler.stop().steps());
             }
         }
-        long growth = inUse() - before;
-        // Kept, the events of these profiles would take about twice that.
-        assertTrue(growth < 4 << 20, () -> "1,000 profiled steps left " + growth + " bytes behind");
+    }
+
+    @Test
+    void aThousandProfiledStepsLeaveNothingBehind() throws Exception {
+        MemoryGrowth.assertFlat(ProfiledSteps.class, 20, 1_000);
     }
 }

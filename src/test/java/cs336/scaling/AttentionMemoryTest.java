@@ -13,8 +13,9 @@ import cs336.kernels.attention.AttentionBenchmark;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
+import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
@@ -34,7 +35,7 @@ class AttentionMemoryTest {
     private static final Duration LIMIT = Duration.ofMinutes(10); // the first process on a machine unpacks libraries
 
     private static AttentionMemory fp32(int batch, int context, int d, boolean causal) {
-        return new AttentionMemory(batch, context, d, DType.FLOAT32, causal, Device.Kind.CPU);
+        return new AttentionMemory(batch, context, d, DType.FLOAT32, causal, DeviceKind.CPU);
     }
 
     private static List<String> names(AttentionMemory.Moment moment) {
@@ -67,7 +68,7 @@ class AttentionMemoryTest {
 
     @Test
     void onCudaTheSoftmaxMakesOneCopyMoreOnItsWayBack() {
-        var onCard = new AttentionMemory(8, 1024, 64, DType.FLOAT32, false, Device.Kind.CUDA);
+        var onCard = new AttentionMemory(8, 1024, 64, DType.FLOAT32, false, DeviceKind.CUDA);
         var onCpu = fp32(8, 1024, 64, false);
         assertEquals(4L * 8 * 1024 * 1024, onCard.peakBytes() - onCpu.peakBytes());
         assertEquals(onCpu.peakOfForward(), onCard.peakOfForward());
@@ -91,17 +92,17 @@ class AttentionMemoryTest {
 
     @Test
     void halfTheBytesANumberAreHalfTheMemory() {
-        var narrow = new AttentionMemory(2, 100, 16, DType.BFLOAT16, true, Device.Kind.CPU);
+        var narrow = new AttentionMemory(2, 100, 16, DType.BFLOAT16, true, DeviceKind.CPU);
         assertEquals(fp32(2, 100, 16, true).peakBytes(), 2 * narrow.peakBytes());
     }
 
     @ParameterizedTest
     @ValueSource(longs = {24_000_000_000L, 80_000_000_000L, 141_000_000_000L})
     void theLongestContextJustFits(long bytes) {
-        int context = AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, Device.Kind.CPU, bytes);
+        int context = AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, DeviceKind.CPU, bytes);
         assertTrue(fp32(8, context, 64, true).peakBytes() <= bytes);
         assertTrue(fp32(8, context + 1, 64, true).peakBytes() > bytes);
-        assertEquals(0, AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, Device.Kind.CPU, 100));
+        assertEquals(0, AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, DeviceKind.CPU, 100));
     }
 
     @Test
@@ -157,14 +158,14 @@ class AttentionMemoryTest {
                 Tensor[] qkv = leaves(CONTEXT);
                 Tensor dO = rows(CONTEXT);
                 Attention attention = new PlainAttention();
-                long atRest = Memory.current(cpu);
-                Memory.resetPeak(cpu);
+                long atRest = MemoryStats.current(cpu);
+                MemoryStats.resetPeak(cpu);
                 Tensor output = attention.apply(qkv[0], qkv[1], qkv[2], causal);
-                test.answer(String.valueOf(Memory.peak(cpu) - atRest));
-                test.answer(String.valueOf(Memory.current(cpu) - atRest));
-                Memory.resetPeak(cpu);
+                test.answer(String.valueOf(MemoryStats.peak(cpu) - atRest));
+                test.answer(String.valueOf(MemoryStats.current(cpu) - atRest));
+                MemoryStats.resetPeak(cpu);
                 Backward.of(output).with(dO).run();
-                test.answer(String.valueOf(Memory.peak(cpu) - atRest));
+                test.answer(String.valueOf(MemoryStats.peak(cpu) - atRest));
             }
             test.end(0);
         }
@@ -201,7 +202,7 @@ class AttentionMemoryTest {
     @ParameterizedTest
     @CsvSource({"1024, 16, false", "1024, 128, true", "4096, 64, false", "4096, 64, true", "8192, 32, false"})
     void theCardHoldsWhatIsCounted(int context, int d, boolean causal) {
-        var memory = new AttentionMemory(8, context, d, DType.FLOAT32, causal, Device.Kind.CUDA);
+        var memory = new AttentionMemory(8, context, d, DType.FLOAT32, causal, DeviceKind.CUDA);
         BenchmarkResult measured = AttentionBenchmark.of("plain")
                 .device(Device.cuda(0))
                 .context(context)

@@ -82,15 +82,21 @@ class CalibrationTest {
         long seed = System.nanoTime();
         var random = new Random(seed);
         double noise = 0.01;
-        for (int trial = 0; trial < 5; trial++) {
+        int trials = 10;
+        double[] squares = new double[WAYS.size()];
+        for (int trial = 0; trial < trials; trial++) {
             Map<Synchronization, Seconds> noisy = new LinkedHashMap<>();
             steps().forEach((how, time) -> noisy.put(how, time.times(1 + noise * random.nextGaussian())));
             Calibration fitted = Calibration.fit(Cluster.H200, allReduces(), measured(noisy));
-            for (Synchronization how : WAYS) {
-                double expected = TRUTH.dataParallel(how, 4).time().value();
-                double found = fitted.dataParallel(how, 4).time().value();
-                assertEquals(expected, found, 5 * noise * expected, how + ", seed " + seed);
+            for (int i = 0; i < squares.length; i++) {
+                double expected = TRUTH.dataParallel(WAYS.get(i), 4).time().value();
+                double found = fitted.dataParallel(WAYS.get(i), 4).time().value();
+                squares[i] += Math.pow(found / expected - 1, 2);
             }
+        }
+        for (int i = 0; i < squares.length; i++) {
+            double error = Math.sqrt(squares[i] / trials); // at most 1.6 times the noise over many trials
+            assertTrue(error < 3 * noise, WAYS.get(i) + ": " + error + ", seed " + seed);
         }
     }
 

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Tokens;
@@ -80,7 +80,7 @@ class DeviceMemoryTest {
                 var config = size.config(form, 128);
                 ModelShape shape = ModelShape.of(size.label(), config, DType.FLOAT32);
                 assertEquals(config.parameterCount(), shape.parameters());
-                var memory = new ModelMemory(config, 2, DType.FLOAT32, Device.Kind.CUDA);
+                var memory = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CUDA);
                 long blocks = config.numLayers()
                         * memory.keptByBlock().stream()
                                 .mapToLong(ModelMemory.Copy::bytes)

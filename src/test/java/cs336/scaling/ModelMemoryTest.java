@@ -15,6 +15,7 @@ import cs336.profile.memory.MemoryRecord;
 import cs336.profile.memory.PassMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -42,7 +43,7 @@ class ModelMemoryTest {
     void countedIsMeasuredToTheByteButForNumbersOutsideOfTensors(
             int year, int d, int layers, int heads, int f, int v, int batch, int t, String dtype) {
         TransformerConfig config = config(year, d, layers, heads, f, v, t);
-        var counted = new ModelMemory(config, batch, DType.parse(dtype), Device.Kind.CPU);
+        var counted = new ModelMemory(config, batch, DType.parse(dtype), DeviceKind.CPU);
         for (Pass pass : Pass.values()) {
             MemoryRecord record = PassMemory.of(config, Device.cpu())
                     .batch(batch)
@@ -73,7 +74,7 @@ class ModelMemoryTest {
         long inner = n * 10240 * 4;
         long pairs = 4L * 32 * 512 * 512 * 4;
         long scales = n * 4;
-        var memory = new ModelMemory(config, 4, DType.FLOAT32, Device.Kind.CUDA);
+        var memory = new ModelMemory(config, 4, DType.FLOAT32, DeviceKind.CUDA);
         assertEquals(
                 10 * rows + 4 * inner + pairs + 2 * scales,
                 memory.keptByBlock().stream().mapToLong(ModelMemory.Copy::bytes).sum());
@@ -83,8 +84,8 @@ class ModelMemoryTest {
     @Test
     void autocastKeepsACastOfEveryMatrixAndWithoutAGraphThatMakesItLarger() {
         TransformerConfig config = ModelSize.B2_7.config(ModelEdition.SPRING_2025, 128);
-        var narrow = new ModelMemory(config, 4, DType.BFLOAT16, Device.Kind.CUDA);
-        var wide = new ModelMemory(config, 4, DType.FLOAT32, Device.Kind.CUDA);
+        var narrow = new ModelMemory(config, 4, DType.BFLOAT16, DeviceKind.CUDA);
+        var wide = new ModelMemory(config, 4, DType.FLOAT32, DeviceKind.CUDA);
         long casts = narrow.kept().stream()
                 .filter(copy -> copy.name().startsWith("weight"))
                 .mapToLong(ModelMemory.Copy::bytes)
@@ -97,7 +98,7 @@ class ModelMemoryTest {
     @Test
     void theMomentsOfAdamWAreTwiceTheParametersMore() {
         TransformerConfig config = config(2025, 64, 2, 2, 256, 500, 64);
-        var memory = new ModelMemory(config, 2, DType.FLOAT32, Device.Kind.CPU);
+        var memory = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CPU);
         assertEquals(
                 memory.peak(Pass.FORWARD_BACKWARD).bytes() + 8 * config.parameterCount(),
                 memory.peak(Pass.STEP).bytes());
@@ -110,7 +111,7 @@ class ModelMemoryTest {
                 "only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
                 assertThrows(
                                 IllegalArgumentException.class,
-                                () -> new ModelMemory(flash, 2, DType.FLOAT32, Device.Kind.CPU))
+                                () -> new ModelMemory(flash, 2, DType.FLOAT32, DeviceKind.CPU))
                         .getMessage());
     }
 

@@ -24,7 +24,7 @@ class AtenOperatorTest {
     }
 
     @Test
-    void resultsReachTheCallersScope() {
+    void resultsAreInTheCallersScope() {
         try (var scope = MemoryScope.open()) {
             List<Tensor> result = AtenOperator.of("aten::sort", "").call(torch.rand(5), -1L, false);
             assertEquals(2, result.size());
@@ -51,9 +51,12 @@ class AtenOperatorTest {
     }
 
     @Test
-    void argumentOfAnotherTypeIsRefusedByName() {
+    void argumentOfAnotherClassIsRefused() {
         AtenOperator sqrt = AtenOperator.of("aten::sqrt", "");
         var error = assertThrows(IllegalArgumentException.class, () -> sqrt.call("four"));
-        assertEquals("aten::sqrt cannot take an argument of class java.lang.String", error.getMessage());
+        assertEquals(
+                "argument of aten::sqrt must be a Tensor, TensorList, Double, Long, Boolean or null, not a"
+                        + " java.lang.String",
+                error.getMessage());
     }
 }

@@ -11,7 +11,7 @@ class AutocastTest {
     private final Device cpu = Device.cpu();
 
     @Test
-    void matrixProductsAreNarrowInsideAndWideOutside() {
+    void matmulsAreNarrowInsideAndWideOutside() {
         try (var scope = MemoryScope.open()) {
             Tensor x = torch.randn(4, 4);
             try (var autocast = Autocast.of(cpu, DType.BFLOAT16)) {
@@ -22,7 +22,7 @@ class AutocastTest {
     }
 
     @Test
-    void fp32InsideBf16SwitchesItOffAndComesBack() {
+    void fp32InsideBf16DisablesAutocastUntilItCloses() {
         try (var scope = MemoryScope.open()) {
             Tensor x = torch.randn(4, 4);
             try (var narrow = Autocast.of(cpu, DType.BFLOAT16)) {
@@ -48,7 +48,7 @@ class AutocastTest {
     }
 
     @Test
-    void changedParameterIsSeenByTheNextScope() {
+    void changedParameterIsCastAgainInTheNextScope() {
         try (var scope = MemoryScope.open()) {
             Tensor weight = torch.ones(2, 2).set_requires_grad(true);
             Tensor x = torch.ones(2, 2);
@@ -65,7 +65,7 @@ class AutocastTest {
     }
 
     @Test
-    void otherTypesAreRefused() {
+    void otherDtypesAreRefused() {
         assertThrows(IllegalArgumentException.class, () -> Autocast.of(cpu, DType.INT64));
     }
 }

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.MemoryGrowth;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -43,20 +44,20 @@ class AutogradFunctionTest {
         scope = MemoryScope.open();
     }
 
-    /** Whatever a test does, the graph lets go of all it saved. */
+    /** After each test the graph has released all saved tensors. */
     @AfterEach
-    void everythingIsFreedWithTheGraph() {
+    void savedTensorsAreFreedWithTheGraph() {
         scope.close();
-        // Others may have left graphs in this JVM; what the test itself made must be gone.
+        // Other tests may have left graphs in this JVM.
         assertTrue(DifferentiableGraph.alive() <= aliveBefore, DifferentiableGraph.alive() + " of " + aliveBefore);
     }
 
-    /** The passes of a function, written where it is used. */
-    private interface Pass {
+    /** A pass of a function. */
+    private interface FunctionPass {
         Tensor[] run(AutogradFunction.Context ctx, Tensor... tensors);
     }
 
-    private static AutogradFunction function(Pass forward, Pass backward) {
+    private static AutogradFunction function(FunctionPass forward, FunctionPass backward) {
         return new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
@@ -74,8 +75,8 @@ class AutogradFunctionTest {
         return tensors;
     }
 
-    /** y[i] = Σ_j w[j] x[i,j], as in the documentation. */
-    static final class WeightedSum extends AutogradFunction {
+    /** y[i] = Σ_j w[j] x[i,j], the example of {@link AutogradFunction}. */
+    static final class WeightedSumFunction extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);
@@ -93,7 +94,7 @@ class AutogradFunctionTest {
         }
     }
 
-    /** x², which saves its input. */
+    /** x², saves its input. */
     private static final AutogradFunction SQUARE = function(
             (ctx, inputs) -> {
                 ctx.save(inputs[0]);
@@ -101,7 +102,7 @@ class AutogradFunctionTest {
             },
             (ctx, gradOutputs) -> tensors(gradOutputs[0].mul(ctx.saved(0)).mul(new Scalar(2.0))));
 
-    /** eˣ, which saves its output. */
+    /** eˣ, saves its output. */
     private static final AutogradFunction EXP = function(
             (ctx, inputs) -> {
                 Tensor y = inputs[0].exp();
@@ -110,7 +111,7 @@ class AutogradFunctionTest {
             },
             (ctx, gradOutputs) -> tensors(gradOutputs[0].mul(ctx.saved(0))));
 
-    /** x³, which saves what is neither. */
+    /** x³, saves an intermediate tensor. */
     private static final AutogradFunction CUBE = function(
             (ctx, inputs) -> {
                 Tensor slope = inputs[0].square().mul(new Scalar(3.0));
@@ -159,7 +160,7 @@ class AutogradFunctionTest {
         assertArrayEquals(expected, Tensors.toDoubles(tensor), 1e-12);
     }
 
-    // What it computes
+    // Results
 
     @Test
     void gradientIsWhatBackwardReturns() {
@@ -173,9 +174,9 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void weightedSumOfTheDocumentationIsRight() {
-        GradCheck.check(new WeightedSum(), random(3, 4), random(4));
-        GradCheck.checkDouble(new WeightedSum(), random(3, 4), random(4));
+    void exampleOfTheDocumentationIsCorrect() {
+        GradCheck.check(new WeightedSumFunction(), random(3, 4), random(4));
+        GradCheck.checkDouble(new WeightedSumFunction(), random(3, 4), random(4));
     }
 
     @Test
@@ -196,7 +197,7 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void eachOutputHasItsGradientAndUnusedOnesGiveNull() {
+    void eachOutputHasItsGradientAndUnusedOnesHaveNull() {
         GradCheck.check(PRODUCT_AND_SUM, random(3), random(3));
         GradCheck.checkDouble(PRODUCT_AND_SUM, random(3), random(3));
     }
@@ -210,7 +211,7 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void nullLeavesAnInputWithoutGradient() {
+    void nullMeansNoGradient() {
         Tensor a = leaf(1);
         Tensor b = leaf(2);
         AutogradFunction first =
@@ -299,11 +300,9 @@ class AutogradFunctionTest {
         assertValues(x.grad(), 7, 13);
     }
 
-    /**
-     * TorchScript fixes its plan on the first runs; a plan for other types, shapes or numbers of tensors must not leak.
-     */
+    /** TorchScript fixes its execution plan in the first runs, and the plan must not depend on dtypes and shapes. */
     @Test
-    void onePlanServesEveryTypeAndShape() {
+    void onePlanSupportsEveryDtypeAndShape() {
         for (DType dtype : List.of(DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16)) {
             for (long[] shape : new long[][] {{}, {3}, {2, 3}, {2, 0}, {1, 2, 3, 4, 5}}) {
                 Tensor x = torch.ones(shape, Device.cpu().options(dtype)).set_requires_grad(true);
@@ -365,14 +364,14 @@ class AutogradFunctionTest {
         for (Tensor y : sums.apply(xs)) {
             total = total.add(y);
         }
-        // Recording a graph of the first backward pass is what would lose the callback of a plan not yet fixed.
+        // If the plan is not fixed yet, recording a graph of the first backward pass removes the callback.
         Tensor[] gradients = Backward.of(total).createGraph().gradients(xs);
         for (int i = 0; i < inputs; i++) {
             assertValues(gradients[i], (i + 1) * outputs * (outputs + 1) / 2.0);
         }
     }
 
-    // What is kept for backward
+    // Saved tensors and values
 
     private record Exponent(double value) {}
 
@@ -423,7 +422,7 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void graphOutlivesTheScopeThatItWasMadeIn() {
+    void graphOutlivesTheScopeItWasRecordedIn() {
         Tensor x = leaf(3);
         Tensor y;
         try (var inner = MemoryScope.open()) {
@@ -447,25 +446,25 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void whatThePassesMakeIsFreedWhenTheyEnd() {
-        List<Tensor> made = new ArrayList<>();
+    void tensorsOfAPassAreFreedWhenItEnds() {
+        List<Tensor> created = new ArrayList<>();
         AutogradFunction f = function(
                 (ctx, inputs) -> {
-                    made.add(inputs[0].exp());
-                    ctx.save(made.get(0));
-                    return tensors(made.get(0).mul(inputs[0]));
+                    created.add(inputs[0].exp());
+                    ctx.save(created.get(0));
+                    return tensors(created.get(0).mul(inputs[0]));
                 },
                 (ctx, dy) -> {
-                    made.add(ctx.saved(0));
-                    made.add(dy[0].neg());
-                    return tensors(made.get(2));
+                    created.add(ctx.saved(0));
+                    created.add(dy[0].neg());
+                    return tensors(created.get(2));
                 });
         Tensor x = leaf(1);
         Tensor y = f.apply(x)[0];
-        assertTrue(made.get(0).isNull());
+        assertTrue(created.get(0).isNull());
         y.sum().backward();
-        assertEquals(3, made.size());
-        assertTrue(made.stream().allMatch(tensor -> tensor.isNull()));
+        assertEquals(3, created.size());
+        assertTrue(created.stream().allMatch(tensor -> tensor.isNull()));
         assertValues(x.grad(), -1);
     }
 
@@ -500,7 +499,7 @@ class AutogradFunctionTest {
         Tensor x = leaf(3);
         f.apply(x)[0].sum().backward();
         assertValues(x.grad(), 2);
-        assertTrue(x.mul(parameter).requires_grad(), "gradients are on again");
+        assertTrue(x.mul(parameter).requires_grad(), "grad mode is on again");
         assertFalse(f.apply(x.detach())[0].requires_grad());
     }
 
@@ -576,7 +575,7 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void functionThatIsOnceDifferentiableSaysSo() {
+    void secondDerivativeOfAOnceDifferentiableFunctionIsRefused() {
         AutogradFunction kernel = function(
                 (ctx, inputs) -> {
                     ctx.onceDifferentiable();
@@ -609,7 +608,7 @@ class AutogradFunctionTest {
         assertValues(x.grad(), 4 * depth + 4);
     }
 
-    /** x², whose backward pass runs that of the one a level below, and adds the gradient found there. */
+    /** x², whose backward pass runs the backward pass of nested(depth − 1) and adds its gradient. */
     private static AutogradFunction nested(int depth) {
         return depth == 0
                 ? SQUARE
@@ -619,7 +618,7 @@ class AutogradFunctionTest {
                             return tensors(inputs[0].square());
                         },
                         (ctx, dy) -> {
-                            try (var mode = PlainMode.recording(true)) {
+                            try (var mode = PlainMode.withGradMode(true)) {
                                 Tensor x = ctx.saved(0).detach().set_requires_grad(true);
                                 nested(depth - 1).apply(x)[0].sum().backward();
                                 return tensors(x.detach()
@@ -642,11 +641,11 @@ class AutogradFunctionTest {
                 (ctx, dy) -> dy);
         Tensor x = leaf(1);
         assertSame(thrown, assertThrows(IllegalArgumentException.class, () -> failing.apply(x)));
-        assertTrue(x.mul(x).requires_grad(), "gradients are on again");
+        assertTrue(x.mul(x).requires_grad(), "grad mode is on again");
     }
 
     @Test
-    void exceptionOfBackwardReachesTheCallerAsItWasThrown() {
+    void exceptionOfBackwardReachesTheCallerUnchanged() {
         var cause = new ArithmeticException("cause");
         var thrown = new IllegalArgumentException("backward", cause);
         Tensor x = leaf(1);
@@ -656,7 +655,7 @@ class AutogradFunctionTest {
                 () -> Backward.of(y).retainGraph().run());
         assertSame(thrown, arrived);
         assertSame(cause, arrived.getCause());
-        assertEquals(1, arrived.getSuppressed().length, "the place of the call is noted");
+        assertEquals(1, arrived.getSuppressed().length, "the exception at the call is suppressed");
         assertSame(
                 thrown,
                 assertThrows(
@@ -685,19 +684,20 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void presetsOwnBackwardCarriesTheText() {
-        Tensor y = throwing(new IllegalArgumentException("the text"))
+    void backwardOfThePresetsHasTheMessage() {
+        Tensor y = throwing(new IllegalArgumentException("the message"))
                 .apply(leaf(1))[0]
                 .sum();
         var arrived = assertThrows(RuntimeException.class, y::backward);
-        assertTrue(arrived.getMessage().contains("java.lang.IllegalArgumentException: the text"), arrived.getMessage());
+        assertTrue(
+                arrived.getMessage().contains("java.lang.IllegalArgumentException: the message"), arrived.getMessage());
     }
 
     @Test
     void exceptionCrossesNestedBackwardPasses() {
         var thrown = new IllegalArgumentException("inner");
         AutogradFunction outer = function((ctx, inputs) -> tensors(inputs[0].clone()), (ctx, dy) -> {
-            try (var mode = PlainMode.recording(true)) {
+            try (var mode = PlainMode.withGradMode(true)) {
                 throwing(thrown).apply(leaf(1))[0].sum().backward();
             }
             return dy;
@@ -710,11 +710,11 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void uselessInputsAreNamed() {
+    void invalidInputsAreReported() {
         Tensor closed = leaf(1);
         closed.close();
-        for (Tensor useless : tensors(null, closed, new Tensor())) {
-            var error = assertThrows(IllegalArgumentException.class, () -> PRODUCT_AND_SUM.apply(leaf(1), useless));
+        for (Tensor invalid : tensors(null, closed, new Tensor())) {
+            var error = assertThrows(IllegalArgumentException.class, () -> PRODUCT_AND_SUM.apply(leaf(1), invalid));
             assertTrue(error.getMessage().startsWith("input 1 of "), error.getMessage());
         }
     }
@@ -744,7 +744,7 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void forwardMustLeaveItsInputsAlone() {
+    void forwardMustNotChangeItsInputs() {
         AutogradFunction inPlace = function((ctx, inputs) -> tensors(inputs[0].add_(new Scalar(1.0))), (ctx, dy) -> dy);
         var error = assertThrows(IllegalStateException.class, () -> inPlace.apply(leaf(1).clone()));
         assertTrue(error.getMessage().contains("changed input 0 in place"), error.getMessage());
@@ -773,12 +773,12 @@ class AutogradFunctionTest {
         assertTrue(error.getMessage().contains(message), error.getMessage());
     }
 
-    // Modes and types
+    // Modes and dtypes
 
     @Test
     void autocastIsOffInsideBothPasses() {
         List<DType> seen = new ArrayList<>();
-        AutogradFunction product = function(
+        AutogradFunction matmul = function(
                 (ctx, inputs) -> {
                     ctx.save(inputs);
                     seen.add(DType.of(inputs[0].matmul(inputs[0])));
@@ -790,7 +790,7 @@ class AutogradFunctionTest {
                 });
         Tensor x = torch.ones(2, 2).set_requires_grad(true);
         try (var autocast = Autocast.of(Device.cpu(), DType.BFLOAT16)) {
-            Tensor y = product.apply(x)[0];
+            Tensor y = matmul.apply(x)[0];
             assertEquals(DType.BFLOAT16, DType.of(x.matmul(x)), "autocast is on again");
             Backward.of(y.sum()).run();
             assertEquals(DType.BFLOAT16, DType.of(x.matmul(x)), "autocast is on again");
@@ -815,7 +815,7 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void gradientOfAnotherTypeIsCast() {
+    void gradientOfAnotherDtypeIsCast() {
         AutogradFunction narrow = function((ctx, inputs) -> tensors(inputs[0].to(ScalarType.BFloat16)), (ctx, dy) -> {
             assertEquals(DType.BFLOAT16, DType.of(dy[0]));
             return tensors(dy[0]);
@@ -828,7 +828,7 @@ class AutogradFunctionTest {
     // Threads and memory
 
     @Test
-    void severalThreadsDoNotDisturbEachOther() throws Exception {
+    void severalThreadsCanUseTheSameFunction() throws Exception {
         ExecutorService threads = Executors.newFixedThreadPool(4);
         try {
             List<Future<Void>> results = new ArrayList<>();
@@ -855,7 +855,7 @@ class AutogradFunctionTest {
     }
 
     @Test
-    void oneGraphMayBeRunByTwoThreads() throws Exception {
+    void oneGraphCanBeUsedByTwoThreads() throws Exception {
         Tensor x = leaf(3);
         Tensor y = EXP.apply(SQUARE.apply(x)[0])[0].sum();
         ExecutorService threads = Executors.newFixedThreadPool(2);
@@ -876,42 +876,40 @@ class AutogradFunctionTest {
         }
     }
 
-    @ParameterizedTest
-    @ValueSource(ints = {1_000, 20_000})
-    void memoryStaysFlat(int iterations) {
-        Tensor x = torch.ones(64, 256).set_requires_grad(true); // 64 KiB
-        Tensor weight = torch.ones(256).set_requires_grad(true);
-        AutogradFunction sum = new WeightedSum();
-        long before = 0;
-        for (int i = 0; i < iterations; i++) {
-            if (i == iterations / 5) {
-                before = Memory.current(Device.cpu());
-            }
+    static final class Passes implements MemoryGrowth.Work {
+        private final Tensor x = torch.ones(64, 256).set_requires_grad(true); // 64 KiB
+        private final Tensor weight = torch.ones(256).set_requires_grad(true);
+        private final AutogradFunction sum = new WeightedSumFunction();
+        private int steps;
+
+        @Override
+        public void step() {
+            int i = steps++;
             if (i % 1_000 == 0) {
-                System.gc(); // must not take what native code still calls
+                System.gc(); // must not collect callbacks that native code still calls
             }
             try (var step = MemoryScope.open()) {
                 sum.apply(EXP.apply(x)[0], weight)[0].sum().backward();
                 if (i % 10 == 0) {
-                    CUBE.apply(x); // a graph that is never run
+                    CUBE.apply(x); // a graph without a backward pass
                 }
                 x.mutable_grad().reset();
                 weight.mutable_grad().reset();
             }
             assertEquals(0, DifferentiableGraph.alive());
         }
-        long grownBy = Memory.current(Device.cpu()) - before;
-        assertTrue(grownBy < 50 * MIB, "grew by " + grownBy / MIB + " MiB over " + iterations * 4 / 5 + " steps");
     }
 
     @Test
-    void failedPassesLeaveNothingBehind() {
-        Tensor x = torch.ones(1 << 18).set_requires_grad(true); // 1 MiB
-        long before = 0;
-        for (int i = 0; i < 500; i++) {
-            if (i == 100) {
-                before = Memory.current(Device.cpu());
-            }
+    void memoryStaysFlat() throws Exception {
+        MemoryGrowth.assertFlat(Passes.class, 2_000, 50);
+    }
+
+    static final class FailedPasses implements MemoryGrowth.Work {
+        private final Tensor x = torch.ones(1 << 18).set_requires_grad(true); // 1 MiB
+
+        @Override
+        public void step() {
             try (var step = MemoryScope.open()) {
                 Tensor y = throwing(new IllegalArgumentException("step")).apply(EXP.apply(x)[0])[0];
                 assertThrows(
@@ -920,12 +918,15 @@ class AutogradFunctionTest {
             }
             assertEquals(0, DifferentiableGraph.alive());
         }
-        long grownBy = Memory.current(Device.cpu()) - before;
-        assertTrue(grownBy < 50 * MIB, "grew by " + grownBy / MIB + " MiB over 400 failures");
     }
 
     @Test
-    void engineThreadsAreOffDuringBackwardAndAsBeforeAfterwards() {
+    void failedPassesLeaveNothingBehind() throws Exception {
+        MemoryGrowth.assertFlat(FailedPasses.class, 100, 150);
+    }
+
+    @Test
+    void engineThreadsAreOffDuringBackwardAndRestoredAfterwards() {
         AtomicReference<Boolean> during = new AtomicReference<>();
         AutogradFunction copy = function((ctx, inputs) -> tensors(inputs[0].clone()), (ctx, dy) -> {
             during.set(engineThreadsAreOn());
@@ -947,12 +948,12 @@ class AutogradFunctionTest {
         return AutogradState.get_tls_state().get_multithreading_enabled();
     }
 
-    // On a card
+    // On a GPU
 
     @Test
     @Tag("gpu")
-    void backwardOnTheCardRunsOnTheCallersThreadOrTheEngines() {
-        Device card = Device.cuda(0);
+    void backwardOnTheGpuRunsOnTheCallersThreadOrAnEngineThread() {
+        Device gpu = Device.cuda(0);
         AtomicReference<Thread> thread = new AtomicReference<>();
         AutogradFunction square = function(
                 (ctx, inputs) -> {
@@ -963,7 +964,7 @@ class AutogradFunctionTest {
                     thread.set(Thread.currentThread());
                     return tensors(dy[0].mul(ctx.saved(0)).mul(new Scalar(2.0)));
                 });
-        Tensor x = torch.ones(new long[] {1000}, card.options(DType.FLOAT32)).set_requires_grad(true);
+        Tensor x = torch.ones(new long[] {1000}, gpu.options(DType.FLOAT32)).set_requires_grad(true);
         Backward.of(square.apply(x)[0].sum()).run();
         assertEquals(2000, x.grad().sum().item_double());
         assertSame(Thread.currentThread(), thread.get());
@@ -975,14 +976,14 @@ class AutogradFunctionTest {
     @Test
     @Tag("gpu")
     void backwardRunsOnTheStreamOfForward() {
-        Device card = Device.cuda(0);
+        Device gpu = Device.cuda(0);
         AtomicReference<Long> stream = new AtomicReference<>();
         AutogradFunction copy = function((ctx, inputs) -> tensors(inputs[0].clone()), (ctx, dy) -> {
             stream.set(torch_cuda.getCurrentCUDAStream().id());
             return dy;
         });
-        Tensor x = torch.ones(new long[] {10}, card.options(DType.FLOAT32)).set_requires_grad(true);
-        card.synchronize();
+        Tensor x = torch.ones(new long[] {10}, gpu.options(DType.FLOAT32)).set_requires_grad(true);
+        gpu.synchronize();
         boolean highPriority = false;
         var side = torch_cuda.getStreamFromPool(highPriority, (byte) 0);
         var usual = torch_cuda.getCurrentCUDAStream();
@@ -999,14 +1000,14 @@ class AutogradFunctionTest {
         assertEquals(side.id(), stream.getAndSet(null));
         sum.backward();
         assertEquals(side.id(), stream.get());
-        card.synchronize();
+        gpu.synchronize();
         assertEquals(20, x.grad().sum().item_double());
     }
 
     @Test
     @Tag("gpu")
-    void exceptionOnTheCardReachesTheCaller() {
-        var thrown = new IllegalArgumentException("on the card");
+    void exceptionOnTheGpuReachesTheCaller() {
+        var thrown = new IllegalArgumentException("on the GPU");
         Tensor x = torch.ones(new long[] {10}, Device.cuda(0).options(DType.FLOAT32))
                 .set_requires_grad(true);
         Tensor y = throwing(thrown).apply(x)[0].sum();
@@ -1020,47 +1021,49 @@ class AutogradFunctionTest {
 
     @Test
     @Tag("gpu")
-    void derivativesOnTheCardAreRight() {
-        Device card = Device.cuda(0);
-        Tensor x = random(3, 4).to(card.toTorch(), ScalarType.Double);
-        Tensor weight = random(4).to(card.toTorch(), ScalarType.Double);
-        GradCheck.check(new WeightedSum(), x, weight);
-        GradCheck.checkDouble(new WeightedSum(), x, weight);
+    void derivativesOnTheGpuAreCorrect() {
+        Device gpu = Device.cuda(0);
+        Tensor x = random(3, 4).to(gpu.toTorch(), ScalarType.Double);
+        Tensor weight = random(4).to(gpu.toTorch(), ScalarType.Double);
+        GradCheck.check(new WeightedSumFunction(), x, weight);
+        GradCheck.checkDouble(new WeightedSumFunction(), x, weight);
         GradCheck.checkDouble(EXP, x);
         GradCheck.check(PRODUCT_AND_SUM, x, x);
     }
 
     @Test
     @Tag("gpu")
-    void memoryOfCardAndHostStaysFlat() {
-        Device card = Device.cuda(0);
-        Tensor x = torch.ones(new long[] {64, 256}, card.options(DType.FLOAT32)).set_requires_grad(true);
-        Tensor weight =
-                torch.ones(new long[] {256}, card.options(DType.FLOAT32)).set_requires_grad(true);
-        long onCard = 0;
+    void memoryOfGpuAndHostStaysConstant() {
+        Device gpu = Device.cuda(0);
+        Tensor x = torch.ones(new long[] {64, 256}, gpu.options(DType.FLOAT32)).set_requires_grad(true);
+        Tensor weight = torch.ones(new long[] {256}, gpu.options(DType.FLOAT32)).set_requires_grad(true);
+        long onGpu = 0;
         long onHost = 0;
         for (int i = 0; i < 20_000; i++) {
             if (i % 1_000 == 0) {
-                System.gc(); // a large machine's Java heap would grow into new pages for minutes
+                System.gc(); // on a large machine the Java heap would keep growing for minutes
             }
             if (i == 4_000) {
-                onCard = Memory.current(card);
-                onHost = Memory.current(Device.cpu());
+                onGpu = MemoryStats.current(gpu);
+                onHost = MemoryStats.current(Device.cpu());
             }
             try (var step = MemoryScope.open()) {
-                new WeightedSum().apply(EXP.apply(x)[0], weight)[0].sum().backward();
+                new WeightedSumFunction()
+                        .apply(EXP.apply(x)[0], weight)[0]
+                        .sum()
+                        .backward();
                 x.mutable_grad().reset();
                 weight.mutable_grad().reset();
             }
         }
-        assertEquals(onCard, Memory.current(card));
-        long grownBy = Memory.current(Device.cpu()) - onHost;
+        assertEquals(onGpu, MemoryStats.current(gpu));
+        long grownBy = MemoryStats.current(Device.cpu()) - onHost;
         assertTrue(grownBy < 50 * MIB, "the host grew by " + grownBy / MIB + " MiB over 16000 steps");
     }
 
     @Test
     @Tag("gpu")
-    void cardAndCpuAndNestedPassesMix() {
+    void gpuAndCpuAndNestedPassesCanBeCombined() {
         Tensor x = torch.ones(new long[] {2}, Device.cuda(0).options(DType.FLOAT64))
                 .set_requires_grad(true);
         nested(3).apply(x)[0].cpu().square().sum().backward();

@@ -29,14 +29,14 @@ class BackwardTest {
     }
 
     @Test
-    void runAddsToTheGradientsOfLeaves() {
+    void runAccumulatesTheGradientsOfLeaves() {
         Backward.of(x.mul(x)).run();
         Backward.of(x.mul(x), x.mul(x).mul(x)).run();
         assertEquals(6 + 6 + 27, x.grad().item_double());
     }
 
     @Test
-    void gradientsAreValuesAndNullWhereNothingDepends() {
+    void gradientsAreReturnedAndNullForUnusedInputs() {
         Tensor[] gradients = Backward.of(x.mul(x)).gradients(unused, x);
         assertNull(gradients[0]);
         assertEquals(6, gradients[1].item_double());
@@ -45,7 +45,7 @@ class BackwardTest {
     }
 
     @Test
-    void startingGradientsWeighTheOutputs() {
+    void outputGradientsWeightTheOutputs() {
         Tensor two = Tensors.of(new double[] {2}, 1);
         assertEquals(12, Backward.of(x.mul(x)).with(two).gradients(x)[0].item_double());
         Backward.of(x.mul(x)).with(two).run();
@@ -60,7 +60,7 @@ class BackwardTest {
     }
 
     @Test
-    void uselessArgumentsAreRefused() {
+    void invalidArgumentsAreRefused() {
         Tensor y = x.mul(x);
         assertThrows(IllegalArgumentException.class, () -> Backward.of());
         var noGraph = assertThrows(IllegalArgumentException.class, () -> Backward.of(y, y.detach()));

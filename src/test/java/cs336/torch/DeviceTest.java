@@ -12,21 +12,21 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 class DeviceTest {
     @Test
-    void cpuIsReadFromItsNameAndPrintedAsIt() {
+    void cpuIsParsedAndPrinted() {
         assertEquals(Device.cpu(), Device.parse("cpu"));
         assertEquals("cpu", Device.cpu().toString());
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"", "gpu", "cuda:", "cuda:-1", "cuda:x", "CPU", "cuda:99999999999"})
-    void unknownDeviceIsRefusedByName(String text) {
+    void unknownDeviceIsRefusedWithItsName(String text) {
         var error = assertThrows(IllegalArgumentException.class, () -> Device.parse(text));
         assertTrue(error.getMessage().contains("'" + text + "'"), error.getMessage());
         assertTrue(error.getMessage().contains("cuda:N"), error.getMessage());
     }
 
     @Test
-    void askingForCudaWithoutItSaysWhatIsMissing() {
+    void unavailableCudaSaysWhatIsMissing() {
         assumeTrue(Device.cudaCount() == 0);
         var error = assertThrows(IllegalArgumentException.class, () -> Device.cuda(0));
         assertTrue(error.getMessage().contains("driver"), error.getMessage());
@@ -34,13 +34,13 @@ class DeviceTest {
     }
 
     @Test
-    void cpuHasNoIndexButZero() {
-        assertThrows(IllegalArgumentException.class, () -> new Device(Device.Kind.CPU, 1));
+    void cpuMustHaveIndexZero() {
+        assertThrows(IllegalArgumentException.class, () -> new Device(DeviceKind.CPU, 1));
     }
 
     @Test
     @Tag("gpu")
-    void cardBeyondTheLastIsRefused() {
+    void indexBeyondTheLastGpuIsRefused() {
         int count = Device.cudaCount();
         assertTrue(count > 0);
         var error = assertThrows(IllegalArgumentException.class, () -> Device.cuda(count));
@@ -49,17 +49,19 @@ class DeviceTest {
 
     @Test
     @Tag("gpu")
-    void allocatorCountsBytesOnTheCard() {
-        Device card = Device.cuda(0);
+    void memoryStatsCountTheBytesOnTheGpu() {
+        Device gpu = Device.cuda(0);
         try (var scope = MemoryScope.open()) {
-            Memory.resetPeak(card);
-            long before = Memory.current(card);
-            long bytes = 1026L << 20; // no test frees a block that is larger by so little that it would be given whole
-            org.bytedeco.pytorch.global.torch.empty(new long[] {bytes / 4}, card.options(DType.FLOAT32), null);
-            assertEquals(bytes, Memory.current(card) - before);
-            assertEquals(bytes, Memory.peak(card) - before);
-            assertTrue(Memory.available(card) > 1L << 30);
+            MemoryStats.resetPeak(gpu);
+            long before = MemoryStats.current(gpu);
+            long bytes = 1026L
+                    << 20; // no cached block of another test is just above this size, so the allocator does not round
+            // up to it
+            org.bytedeco.pytorch.global.torch.empty(new long[] {bytes / 4}, gpu.options(DType.FLOAT32), null);
+            assertEquals(bytes, MemoryStats.current(gpu) - before);
+            assertEquals(bytes, MemoryStats.peak(gpu) - before);
+            assertTrue(MemoryStats.available(gpu) > 1L << 30);
         }
-        assertTrue(card.productName().contains("NVIDIA"), card.productName());
+        assertTrue(gpu.productName().contains("NVIDIA"), gpu.productName());
     }
 }

@@ -31,8 +31,8 @@ class GradCheckTest {
         scope.close();
     }
 
-    /** x w, with the gradients given. */
-    private abstract static class Product extends AutogradFunction {
+    /** x w, with gradients of the subclass. */
+    private abstract static class ElementwiseProduct extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);
@@ -57,21 +57,21 @@ class GradCheckTest {
     }
 
     @Test
-    void rightGradientPassesWithASmallError() {
-        AutogradFunction right = new Product() {
+    void correctGradientPassesWithASmallError() {
+        AutogradFunction correct = new ElementwiseProduct() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx, dw};
             }
         };
-        double worst = GradCheck.check(right, x, w);
+        double worst = GradCheck.check(correct, x, w);
         assertTrue(worst < 1e-9, "error " + worst);
-        GradCheck.checkDouble(right, x, w);
+        GradCheck.checkDouble(correct, x, w);
     }
 
     @Test
     void oneWrongElementIsFoundAndNamed() {
-        AutogradFunction wrong = new Product() {
+        AutogradFunction wrong = new ElementwiseProduct() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 dx.select(0, 1).select(0, 2).mul_(new Scalar(1.0001));
@@ -83,7 +83,7 @@ class GradCheckTest {
 
     @Test
     void missingGradientIsFound() {
-        AutogradFunction forgetful = new Product() {
+        AutogradFunction forgetful = new ElementwiseProduct() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx, null};
@@ -94,7 +94,7 @@ class GradCheckTest {
 
     @Test
     void gradientThatIsNotANumberIsFound() {
-        AutogradFunction nan = new Product() {
+        AutogradFunction nan = new ElementwiseProduct() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx, dw.div(torch.zeros_like(dw))};
@@ -104,8 +104,8 @@ class GradCheckTest {
     }
 
     @Test
-    void gradientThatIgnoresItsStartingPointIsFound() {
-        AutogradFunction ignoring = new Product() {
+    void gradientThatIgnoresTheOutputGradientIsFound() {
+        AutogradFunction ignoring = new ElementwiseProduct() {
             @Override
             Tensor[] gradients(Tensor dx, Tensor dw) {
                 return new Tensor[] {dx.abs(), dw};
@@ -115,7 +115,7 @@ class GradCheckTest {
     }
 
     @Test
-    void outputCutFromTheGraphIsFound() {
+    void detachedOutputIsFound() {
         assertContains("no gradient", wrong(in -> new Tensor[] {in[0].detach().exp()}, x));
         assertContains(
                 "derivative of output 1 ",
@@ -123,7 +123,7 @@ class GradCheckTest {
     }
 
     @Test
-    void eachOutputIsCheckedAloneAndTogether() {
+    void outputsAreCheckedSeparatelyAndTogether() {
         AutogradFunction onlyTogether = new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
@@ -139,7 +139,7 @@ class GradCheckTest {
             }
         };
         assertContains("derivative of output 0 ", wrong(onlyTogether::apply, x));
-        AutogradFunction onlyAlone = new AutogradFunction() {
+        AutogradFunction onlySeparately = new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
                 return new Tensor[] {inputs[0].neg(), inputs[0].clone()};
@@ -150,7 +150,7 @@ class GradCheckTest {
                 return new Tensor[] {gradOutputs[0] == null ? gradOutputs[1] : gradOutputs[0].neg()};
             }
         };
-        assertContains("sum of outputs 0, 1", wrong(onlyAlone::apply, x));
+        assertContains("sum of outputs 0, 1", wrong(onlySeparately::apply, x));
     }
 
     @Test
@@ -162,19 +162,19 @@ class GradCheckTest {
     }
 
     @Test
-    void largeInputsAreVariedByMore() {
+    void largeInputsHaveALargerStep() {
         double worst = GradCheck.check(in -> new Tensor[] {in[0].sqrt()}, Tensors.of(new double[] {1e8}, 1));
         assertTrue(worst < 1e-9, "error " + worst);
     }
 
     @Test
-    void integerInputsAndOutputsAreLeftAlone() {
+    void integerInputsAndOutputsAreIgnored() {
         Tensor index = Tensors.of(new long[] {1, 1, 0}, 3);
         GradCheck.check(in -> new Tensor[] {in[0].index_select(0, in[1]), in[1].add(in[1])}, x, index);
     }
 
     @Test
-    void inputsStayAsTheyWere() {
+    void inputsAreNotModified() {
         Tensor before = x.clone();
         GradCheck.check(in -> new Tensor[] {in[0].square()}, x);
         assertArrayEquals(Tensors.toDoubles(before), Tensors.toDoubles(x));
@@ -185,13 +185,13 @@ class GradCheckTest {
     }
 
     @Test
-    void transposedInputIsRead() {
+    void transposedInputIsSupported() {
         GradCheck.check(
                 in -> new Tensor[] {in[0].matmul(in[1])}, x.t().contiguous().t(), w);
     }
 
-    /** Its backward pass is right, and cannot be differentiated without that being said. */
-    private static final class SilentlyOnce extends AutogradFunction {
+    /** A function whose backward pass is correct but not differentiable, without declaring it. */
+    private static final class UndeclaredOnceDifferentiable extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);
@@ -207,13 +207,13 @@ class GradCheckTest {
     }
 
     @Test
-    void secondDerivativeThatIsMissingIsFound() {
-        GradCheck.check(new SilentlyOnce(), x);
-        assertThrows(AssertionError.class, () -> GradCheck.checkDouble(new SilentlyOnce(), x));
+    void missingSecondDerivativeIsFound() {
+        GradCheck.check(new UndeclaredOnceDifferentiable(), x);
+        assertThrows(AssertionError.class, () -> GradCheck.checkDouble(new UndeclaredOnceDifferentiable(), x));
     }
 
     @Test
-    void narrowTypesAreRefused() {
+    void narrowDtypesAreRefused() {
         Tensor narrow = x.to(ScalarType.Float);
         var input = assertThrows(
                 IllegalArgumentException.class,

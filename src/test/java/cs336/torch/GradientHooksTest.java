@@ -27,7 +27,9 @@ class GradientHooksTest {
     }
 
     private static Tensor chain(Tensor x, List<Tensor> weights) {
-        for (Tensor weight : weights) x = torch.tanh(x.matmul(weight));
+        for (Tensor weight : weights) {
+            x = torch.tanh(x.matmul(weight));
+        }
         return x.sum();
     }
 
@@ -36,7 +38,7 @@ class GradientHooksTest {
     }
 
     @Test
-    void aReportedGradientIsTheFinalOneHoweverOftenTheParameterIsUsed() {
+    void aReportedGradientIsCompleteEvenIfTheParameterIsUsedSeveralTimes() {
         try (var scope = MemoryScope.open()) {
             List<Tensor> all = weights(4);
             List<Tensor> used = List.of(all.get(0), all.get(1), all.get(0), all.get(2), all.get(0));
@@ -46,7 +48,7 @@ class GradientHooksTest {
                 order.add(i);
                 seen.put(i, Tensors.toDoubles(all.get(i).grad()));
             })) {
-                for (int pass = 0; pass < 2; pass++) { // the second adds to the first
+                for (int pass = 0; pass < 2; pass++) { // the second pass accumulates
                     order.clear();
                     // Two forward passes, one backward.
                     chain(input(), used).add(chain(input(), used)).backward();
@@ -60,7 +62,7 @@ class GradientHooksTest {
             }
             order.clear();
             chain(input(), used).backward();
-            assertEquals(List.of(), order, "nobody listens any more");
+            assertEquals(List.of(), order, "the hooks are removed");
         }
     }
 
@@ -83,7 +85,7 @@ class GradientHooksTest {
     }
 
     @Test
-    void whatAListenerThrowsArrivesAtTheCallerOfTheBackwardPass() {
+    void anExceptionOfTheListenerReachesTheCallerOfTheBackwardPass() {
         try (var scope = MemoryScope.open()) {
             List<Tensor> all = weights(3);
             try (var hooks = GradientHooks.of(all, i -> {
@@ -98,7 +100,7 @@ class GradientHooksTest {
     }
 
     @Test
-    void onlyLeavesThatLearnHaveHooks() {
+    void onlyLeavesThatRequireGradientsHaveHooks() {
         try (var scope = MemoryScope.open()) {
             Tensor weight = weights(1).get(0);
             var error = assertThrows(

@@ -9,73 +9,79 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class ProfilerRangeTest {
-    /** Writes down what it hears on this thread; others may open ranges at the same time. */
-    private static final class Diary implements ProfilerRange.Listener {
+    /** Records the ranges of this thread; other threads may open ranges at the same time. */
+    private static final class RangeRecorder implements RangeListener {
         private final Thread here = Thread.currentThread();
         private final List<String> lines = new ArrayList<>();
 
         @Override
         public void entered(String name) {
-            if (Thread.currentThread() == here) lines.add("+" + name);
+            if (Thread.currentThread() == here) {
+                lines.add("+" + name);
+            }
         }
 
         @Override
         public void left(String name) {
-            if (Thread.currentThread() == here) lines.add("-" + name);
+            if (Thread.currentThread() == here) {
+                lines.add("-" + name);
+            }
         }
     }
 
     @Test
     void rangesNestAndEndInReverseOrder() {
-        Diary diary = new Diary();
-        ProfilerRange.listen(diary);
+        RangeRecorder recorder = new RangeRecorder();
+        ProfilerRange.addListener(recorder);
         try (var outer = ProfilerRange.of("outer")) {
             try (var inner = ProfilerRange.of("inner")) {
-                inner.close(); // twice does not matter
+                inner.close(); // closing twice has no effect
             }
             ProfilerRange.of("next").close();
         } finally {
-            ProfilerRange.unlisten(diary);
+            ProfilerRange.removeListener(recorder);
         }
-        assertEquals(List.of("+outer", "+inner", "-inner", "+next", "-next", "-outer"), diary.lines);
+        assertEquals(List.of("+outer", "+inner", "-inner", "+next", "-next", "-outer"), recorder.lines);
     }
 
     @Test
-    void whoComesInTheMiddleHearsNoEndWithoutABeginning() {
-        Diary first = new Diary();
-        Diary second = new Diary();
-        ProfilerRange.listen(first);
+    void aListenerReceivesNoEndWithoutABegin() {
+        RangeRecorder first = new RangeRecorder();
+        RangeRecorder second = new RangeRecorder();
+        ProfilerRange.addListener(first);
         try (var outer = ProfilerRange.of("outer")) {
-            ProfilerRange.listen(second);
+            ProfilerRange.addListener(second);
             try (var inner = ProfilerRange.of("inner")) {
-                ProfilerRange.unlisten(first);
+                ProfilerRange.removeListener(first);
             }
         } finally {
-            ProfilerRange.unlisten(first);
-            ProfilerRange.unlisten(second);
+            ProfilerRange.removeListener(first);
+            ProfilerRange.removeListener(second);
         }
         assertEquals(List.of("+outer", "+inner", "-inner", "-outer"), first.lines);
         assertEquals(List.of("+inner", "-inner"), second.lines);
     }
 
     @Test
-    void whileNobodyListensThereIsOneRangeForAll() {
+    void withoutListenersAllRangesAreOneObject() {
         assertSame(ProfilerRange.of("a"), ProfilerRange.of("b"));
     }
 
     @Test
-    void rangesAreShownToNvidiasToolsWhereTheirLibraryIsThere() {
+    void rangesAreReportedToNvtxIfItsLibraryIsInstalled() {
         try (var nvtx = Nvtx.open();
                 var range = ProfilerRange.of("shown")) {
-            assertEquals(Nvtx.isAvailable(), ProfilerRange.isHeard());
+            assertEquals(Nvtx.NvtxLibrary.FOUND.isPresent(), ProfilerRange.hasListeners());
         }
-        assertFalse(ProfilerRange.isHeard());
+        assertFalse(ProfilerRange.hasListeners());
     }
 
     @Test
-    void aProcessThatNoToolStartedShowsThemToNobody() {
+    void rangesAreNotReportedInAProcessThatNoToolStarted() {
         try (var nvtx = Nvtx.openIfTraced()) {
-            assertEquals(System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.isAvailable(), ProfilerRange.isHeard());
+            assertEquals(
+                    System.getenv("NVTX_INJECTION64_PATH") != null && Nvtx.NvtxLibrary.FOUND.isPresent(),
+                    ProfilerRange.hasListeners());
         }
     }
 }

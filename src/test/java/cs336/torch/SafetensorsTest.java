@@ -54,7 +54,7 @@ class SafetensorsTest {
     }
 
     @Test
-    void aFileWrittenByHandIsRead() throws IOException {
+    void aHandWrittenFileIsRead() throws IOException {
         ByteBuffer data = ByteBuffer.allocate(32).order(ByteOrder.LITTLE_ENDIAN);
         data.putLong(-7)
                 .putFloat(1.5f)
@@ -84,7 +84,7 @@ class SafetensorsTest {
     }
 
     @Test
-    void theBytesAreThoseOfTheFormat() throws IOException {
+    void writtenBytesFollowTheFormat() throws IOException {
         Path file = folder.resolve("y.safetensors");
         Safetensors.write(file, Map.of("w", Tensor.create(1f, -2f)), Map.of("a", "b"));
         byte[] bytes = Files.readAllBytes(file);
@@ -101,7 +101,7 @@ class SafetensorsTest {
 
     @ParameterizedTest
     @EnumSource
-    void everyDtypeComesBackBitForBit(DType dtype) throws IOException {
+    void everyDtypeIsReadBackExactly(DType dtype) throws IOException {
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         tensors.put("flag", Tensor.create(true, false, true));
         tensors.put(
@@ -118,15 +118,15 @@ class SafetensorsTest {
             assertEquals(
                     List.copyOf(tensors.keySet()), List.copyOf(saved.entries().keySet()));
             for (var entry : tensors.entrySet()) {
-                Tensor back = saved.tensor(entry.getKey(), CPU);
-                assertEquals(DType.of(entry.getValue()), DType.of(back));
-                assertTrue(torch.equal(entry.getValue(), back), entry.getKey());
+                Tensor read = saved.tensor(entry.getKey(), CPU);
+                assertEquals(DType.of(entry.getValue()), DType.of(read));
+                assertTrue(torch.equal(entry.getValue(), read), entry.getKey());
             }
         }
     }
 
     @Test
-    void aTensorOfSeveralChunksComesBack() throws IOException {
+    void aTensorOfSeveralChunksIsReadBack() throws IOException {
         Tensor big = torch.arange(new org.bytedeco.pytorch.Scalar(9_000_000), CPU.options(DType.INT64)); // 72 MB
         Path file = folder.resolve("big.safetensors");
         Safetensors.write(file, Map.of("big", big), Map.of());
@@ -136,7 +136,7 @@ class SafetensorsTest {
     }
 
     @Test
-    void aFailedWriteLeavesTheOldFileAndNothingElse() throws IOException {
+    void aFailedWriteKeepsTheOldFileAndLeavesNoOther() throws IOException {
         Path file = folder.resolve("old.safetensors");
         Safetensors.write(file, Map.of("w", torch.ones(2)), Map.of());
         byte[] old = Files.readAllBytes(file);
@@ -165,34 +165,36 @@ class SafetensorsTest {
                 "[]                                                                  | 0 | has a header that is not a JSON object",
                 "{\"w\":1}                                                           | 0 | has a tensor 'w' that is not an object",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}     | 8 | cannot be read: its header is not JSON",
-                "{\"w\":{\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,8]}}     | 8 | has a tensor 'w' of the dtype \"F8\"; known",
-                "{\"w\":{\"shape\":[2],\"data_offsets\":[0,8]}}                      | 8 | has a tensor 'w' of the dtype null; known",
+                "{\"w\":{\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,8]}}     | 8 | has a tensor 'w' with the dtype \"F8\"; known",
+                "{\"w\":{\"shape\":[2],\"data_offsets\":[0,8]}}                      | 8 | has a tensor 'w' with the dtype null; known",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}   | 8 | has a tensor 'w' with the shape [-2]; it must",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}  | 8 | has a tensor 'w' with the shape [2.0]; it must",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}      | 8 | has a tensor 'w' with the shape 2; it must",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}      | 8 | has a tensor 'w' with the data_offsets [0]",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}    | 8 | has a tensor 'w' with the data_offsets [8, 0]",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,16]}}   | 8 | has a tensor 'w' with the data_offsets [0, 16]; they",
-                "{\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}    | 8 | has a tensor 'w' of 12 bytes by its shape [3]",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}    | 8 | has a tensor 'w' with 12 bytes according to its shape [3]",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[99999999999,99999999999],\"data_offsets\":[0,8]}} | 8 | has a tensor 'w' with the shape [99999999999, 99999999999], which",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}    | 8 | has a tensor 'w' that begins at byte 4",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}    | 8 | has 8 bytes of data, but its tensors end at 4",
                 "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}} | 8 | has a tensor 'b' that begins at byte 4",
-                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}} | 8 | cannot be read: its header is not JSON: the name 'w' occurs twice",
-                "{\"__metadata__\":{\"a\":1}}                                        | 0 | has metadata 'a' that is not a text",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}} | 8 | cannot be read: its header is not JSON: duplicate name 'w'",
+                "{\"__metadata__\":{\"a\":1}}                                        | 0 | has metadata 'a' that is not a string",
                 "{\"__metadata__\":[]}                                               | 0 | has a __metadata__ that is not an object",
             })
-    void aBadHeaderIsRefusedWithItsReason(String header, int dataLength, String message) throws IOException {
+    void anInvalidHeaderIsRefusedWithTheReason(String header, int dataLength, String message) throws IOException {
         assertRefused(file(header, dataLength), message);
     }
 
     @Test
-    void aBadLengthIsRefusedBeforeMemoryIsTaken() throws IOException {
-        assertRefused(Files.write(folder.resolve("a"), new byte[5]), "has 5 bytes; the length");
+    void anInvalidLengthIsRefusedBeforeMemoryIsAllocated() throws IOException {
+        assertRefused(Files.write(folder.resolve("a"), new byte[5]), "has 5 bytes, but the length");
         for (long length : new long[] {-1, 0, 17, Long.MAX_VALUE, 100_000_001}) {
             ByteBuffer bytes = ByteBuffer.allocate(24).order(ByteOrder.LITTLE_ENDIAN);
             Path file = Files.write(folder.resolve("b"), bytes.putLong(length).array());
-            assertRefused(file, "gives its header a length of " + Long.toUnsignedString(length) + " bytes; it has 16");
+            assertRefused(
+                    file,
+                    "has a header length of " + Long.toUnsignedString(length) + " bytes; it must be from 2 to 16");
         }
         byte[] notUtf8 = new byte[10];
         Arrays.fill(notUtf8, (byte) 0xff);

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 
 class TensorsTest {
     @Test
-    void valuesAreRowMajorAndComeBack() {
+    void valuesAreRowMajorAndAreReadBack() {
         try (var scope = MemoryScope.open()) {
             double[] values = {1, 2, 3, 4, 5, 1e-300};
             Tensor matrix = Tensors.of(values, 2, 3);
@@ -33,8 +33,8 @@ class TensorsTest {
     }
 
     @Test
-    void shapeThatDoesNotFitIsRefused() {
+    void shapeThatDoesNotMatchIsRefused() {
         var error = assertThrows(IllegalArgumentException.class, () -> Tensors.of(new float[5], 2, 3));
-        assertEquals("shape [2, 3] holds 6 values, not 5", error.getMessage());
+        assertEquals("shape [2, 3] has 6 elements, but there are 5 values", error.getMessage());
     }
 }

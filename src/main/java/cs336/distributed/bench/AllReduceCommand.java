@@ -7,6 +7,7 @@ import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.LaunchOptions;
 import cs336.distributed.launch.RankFailure;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.io.PrintWriter;
 import java.math.BigDecimal;
 import java.util.ArrayList;
@@ -115,7 +116,7 @@ public final class AllReduceCommand implements Callable<Integer> {
     @Override
     public Integer call() throws InterruptedException {
         try {
-            Device.Kind on = on();
+            DeviceKind on = on();
             List<CollectiveBackend> chosen = backends(on);
             AllReducePlan plan = plan();
             if (launch.joins()) {
@@ -139,7 +140,7 @@ public final class AllReduceCommand implements Callable<Integer> {
         }
     }
 
-    private void run(int n, CollectiveBackend backend, Device.Kind on, AllReducePlan plan) throws InterruptedException {
+    private void run(int n, CollectiveBackend backend, DeviceKind on, AllReducePlan plan) throws InterruptedException {
         List<ArrayList<AllReduceTimes>> times = launch.launcher(n, backend, storage.device())
                 .device(on)
                 .threads(1) // as the peer: nothing is computed here
@@ -152,12 +153,12 @@ public final class AllReduceCommand implements Callable<Integer> {
         }
     }
 
-    private Device.Kind on() {
+    private DeviceKind on() {
         return Device.parse(LaunchOptions.forAllRanks(storage.device())).kind();
     }
 
-    private List<CollectiveBackend> backends(Device.Kind on) {
-        boolean cards = on == Device.Kind.CUDA;
+    private List<CollectiveBackend> backends(DeviceKind on) {
+        boolean cards = on == DeviceKind.CUDA;
         List<String> names = backends == null ? List.of(cards ? "nccl" : "gloo") : backends;
         var chosen = new ArrayList<CollectiveBackend>();
         for (String name : names) chosen.add(CollectiveBackend.parse(name));
@@ -198,7 +199,7 @@ public final class AllReduceCommand implements Callable<Integer> {
                 "--megabytes must be a positive number of MB that float32 can fill, such as 0.512, not " + megabytes);
     }
 
-    private static Table table(CollectiveBackend backend, Device.Kind on, List<AllReduceTimes> measured) {
+    private static Table table(CollectiveBackend backend, DeviceKind on, List<AllReduceTimes> measured) {
         Table table = Table.create(
                 StringColumn.create("backend"),
                 StringColumn.create("on"),

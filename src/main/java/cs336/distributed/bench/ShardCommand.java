@@ -9,7 +9,7 @@ import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
 import cs336.scaling.ModelMemory;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -110,7 +110,7 @@ public final class ShardCommand implements Callable<Integer> {
         List<ModelOptions.Model> all = models.models();
         for (ModelOptions.Model model : all) {
             new ModelMemory(
-                    model.config(), model.batch(), DType.FLOAT32, Device.Kind.CPU); // says what it cannot predict
+                    model.config(), model.batch(), DType.FLOAT32, DeviceKind.CPU); // says what it cannot predict
         }
         return all;
     }

@@ -2,6 +2,7 @@ package cs336.distributed.collectives;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
@@ -77,11 +78,11 @@ public final class ProcessGroup implements AutoCloseable {
      * @throws IllegalArgumentException if there is no card for this rank
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout) {
-        return join(world, backend, backend == CollectiveBackend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU, timeout);
+        return join(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout);
     }
 
     /** The same; with Gloo and CUDA, ranks of one machine share its cards where there are fewer. */
-    public static ProcessGroup join(World world, CollectiveBackend backend, Device.Kind kind, Duration timeout) {
+    public static ProcessGroup join(World world, CollectiveBackend backend, DeviceKind kind, Duration timeout) {
         Device device = device(world, backend, kind);
         return join(Rendezvous.atMaster(world, timeout), backend, device);
     }
@@ -93,7 +94,7 @@ public final class ProcessGroup implements AutoCloseable {
      * @param file does not exist yet, and is deleted at the end
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout, Path file) {
-        Device device = device(world, backend, backend == CollectiveBackend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU);
+        Device device = device(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU);
         return join(Rendezvous.inFile(world, timeout, file), backend, device);
     }
 
@@ -106,8 +107,8 @@ public final class ProcessGroup implements AutoCloseable {
         }
     }
 
-    private static Device device(World world, CollectiveBackend backend, Device.Kind kind) {
-        if (kind == Device.Kind.CPU) {
+    private static Device device(World world, CollectiveBackend backend, DeviceKind kind) {
+        if (kind == DeviceKind.CPU) {
             if (backend == CollectiveBackend.NCCL)
                 throw new IllegalArgumentException("device of nccl must be cuda, not cpu");
             return Device.cpu();

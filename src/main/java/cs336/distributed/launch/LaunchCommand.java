@@ -2,7 +2,7 @@ package cs336.distributed.launch;
 
 import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.World;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.io.PrintStream;
 import java.io.Serializable;
 import java.util.Arrays;
@@ -129,11 +129,11 @@ public final class LaunchCommand implements Callable<Integer> {
         return launcher;
     }
 
-    private static Device.Kind kind(String name) {
-        List<String> names = Arrays.stream(Device.Kind.values())
+    private static DeviceKind kind(String name) {
+        List<String> names = Arrays.stream(DeviceKind.values())
                 .map(kind -> kind.name().toLowerCase(Locale.ROOT))
                 .toList();
-        return Device.Kind.values()[names.indexOf(ArgumentCheck.oneOf("device", name, names))];
+        return DeviceKind.values()[names.indexOf(ArgumentCheck.oneOf("device", name, names))];
     }
 
     @SuppressWarnings("unchecked") // what it takes shows when it is run

@@ -4,6 +4,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.World;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.List;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
@@ -91,8 +92,8 @@ public class LaunchOptions {
         launcher.backend(backend);
         timeouts.apply(launcher);
         return switch (forAllRanks(device)) {
-            case "cpu" -> launcher.device(Device.Kind.CPU);
-            case "cuda" -> launcher.device(Device.Kind.CUDA);
+            case "cpu" -> launcher.device(DeviceKind.CPU);
+            case "cuda" -> launcher.device(DeviceKind.CUDA);
             default -> launcher;
         };
     }

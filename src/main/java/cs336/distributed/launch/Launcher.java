@@ -6,7 +6,7 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.Serialization;
 import cs336.distributed.collectives.World;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -42,7 +42,7 @@ public final class Launcher {
     private final int processes;
     private final World world; // null where processes are started
     private CollectiveBackend backend = CollectiveBackend.GLOO;
-    private Device.Kind device;
+    private DeviceKind device;
     private Duration timeout = Duration.ofSeconds(DEFAULT_TIMEOUT_S);
     private Duration loadingTimeout = Duration.ofSeconds(DEFAULT_LOADING_TIMEOUT_S);
     private int threads;
@@ -79,7 +79,7 @@ public final class Launcher {
      * Where ranks compute. By default with NCCL on cards, which it needs; with Gloo on the CPU. Ranks with Gloo share
      * cards where there are fewer.
      */
-    public Launcher device(Device.Kind kind) {
+    public Launcher device(DeviceKind kind) {
         device = kind;
         return this;
     }
@@ -143,9 +143,9 @@ public final class Launcher {
         return world == null ? start(job) : join(job);
     }
 
-    private Device.Kind deviceKind() {
+    private DeviceKind deviceKind() {
         if (device != null) return device;
-        return backend == CollectiveBackend.NCCL ? Device.Kind.CUDA : Device.Kind.CPU;
+        return backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU;
     }
 
     private static void requirePublic(Class<?> program) {

@@ -6,7 +6,7 @@ import cs336.distributed.collectives.CollectiveFailure;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Serialization;
 import cs336.distributed.collectives.World;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.torch.NativeCrossing;
 import cs336.torch.ProcessEnd;
 import cs336.torch.Torch;
@@ -38,7 +38,7 @@ final class RankWorker {
             String program,
             Serializable argument,
             CollectiveBackend backend,
-            Device.Kind device,
+            DeviceKind device,
             Duration timeout,
             int threads)
             implements Serializable {}

@@ -8,7 +8,7 @@ import cs336.bench.Case;
 import cs336.scaling.AttentionMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
+import cs336.torch.MemoryStats;
 
 /**
  * An implementation of attention with the shape and dtype of its inputs: what the benchmarks of attention measure.
@@ -69,7 +69,7 @@ record AttentionCase(String attention, int batch, Integer heads, int d, int cont
         }
         int sequences = heads == null ? batch : Math.multiplyExact(batch, heads);
         long needed = new AttentionMemory(sequences, context, d, DType.parse(dtype), causal, device.kind()).peakBytes();
-        long available = Memory.available(device);
+        long available = MemoryStats.available(device);
         if (needed > available) {
             throw new OutOfMemoryError("%.1f GB needed, %.1f GB available".formatted(needed / GB, available / GB));
         }

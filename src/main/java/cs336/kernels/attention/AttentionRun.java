@@ -8,8 +8,8 @@ import cs336.bench.Stopwatch;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.Torch;
 import java.util.List;
 import java.util.function.Consumer;
@@ -217,16 +217,16 @@ final class AttentionRun {
 
     private long inUse() {
         device.synchronize();
-        return Memory.current(device);
+        return MemoryStats.current(device);
     }
 
     private long peak() {
         device.synchronize();
-        return Memory.peak(device);
+        return MemoryStats.peak(device);
     }
 
     private void resetPeak() {
         device.synchronize();
-        Memory.resetPeak(device);
+        MemoryStats.resetPeak(device);
     }
 }

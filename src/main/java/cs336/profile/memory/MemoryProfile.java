@@ -3,9 +3,10 @@ package cs336.profile.memory;
 import cs336.torch.AllocatorHistory;
 import cs336.torch.AllocatorReports;
 import cs336.torch.Device;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
 import cs336.torch.ProfilerRange;
+import cs336.torch.RangeListener;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -62,7 +63,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private MemoryProfile(Device device) {
         this.device = device;
-        bytesBefore = device.isCuda() ? Memory.current(device) : 0;
+        bytesBefore = device.isCuda() ? MemoryStats.current(device) : 0;
     }
 
     /**
@@ -76,7 +77,7 @@ public final class MemoryProfile implements AutoCloseable {
         if (device.isCuda()) {
             profile.history = AllocatorHistory.start();
         }
-        ProfilerRange.listen(profile.places);
+        ProfilerRange.addListener(profile.places);
         return profile;
     }
 
@@ -147,7 +148,7 @@ public final class MemoryProfile implements AutoCloseable {
 
     private void end() {
         recording = false;
-        ProfilerRange.unlisten(places);
+        ProfilerRange.removeListener(places);
         AllocatorReports.unlisten();
         if (history != null) {
             history.close();
@@ -258,7 +259,7 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /** Follows the ranges of the recording thread. */
-    private final class Places implements ProfilerRange.Listener {
+    private final class Places implements RangeListener {
         private final Deque<String> open = new ArrayDeque<>();
         private volatile String phase = "";
         private String place = "";

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -18,7 +19,7 @@ class AllReduceGpuTest {
     private static List<AllReduceTimes> run(int processes, CollectiveBackend backend) throws InterruptedException {
         return Launcher.of(processes)
                 .backend(backend)
-                .device(Device.Kind.CUDA)
+                .device(DeviceKind.CUDA)
                 .run(AllReduceRank.class, PLAN)
                 .get(0);
     }

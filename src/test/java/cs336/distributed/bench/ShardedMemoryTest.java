@@ -9,7 +9,7 @@ import cs336.bench.Measurements;
 import cs336.bench.Project;
 import cs336.scaling.ModelMemory;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -24,7 +24,7 @@ class ShardedMemoryTest {
     @ParameterizedTest
     @CsvSource({"LARGE, 2", "XL, 2", "XL, 4"})
     void momentsAreThoseThatBytesPerParameterSay(ModelSize size, int ranks) {
-        var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, Device.Kind.CUDA);
+        var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, DeviceKind.CUDA);
         double p = size.config().parameterCount();
         for (boolean sharded : new boolean[] {false, true}) {
             var memory = new ShardedMemory(model, ranks, sharded, 25_000_000);
@@ -41,7 +41,7 @@ class ShardedMemoryTest {
     @ParameterizedTest
     @EnumSource
     void momentsAndPeaksAreWithinATwentiethOfWhatTwoCardsMeasured(ModelSize size) throws IOException {
-        var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, Device.Kind.CUDA);
+        var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, DeviceKind.CUDA);
         Table all =
                 Measurements.read(Project.path("data/measurements/h200-x4/optimizer_state_sharding_accounting.csv"));
         Table stored = all.where(all.stringColumn("size")
@@ -71,7 +71,7 @@ class ShardedMemoryTest {
     @ParameterizedTest
     @CsvSource({"LARGE", "XL"})
     void onlyTheMomentsOfTheOptimizerDependOnSharding(ModelSize size) {
-        var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, Device.Kind.CUDA);
+        var model = new ModelMemory(size.config(ModelEdition.SPRING_2025, 128), 2, DType.FLOAT32, DeviceKind.CUDA);
         var whole = new ShardedMemory(model, 2, false, 25_000_000);
         var shards = new ShardedMemory(model, 2, true, 25_000_000);
         for (int i = 0; i < 2; i++) {

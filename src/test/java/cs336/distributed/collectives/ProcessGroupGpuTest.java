@@ -9,6 +9,7 @@ import cs336.distributed.launch.RankFailure;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
 import java.time.Duration;
 import org.bytedeco.pytorch.Tensor;
@@ -34,7 +35,7 @@ class ProcessGroupGpuTest {
     @Test
     void glooTakesTensorsOnCardsThatRanksShare() throws Exception {
         int ranks = Device.cudaCount() == 1 ? 2 : 3;
-        ProcessGroupTest.requireEveryCollective(Launcher.of(ranks).device(Device.Kind.CUDA), ranks);
+        ProcessGroupTest.requireEveryCollective(Launcher.of(ranks).device(DeviceKind.CUDA), ranks);
     }
 
     @Test

@@ -54,7 +54,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(90)
 public class FailingWellTest {
     static final Duration TIMEOUT = Duration.ofSeconds(3);
-    static final double BOUND_S = TIMEOUT.toSeconds() + 5;
+    static final double BOUND_S = TIMEOUT.toSeconds() + 10; // to end processes on a busy machine
     static final long LOADING_S = 20; // of libraries, from a warm cache
 
     /** All-reduces without end; rank 1 stops taking part in the way it is told. */
@@ -226,7 +226,7 @@ public class FailingWellTest {
         launch.start();
         while (pids().size() < 2) Thread.sleep(20);
         launch.interrupt();
-        assertInstanceOf(InterruptedException.class, interrupted.get(5, TimeUnit.SECONDS));
+        assertInstanceOf(InterruptedException.class, interrupted.get(30, TimeUnit.SECONDS));
         for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
     }
 
@@ -298,7 +298,7 @@ public class FailingWellTest {
                             + " s. A longer loading timeout lets it go on",
                     e.getMessage());
             assertEquals(1, e.rank());
-            assertTrue(seconds < LOADING_S + 5, "took " + seconds + " s");
+            assertTrue(seconds < LOADING_S + 15, "took " + seconds + " s");
             for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
         }
     }
@@ -449,7 +449,7 @@ public class FailingWellTest {
                     },
                     task -> new Thread(task).start());
             String all = said.get((long) BOUND_S + LOADING_S, TimeUnit.SECONDS);
-            assertTrue(process.waitFor(5, TimeUnit.SECONDS));
+            assertTrue(process.waitFor(30, TimeUnit.SECONDS));
             System.out.print(all);
             assertEquals(exitCode, process.exitValue(), all);
             return all;
@@ -522,7 +522,7 @@ public class FailingWellTest {
         assumeTrue(Device.cudaCount() == 0);
         var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(TIMEOUT);
         var e = assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0]));
-        requireParts(e.getMessage(), "of 2: cuda:0 asked for");
+        requireParts(e.getMessage(), "of 2: device cuda:0 is not available");
     }
 
     /** Joins and tells what came of it. */
@@ -566,10 +566,10 @@ public class FailingWellTest {
                 new ProcessBuilder("sh", "-c", "kill -" + signal + " " + launcher.pid())
                         .start()
                         .waitFor();
-                assertTrue(launcher.waitFor(5, TimeUnit.SECONDS));
+                assertTrue(launcher.waitFor(30, TimeUnit.SECONDS));
                 assertNotEquals(0, launcher.exitValue());
             }
-            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
             while (ranks.stream().anyMatch(FailingWellTest::isAlive) && System.nanoTime() < end) Thread.sleep(20);
             for (long pid : ranks) assertFalse(isAlive(pid), signal + " left the rank's process " + pid);
         }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,7 +30,7 @@ class DistributedDataParallelTest {
     @Tag("gpu")
     @TestFactory
     Stream<DynamicTest> onTwoProcessesThatShareACard() throws InterruptedException {
-        return on(Launcher.of(2).device(Device.Kind.CUDA));
+        return on(Launcher.of(2).device(DeviceKind.CUDA));
     }
 
     /** One rank where there is one card: then at least order and streams are looked at. */

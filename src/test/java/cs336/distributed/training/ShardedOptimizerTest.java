@@ -135,6 +135,6 @@ class ShardedOptimizerTest {
         double seconds = (System.nanoTime() - start) / 1e9;
         System.out.printf("%s: %.1f s, %s%n", what, seconds, failure.getMessage());
         assertTrue(failure.getMessage().contains(message), failure.getMessage());
-        assertTrue(seconds < 20, "took " + seconds + " s");
+        assertTrue(seconds < 60, "took " + seconds + " s");
     }
 }

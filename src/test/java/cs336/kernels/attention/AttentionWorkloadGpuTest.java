@@ -7,7 +7,7 @@ import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.scaling.AttentionMemory;
 import cs336.torch.DType;
-import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
@@ -42,7 +42,7 @@ class AttentionWorkloadGpuTest {
     }
 
     private static double tensors(int context) {
-        var twoHeads = new AttentionMemory(2, context, 64, DType.BFLOAT16, true, Device.Kind.CUDA);
+        var twoHeads = new AttentionMemory(2, context, 64, DType.BFLOAT16, true, DeviceKind.CUDA);
         return twoHeads.peakBytes() - twoHeads.inputBytes();
     }
 

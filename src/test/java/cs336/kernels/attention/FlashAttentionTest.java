@@ -11,12 +11,12 @@ import cs336.basics.ModelEdition;
 import cs336.basics.PlainAttention;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
+import cs336.bench.MemoryGrowth;
 import cs336.torch.Autocast;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.GradCheck;
-import cs336.torch.Memory;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
@@ -233,26 +233,33 @@ class FlashAttentionTest {
         }
     }
 
-    @Test
-    void noTensorOfTheSizeOfTheScoresExistsAtAnyTime() {
-        Device cpu = Device.cpu();
-        int t = 4096;
-        long scores = 4L * t * t;
-        try (var scope = MemoryScope.open()) {
-            Tensor[] qkv = new Tensor[3];
+    /** Both passes of causal attention over 4,096 tokens. */
+    static final class LongAttention implements MemoryGrowth.Work {
+        static final int T = 4096;
+        private final Tensor[] qkv = new Tensor[3];
+
+        LongAttention() {
             Arrays.setAll(
                     qkv,
-                    i -> torch.randn(new long[] {1, t, 16}, cpu.options(DType.FLOAT32))
+                    i -> torch.randn(new long[] {1, T, 16}, Device.cpu().options(DType.FLOAT32))
                             .set_requires_grad(true));
-            FlashAttention.apply(qkv[0], qkv[1], qkv[2], true).sum().backward();
-            long before = Memory.current(cpu);
-            Memory.resetPeak(cpu);
-            FlashAttention.apply(qkv[0], qkv[1], qkv[2], true).sum().backward();
-            long grown = Memory.peak(cpu) - before;
-            assertTrue(
-                    grown < scores / 4,
-                    "memory grew by " + grown / MIB + " MiB; one matrix of scores has " + scores / MIB + " MiB");
         }
+
+        @Override
+        public void step() {
+            try (var scope = MemoryScope.open()) {
+                FlashAttention.apply(qkv[0], qkv[1], qkv[2], true).sum().backward();
+            }
+        }
+    }
+
+    @Test
+    void noTensorOfTheSizeOfTheScoresExistsAtAnyTime() throws Exception {
+        long scores = 4L * LongAttention.T * LongAttention.T;
+        long grown = MemoryGrowth.peakOfStep(LongAttention.class);
+        assertTrue(
+                grown < scores / 4,
+                "memory grew by " + grown / MIB + " MiB; one matrix of scores has " + scores / MIB + " MiB");
     }
 
     @Test

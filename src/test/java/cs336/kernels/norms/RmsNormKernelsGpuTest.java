@@ -265,10 +265,10 @@ class RmsNormKernelsGpuTest {
         Tensor weight = random(1, DType.FLOAT32, 1 << 12).set_requires_grad(true);
         Tensor y = FusedRmsNorm.apply(x, weight, EPS);
         Tensor dy = random(1, DType.FLOAT32, 1 << 12, 1 << 12);
-        cs336.torch.Memory.resetPeak(device);
-        long before = cs336.torch.Memory.current(device);
+        cs336.torch.MemoryStats.resetPeak(device);
+        long before = cs336.torch.MemoryStats.current(device);
         Backward.of(y).with(dy).run();
-        long more = cs336.torch.Memory.peak(device) - before;
+        long more = cs336.torch.MemoryStats.peak(device) - before;
         assertTrue(more < 2L * (64 << 20), "the backward pass took " + more + " bytes at its peak");
     }
 }

@@ -11,7 +11,7 @@ import cs336.profile.PythonMemoryViz;
 import cs336.scaling.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.Memory;
+import cs336.torch.MemoryStats;
 import java.io.IOException;
 import java.nio.file.Path;
 import org.junit.jupiter.api.BeforeEach;
@@ -41,9 +41,9 @@ class MemoryGpuTest {
     @Test
     void thePeakIsThatOfTheAllocatorsOwnStatistics() {
         Device cuda = Device.cuda(0);
-        Memory.resetPeak(cuda);
+        MemoryStats.resetPeak(cuda);
         MemoryRecord record = PassMemory.of(CONFIG, cuda).record(Pass.STEP);
-        assertEquals(Memory.peak(cuda), record.peakBytes());
+        assertEquals(MemoryStats.peak(cuda), record.peakBytes());
     }
 
     @ParameterizedTest

@@ -21,11 +21,11 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** The names of the kernels that multiply matrices in a training step, by which cuBLAS says what it multiplies. */
+/** The names of the GEMM kernels of a training step, which contain the data types of cuBLAS. */
 @Tag("gpu")
-class ProductKernelsGpuTest {
-    /** The sums of products that were split along their inner dimension are fp32 in all precisions. */
-    static final Pattern SUM_OF_PARTS = Pattern.compile("splitk.*reduce", Pattern.CASE_INSENSITIVE);
+class MatmulKernelsGpuTest {
+    /** The reduction kernels of split-K GEMMs, which are fp32 in all precisions. */
+    static final Pattern SPLIT_K_REDUCTION = Pattern.compile("splitk.*reduce", Pattern.CASE_INSENSITIVE);
 
     @AfterEach
     void forbidTf32() {
@@ -42,7 +42,7 @@ class ProductKernelsGpuTest {
                 });
     }
 
-    private static KernelTable productsOfAStep(Precision precision) {
+    private static KernelTable gemmsOfAStep(Precision precision) {
         Device device = Device.cuda(0);
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 10_000, 256, 768, 2, 12, 3072, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, device);
@@ -53,21 +53,22 @@ class ProductKernelsGpuTest {
                 return profiler.stop()
                         .kernels()
                         .of(KernelKind.MATMUL)
-                        .filter(kernel -> !SUM_OF_PARTS.matcher(kernel.name()).find());
+                        .filter(kernel ->
+                                !SPLIT_K_REDUCTION.matcher(kernel.name()).find());
             }
         }
     }
 
     @ParameterizedTest
     @EnumSource(Precision.class)
-    void everyProductOfATrainingStepRunsInThePrecisionThatIsClaimed(Precision precision) {
-        KernelTable products = productsOfAStep(precision);
-        Pattern claimed = names(precision);
-        assertTrue(products.rows().size() > 0);
-        List<String> others = products.rows().stream()
+    void everyGemmOfATrainingStepRunsInItsNominalPrecision(Precision precision) {
+        KernelTable gemms = gemmsOfAStep(precision);
+        Pattern nominal = names(precision);
+        assertTrue(gemms.rows().size() > 0);
+        List<String> others = gemms.rows().stream()
                 .map(KernelTable.Row::name)
-                .filter(name -> !claimed.matcher(name).find())
+                .filter(name -> !nominal.matcher(name).find())
                 .toList();
-        assertEquals(List.of(), others, precision + " was claimed, and these ran too");
+        assertEquals(List.of(), others, "GEMMs that did not run in " + precision);
     }
 }

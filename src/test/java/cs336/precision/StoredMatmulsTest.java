@@ -13,25 +13,25 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import tech.tablesaw.api.Row;
 
-/** The names of the kernels that were profiled on the H200 tell whether they computed in the type that is claimed. */
-class StoredProductsTest {
+/** The names of the stored H200 GEMM kernels, which contain the data types of cuBLAS. */
+class StoredMatmulsTest {
     @ParameterizedTest
     @EnumSource(
             value = Precision.class,
             names = {"FP32", "BF16"})
-    void everyStoredProductRanInThePrecisionThatIsClaimed(Precision precision) throws IOException {
-        List<String> products = Measurements.read(Project.path("data/measurements/h200/profiling_kernels.csv")).stream()
+    void everyStoredGemmRanInItsNominalPrecision(Precision precision) throws IOException {
+        List<String> gemms = Measurements.read(Project.path("data/measurements/h200/profiling_kernels.csv")).stream()
                 .filter(row -> row.getString("dtype").equals(precision.toString()))
                 .filter(row -> row.getString("kind").equals(KernelKind.MATMUL.toString()))
-                .map(StoredProductsTest::kernel)
+                .map(StoredMatmulsTest::kernel)
                 .filter(name ->
-                        !ProductKernelsGpuTest.SUM_OF_PARTS.matcher(name).find())
+                        !MatmulKernelsGpuTest.SPLIT_K_REDUCTION.matcher(name).find())
                 .toList();
-        assertTrue(products.size() > 0);
+        assertTrue(gemms.size() > 0);
         assertEquals(
                 List.of(),
-                products.stream()
-                        .filter(name -> !ProductKernelsGpuTest.names(precision)
+                gemms.stream()
+                        .filter(name -> !MatmulKernelsGpuTest.names(precision)
                                 .matcher(name)
                                 .find())
                         .toList());

@@ -14,16 +14,17 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * How many bits of its operands a matrix product sees. Whatever a program claims to compute in, this is what it does:
- * of the fp32 numbers 1 + 2⁻ᵏ, multiplied by 1, those come out that the product can tell from 1.
+ * The significant bits that a matrix multiplication keeps of its fp32 operands. It multiplies diag(1 + 2⁻ᵏ) by the
+ * identity and finds the first k whose result is 1. This is the precision that the GEMM really runs in, whatever its
+ * dtypes suggest.
  */
-public final class ProductBits {
-    private static final int SIZE = 256; // large enough for a card's usual kernels
+public final class MatmulBits {
+    private static final int SIZE = 256; // large enough for the usual GEMM kernels of a GPU
     private static final int FP32_BITS = 24;
 
-    private ProductBits() {}
+    private MatmulBits() {}
 
-    /** The significant bits that a product of fp32 matrices carries in this precision on this device. */
+    /** Returns the significant bits of a matrix multiplication of fp32 matrices in this precision on this device. */
     public static int of(Precision precision, Device device) {
         Torch.allowTf32(precision.tf32());
         try (var scope = MemoryScope.open();
@@ -32,10 +33,10 @@ public final class ProductBits {
             Tensor identity = torch.eye(SIZE, device.options(DType.FLOAT32));
             Tensor steps = torch.arange(new Scalar((long) SIZE), device.options(DType.FLOAT32));
             Tensor aboveOne = steps.neg().exp2().add(new Scalar(1.0)); // 1 + 2⁻ᵏ, k = 0, 1, …
-            Tensor products = torch.diag(aboveOne).matmul(identity).diagonal().to(ScalarType.Double);
-            double[] seen = Tensors.toDoubles(products);
+            Tensor diagonal = torch.diag(aboveOne).matmul(identity).diagonal().to(ScalarType.Double);
+            double[] result = Tensors.toDoubles(diagonal);
             int bits = 1;
-            while (bits < FP32_BITS && seen[bits] != 1) {
+            while (bits < FP32_BITS && result[bits] != 1) {
                 bits++;
             }
             return bits;

@@ -14,15 +14,16 @@ import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * How much memory a device uses, in bytes. On CUDA: what PyTorch's caching allocator has handed out, without its cache.
- * On the CPU: the resident set of this process, Java's own memory included, without what C's allocator keeps for later.
+ * Memory statistics of a device, in bytes. On CUDA: the allocated bytes of PyTorch's caching allocator, without its
+ * cache ({@code torch.cuda.memory_allocated}). On the CPU: the resident set size of this process, including the Java
+ * heap, after malloc has returned its free memory to the system.
  */
-public final class Memory {
+public final class MemoryStats {
     private static final Function MALLOC_TRIM = NativeLibrary.getProcess().getFunction("malloc_trim");
 
-    private Memory() {}
+    private MemoryStats() {}
 
-    /** Bytes in use now. */
+    /** Returns the bytes in use now. */
     public static long current(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {
@@ -32,11 +33,11 @@ public final class Memory {
                         .current();
             }
         }
-        handBackWhatIsFree();
+        trimMalloc();
         return status("VmRSS");
     }
 
-    /** The most bytes in use since {@link #resetPeak}, or since the process began. */
+    /** Returns the peak of the bytes in use since {@link #resetPeak}, or since the process started. */
     public static long peak(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {
@@ -49,7 +50,7 @@ public final class Memory {
         return status("VmHWM");
     }
 
-    /** Starts a new peak from what is in use now. */
+    /** Resets the peak to the bytes in use now. */
     public static void resetPeak(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {
@@ -57,16 +58,16 @@ public final class Memory {
             }
             return;
         }
-        handBackWhatIsFree();
+        trimMalloc();
         try {
             int resetPeakResidentSet = 5; // proc(5), /proc/[pid]/clear_refs
             Files.writeString(Path.of("/proc/self/clear_refs"), Integer.toString(resetPeakResidentSet));
         } catch (IOException e) {
-            throw new UncheckedIOException("the peak of this process could not be reset", e);
+            throw new UncheckedIOException("cannot reset the peak memory of this process in /proc/self/clear_refs", e);
         }
     }
 
-    /** Bytes that a new allocation could get: free memory of the card, or what Linux calls available. */
+    /** Returns the bytes available for new allocations: free GPU memory, or MemAvailable of Linux. */
     public static long available(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {
@@ -77,14 +78,14 @@ public final class Memory {
         return read("/proc/meminfo", "MemAvailable");
     }
 
-    /** What is freed stays with the process unless it was large; asked to, the allocator gives it to the system. */
-    private static void handBackWhatIsFree() {
-        long nothingKept = 0;
-        MALLOC_TRIM.invokeInt(new Object[] {new NativeLong(nothingKept)});
+    /** Returns memory that malloc has freed but still holds to the system. */
+    private static void trimMalloc() {
+        long paddingBytes = 0;
+        MALLOC_TRIM.invokeInt(new Object[] {new NativeLong(paddingBytes)});
     }
 
     private static DeviceAllocator allocator() {
-        torch.globalContext().lazyInitDevice(DeviceType.CUDA); // it knows no card before that
+        torch.globalContext().lazyInitDevice(DeviceType.CUDA); // before that the allocator has no devices
         return torch_cuda.getDeviceAllocator(DeviceType.CUDA);
     }
 
@@ -92,7 +93,7 @@ public final class Memory {
         return read("/proc/self/status", field);
     }
 
-    /** Reads a line such as {@code VmRSS: 1234 kB}. */
+    /** Returns the bytes of a line such as {@code VmRSS: 1234 kB}. */
     private static long read(String file, String field) {
         try (Stream<String> lines = Files.lines(Path.of(file))) {
             String line = lines.filter(l -> l.startsWith(field + ":"))
@@ -100,7 +101,7 @@ public final class Memory {
                     .orElseThrow(() -> new IllegalStateException(file + " has no line " + field));
             return 1024 * Long.parseLong(line.replaceAll("\\D", ""));
         } catch (IOException e) {
-            throw new UncheckedIOException(file + " could not be read", e);
+            throw new UncheckedIOException("cannot read " + file, e);
         }
     }
 }

@@ -8,17 +8,17 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-class ProductBitsTest {
+class MatmulBitsTest {
     @ParameterizedTest
     @CsvSource({"FP32, 24", "TF32, 24", "BF16, 8", "FP16, 11"})
-    void onTheCpuAProductSeesTheBitsOfItsTypeAndTf32IsFp32(Precision precision, int bits) {
-        assertEquals(bits, ProductBits.of(precision, Device.cpu()));
+    void onTheCpuMatmulsHaveTheBitsOfTheirDtypeAndTf32IsFp32(Precision precision, int bits) {
+        assertEquals(bits, MatmulBits.of(precision, Device.cpu()));
     }
 
     @ParameterizedTest
     @CsvSource({"FP32, 24", "TF32, 11", "BF16, 8", "FP16, 11"})
     @Tag("gpu")
-    void onACardAProductRunsInThePrecisionThatIsClaimed(Precision precision, int bits) {
-        assertEquals(bits, ProductBits.of(precision, Device.cuda(0)));
+    void onAGpuMatmulsRunInTheirNominalPrecision(Precision precision, int bits) {
+        assertEquals(bits, MatmulBits.of(precision, Device.cuda(0)));
     }
 }

@@ -1,0 +1,46 @@
+package cs336.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.javacpp.Pointer;
+import org.junit.jupiter.api.Test;
+
+class MemoryGrowthTest {
+    /** Leaves 300 bytes a step in C's heap. */
+    static final class NativeLeak implements MemoryGrowth.Work {
+        @Override
+        public void step() {
+            Pointer.malloc(300);
+        }
+    }
+
+    /** Leaves 300 bytes a step in Java's heap. */
+    static final class JavaLeak implements MemoryGrowth.Work {
+        private final List<byte[]> kept = new ArrayList<>(10_000);
+
+        @Override
+        public void step() {
+            kept.add(new byte[300]);
+        }
+    }
+
+    @Test
+    void aLeakOf300BytesAStepIsFound() {
+        for (var leak : List.of(NativeLeak.class, JavaLeak.class)) {
+            var error = assertThrows(AssertionError.class, () -> MemoryGrowth.assertFlat(leak, 125, 150));
+            assertTrue(error.getMessage().startsWith("a step leaves 3"), error.getMessage());
+        }
+    }
+
+    @Test
+    void whatHappensOnceIsNoGrowthAndDoesNotHideAny() {
+        assertEquals(0, MemoryGrowth.typicalGrowth(5, 5, 5, 90, 90, 90, 90, 90));
+        assertEquals(0, MemoryGrowth.slope(5, 5, 5, 5, 5, 5, 5, 90));
+        assertEquals(1, MemoryGrowth.typicalGrowth(95, 96, 97, 98, 9, 10, 11, 12));
+        assertEquals(2, MemoryGrowth.slope(0, 2, 4, 6, 8, 10));
+    }
+}
