@@ -1,20 +1,22 @@
-// FlashAttention-2 as published, in plain multiply-adds:   O = softmax(QKᵀ · scale + mask) V   for each head by itself
+// FlashAttention-2 as published, in fp32 multiply-adds without tensor cores:   O = softmax(QKᵀ · scale + mask) V   for each head
 //
 // Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023, algorithms 1 and 2; names
-// are the paper's. Tensors are dense: q, o, dO and dQ [heads, T, d], k, v, dK and dV [heads, S, d], L and D [heads, T] in fp32.
+// are the paper's. Tensors are contiguous: q, o, dO and dQ [heads, T, d], k, v, dK and dV [heads, S, d], and in fp32 the
+// log-sum-exp L and D = rowsum(dO ∘ O) [heads, T].
 //
-// A block owns a tile of rows, and goes over tiles of the other side. A warp has WARP_ROWS of the block's rows; of each tile that
-// comes by, a lane takes one row when scores are computed, and every 32nd column when products are added up. So a row's
-// maximum and sum are taken over the lanes of one warp, and no two warps need each other's numbers. The backward pass computes
-// each tile of scores twice, once where its keys' gradients are added up, once where its queries' are: nothing is added by two
-// blocks to one place, so each result has the same bits every time.
+// A block owns a tile of rows (queries in the forward pass) and iterates over tiles of the other side (keys), which it loads into
+// shared memory. A warp has WARP_ROWS of the block's rows. To compute scores, each lane takes one row of the streamed tile; to
+// accumulate a matrix product, each lane takes every 32nd column. A row's maximum and sum are therefore reductions over the lanes
+// of one warp, and warps do not communicate. The backward pass computes each tile of scores twice: once in the block that
+// accumulates the gradients of its keys, once in the block that accumulates those of its queries. No two blocks add to the same
+// element, so all results are bitwise reproducible.
 //
-// Set by the compiler's options:
+// Macros set at compile time:
 //   FORWARD, DELTA, BACKWARD_KEYS or BACKWARD_QUERIES   which kernel
-//   ELEMENT     type of all tensors but L and D: float, bf16, fp16
-//   WIDTH       d, at most 128
-//   WARPS       of a block
-//   WARP_ROWS   rows that a warp owns
+//   ELEMENT     dtype of all tensors but L and D: float, bf16, fp16
+//   WIDTH       head dimension d, at most 128
+//   WARPS       warps per block
+//   WARP_ROWS   rows per warp
 
 #include "elements.cuh"
 
@@ -22,19 +24,19 @@ using E = ELEMENT;
 
 constexpr int d = WIDTH;
 constexpr int LANES = 32;
-constexpr int COLUMNS = (d + LANES - 1) / LANES; // of a lane
-constexpr int OWN_STRIDE = COLUMNS * LANES;      // of a row in shared memory; beyond d it has zeros
-constexpr int PASSING_STRIDE = OWN_STRIDE + 1;   // odd: lanes that read a column of 32 rows find them in 32 banks
-constexpr int OWN = WARPS * WARP_ROWS;           // rows in a block's own tile
-constexpr int PASSING = LANES;                   // rows in a tile that comes by
+constexpr int COLUMNS = (d + LANES - 1) / LANES; // per lane
+constexpr int OWN_STRIDE = COLUMNS * LANES;      // elements of a row in shared memory; columns from d on are zero
+constexpr int PASSING_STRIDE = OWN_STRIDE + 1;   // odd: lanes that read one column of 32 rows access 32 different banks
+constexpr int OWN = WARPS * WARP_ROWS;           // rows of the block's own tile
+constexpr int PASSING = LANES;                   // rows of a streamed tile
 constexpr int THREADS = WARPS * LANES;
-constexpr int SM_BLOCKS = 1; // that must fit at a time: not said, ptxas spills some registers so that more do
+constexpr int SM_BLOCKS = 1; // blocks per multiprocessor; without it ptxas spills registers to raise occupancy
 constexpr float MINUS_INFINITY = __builtin_bit_cast(float, 0xff800000u);
 
 extern __shared__ __align__(16) float shared[];
 
-using Rows = float[WARP_ROWS];          // a number for each row of the warp, at one row of the passing tile, the lane's
-using Sums = float[WARP_ROWS][COLUMNS]; // rows of the warp, at the lane's columns
+using Rows = float[WARP_ROWS];          // a value for each row of the warp, for the lane's row of the streamed tile
+using Sums = float[WARP_ROWS][COLUMNS]; // accumulators: the warp's rows, the lane's columns
 
 __device__ __forceinline__ int lane() { return threadIdx.x % LANES; }
 
@@ -50,7 +52,7 @@ __device__ __forceinline__ float warpSum(float x) {
     return x;
 }
 
-// Rows from `first` of a head's x [rows, d] into shared memory, with zeros where there are none.
+// Loads rows from `first` on of a head's x [rows, d] into shared memory, padded with zeros.
 template <int Count, int Stride> __device__ __forceinline__ void loadTile(float *tile, const E *x, int first, int rows) {
     for (int row = warp(); row < Count; row += WARPS)
 #pragma unroll
@@ -68,7 +70,7 @@ __device__ __forceinline__ void loadPassing(float *tile, const E *x, int first, 
     loadTile<PASSING, PASSING_STRIDE>(tile, x, first, rows);
 }
 
-// A tile of A Bᵀ: products of the warp's rows of A with the lane's row of B.
+// Computes a tile of A Bᵀ: dot products of the warp's rows of A with the lane's row of B.
 __device__ __forceinline__ void multiplyRows(Rows &product, const float *A, const float *B) {
     const float *a = A + warp() * WARP_ROWS * OWN_STRIDE, *b = B + lane() * PASSING_STRIDE;
     for (int r = 0; r < WARP_ROWS; r++) product[r] = 0;
@@ -77,7 +79,7 @@ __device__ __forceinline__ void multiplyRows(Rows &product, const float *A, cons
         for (int r = 0; r < WARP_ROWS; r++) product[r] += a[r * OWN_STRIDE + c] * b[c];
 }
 
-// sum += A B, where a lane has the column of A that goes with its row of B.
+// Accumulates sum += A B. A lane holds the column of A that belongs to its row of B.
 __device__ __forceinline__ void addProduct(Sums &sum, const Rows &A, const float *B) {
 #pragma unroll 4
     for (int row = 0; row < PASSING; row++) {
@@ -97,7 +99,7 @@ __device__ __forceinline__ void storeRow(E *row, const float (&sum)[COLUMNS], fl
     }
 }
 
-// Whether query i sees key j.
+// The mask: true if query i attends to key j.
 struct Mask {
     int T, S;
     bool causal;
@@ -106,7 +108,7 @@ struct Mask {
 };
 
 #ifdef FORWARD
-// Algorithm 1. The block owns Bq queries.
+// Algorithm 1 with online softmax. The block owns Bq queries.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     flash_forward(const E *q, const E *k, const E *v, E *o, float *L, int T, int S, int causal, float scale) {
     constexpr int Bq = OWN, Bk = PASSING;
@@ -121,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     Rows m;        // largest score so far
     for (int r = 0; r < WARP_ROWS; r++) m[r] = MINUS_INFINITY;
 
-    int end = causal ? min(S, i0 + Bq) : S; // no query of the tile sees a key from there on
+    int end = causal ? min(S, i0 + Bq) : S; // no query of the tile attends to a later key
     for (int j0 = 0; j0 < end; j0 += Bk) {
         __syncthreads();
         loadPassing(K, k + head * S * d, j0, S);
@@ -132,8 +134,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
         for (int r = 0; r < WARP_ROWS; r++) {
             float s = seen(i1 + r, j0 + lane()) ? P[r] * scale : MINUS_INFINITY;
             float mNew = fmaxf(m[r], warpMax(s));
-            float shift = mNew == MINUS_INFINITY ? 0.0f : mNew; // −∞ − (−∞) would not be a number
-            float decay = expf(m[r] - shift);                   // what the sums so far are worth under the new maximum
+            float shift = mNew == MINUS_INFINITY ? 0.0f : mNew; // −∞ − (−∞) would be NaN
+            float decay = expf(m[r] - shift);                   // rescales the sums to the new maximum
             P[r] = expf(s - shift);
             l[r] = decay * l[r] + warpSum(P[r]);
             for (int c = 0; c < COLUMNS; c++) O[r][c] *= decay;
@@ -151,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 #endif
 
 #ifdef DELTA
-// Algorithm 2, line 4: D = rowsum(dO ∘ O). A warp has a row.
+// Algorithm 2, line 4: D = rowsum(dO ∘ O). One warp per row.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     flash_delta(const E *o, const E *dO, float *D, long rows) {
     long row = (long)blockIdx.x * WARPS + warp();
@@ -164,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 }
 #endif
 
-// P = exp(S − L) where the query sees the key and any key at all, dS = P ∘ (dP − D).
+// P = exp(S − L) and dS = P ∘ (dP − D); both are 0 for masked scores and for queries without keys (L = −∞).
 __device__ __forceinline__ void differentiate(float &P, float &dS, bool seen, float score, float dP, float L, float D) {
     bool counts = seen && L != MINUS_INFINITY;
     P = counts ? expf(score - L) : 0.0f;
@@ -172,7 +174,7 @@ __device__ __forceinline__ void differentiate(float &P, float &dS, bool seen, fl
 }
 
 #ifdef BACKWARD_KEYS
-// Algorithm 2 for dK and dV. The block owns Bk keys; a lane has a query.
+// Algorithm 2 for dK and dV. The block owns Bk keys; each lane has one query of the streamed tile.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     flash_backward_keys(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D, E *dK, E *dV, int T,
                         int S, int causal, float scale) {
@@ -185,14 +187,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     loadOwn(K, k + head * S * d, j0, S);
     loadOwn(V, v + head * S * d, j0, S);
     Sums dKs = {}, dVs = {};
-    for (int i0 = causal ? j0 : 0; i0 < T; i0 += Bq) { // no query before j0 sees a key of the tile
+    for (int i0 = causal ? j0 : 0; i0 < T; i0 += Bq) { // queries before j0 do not attend to this tile
         __syncthreads();
         loadPassing(Q, q + head * T * d, i0, T);
         loadPassing(G, dO + head * T * d, i0, T);
         __syncthreads();
         int i = i0 + lane();
         float Li = i < T ? L[head * T + i] : MINUS_INFINITY, Di = i < T ? D[head * T + i] : 0.0f;
-        Rows P, dS; // of Pᵀ and dSᵀ: a row is a key
+        Rows P, dS; // Pᵀ and dSᵀ: a row is a key
         multiplyRows(P, K, Q);
         multiplyRows(dS, V, G);
         for (int r = 0; r < WARP_ROWS; r++) differentiate(P[r], dS[r], seen(i, j1 + r), P[r] * scale, dS[r], Li, Di);
@@ -209,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 #endif
 
 #ifdef BACKWARD_QUERIES
-// Algorithm 2 for dQ. The block owns Bq queries; a lane has a key.
+// Algorithm 2 for dQ. The block owns Bq queries; each lane has one key of the streamed tile.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     flash_backward_queries(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D, E *dQ, int T,
                            int S, int causal, float scale) {

@@ -1,31 +1,33 @@
-// Gradients of attention on Hopper, from Q, K, V, dO and, of each query, L, the log₂ of its summed exponentials, and
-// D = rowsum(dO ∘ O):
+// The main kernel of FlashAttention's backward pass on Hopper, from Q, K, V, dO and, for each query, the log-sum-exp L in log₂
+// units and D = rowsum(dO ∘ O):
 //
 //   P = 2^(QKᵀ · scale · log₂e − L)     dV = PᵀdO     dS = P ∘ (dO Vᵀ − D)     dK = dSᵀQ · scale     dQ = dS K · scale
 //
-// A block has a tile of 128 keys, 64 to each of two warpgroups, and goes over blocks of queries. It forms Sᵀ and dPᵀ rather
-// than S and dP: then Pᵀ and dSᵀ lie in registers just as the products for dV and dK want them, and dV and dK never leave
-// their registers until the end. D is subtracted by beginning the sums of dPᵀ with −D. Only dS passes through shared memory,
-// since dQ needs the keys of both warpgroups. Its product for one block of queries is asked for while the next block is worked
-// on, so that neither warpgroup waits for the other.
+// A block owns a tile of 128 keys, 64 for each of two consumer warpgroups, and iterates over blocks of queries. It computes Sᵀ
+// and dPᵀ instead of S and dP, because then Pᵀ and dSᵀ are in the registers that wgmma expects as operands for dV and dK, and dV
+// and dK stay in registers until the end. The accumulators of dPᵀ start at −D, which saves the subtraction. Only dS goes through
+// shared memory, because dQ needs the keys of both warpgroups. The wgmma for dQ of one block of queries is issued while the next
+// block is processed, so that neither warpgroup waits for the other.
 //
-// Each warpgroup forms a chunk of dQ, 64 queries × 64 columns (or fewer): half of a block's queries or, where a row is 128
-// wide, half of the columns. Other blocks add to the same queries: the chunk goes to shared memory in the order of registers,
-// and a warp of the third warpgroup, which also loads, adds it to global memory. flash_rows.cu begins and ends that sum.
+// Each warpgroup computes one chunk of dQ, 64 queries × 64 columns (or fewer): half of a block's queries or, if rows are 128
+// wide, half of the columns. Blocks with other keys add to the same queries. So a warpgroup writes its chunk to shared memory in
+// the order of the accumulator registers, and a warp of the third warpgroup, the producer, adds it to global memory by TMA
+// (bulk reduction). The kernels of flash_rows.cu clear that sum and convert it.
 //
-// A tile's queries may be shared out among SPLIT blocks, which form a cluster: so few tiles keep many multiprocessors busy.
-// The first block of the cluster adds their dK and dV, always in the same order.
+// The queries of a tile can be split over SPLIT blocks, which form a cluster, so that few tiles occupy many multiprocessors. The
+// first block of the cluster adds up their dK and dV in a fixed order.
 //
-// dK and dV are the same bits each time. dQ is too if turns are taken: then tiles add to a chunk in a fixed order. A block
-// only ever waits for blocks of lower number, which the card starts earlier; so some block can always go on.
-//   causal        tiles are started from the last one backwards and add in that order. A tile begins at its first query that
-//                 sees it, so tiles that started together come to a chunk one step after the other, and nobody waits.
-//   not causal    in the order of tiles; those started together wait for each other once, a step each, at the beginning.
+// dK and dV are bitwise reproducible. dQ is too if turns are given: then tiles add to a chunk in a fixed order. This cannot
+// deadlock, because a block only waits for blocks with a lower index, which the GPU starts earlier.
+//   causal        tiles start, and add, from the last one to the first. A tile begins at its first query, so tiles that started
+//                 together reach a chunk one step apart and do not wait.
+//   not causal    tiles start, and add, from the first one to the last; those that started together wait once, at the beginning,
+//                 for one step each.
 //
-// Set by the compiler's options:
-//   ELEMENT    type of all but L, D and the sum of dQ: bf16, fp16
-//   WIDTH      columns: 16, 32, 64 or 128; the tensors' d is at most that, and what is missing is read as zeros
-//   QUERIES    in a block of queries: 128, or 64 where rows are 128 wide
+// Macros set at compile time:
+//   ELEMENT    dtype of all tensors but L, D and the sum of dQ: bf16, fp16
+//   WIDTH      columns: 16, 32, 64 or 128; the tensors' d is at most that, and TMA reads zeros beyond it
+//   QUERIES    queries in a block of queries: 128, or 64 if rows are 128 wide
 //   SPLIT      blocks that share a tile: 1 to 8
 
 #include "elements.cuh"
@@ -35,18 +37,18 @@
 using T = ELEMENT;
 
 constexpr int KEYS = 128;
-constexpr int WARPGROUP = 128, CONSUMERS = 2;     // threads; warpgroups that multiply
+constexpr int WARPGROUP = 128, CONSUMERS = 2;     // threads; consumer warpgroups
 constexpr int PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
 constexpr int STAGES = 2;                         // blocks of Q and dO in shared memory
 
-constexpr int PANEL = 64;                         // columns that a row of shared memory holds
+constexpr int PANEL = 64;                         // columns in a row of shared memory
 constexpr int PANELS = WIDTH > PANEL ? 2 : 1;
 constexpr int CHUNK = WIDTH < PANEL ? WIDTH : PANEL;
 constexpr int HALVES = QUERIES / 64;
 static_assert(PANELS * HALVES == CONSUMERS, "each warpgroup forms one chunk of dQ");
 
-constexpr int K_STEP = 16;                        // what one wgmma sums over
-constexpr int ACROSS = K_STEP * ROW_BYTES;        // bytes from one to the next where the sum runs across rows
+constexpr int K_STEP = 16;                        // reduction dimension of one wgmma
+constexpr int ACROSS = K_STEP * ROW_BYTES;        // bytes per K_STEP if the reduction runs across rows
 
 // Shared memory: K and V [PANELS][KEYS], Q and dO [STAGES][PANELS][QUERIES], dSᵀ [2][HALVES][KEYS], each in rows of 128
 // bytes; chunks of dQ [CONSUMERS]; L and −D [STAGES][2][QUERIES]; barriers.
@@ -68,9 +70,9 @@ static_assert(CONSUMERS * WARPGROUP * WIDTH * sizeof(float) <= DS_AT, "a part of
 // Barriers, in the order of shared memory.
 struct Barriers {
     unsigned at;
-    __device__ __forceinline__ unsigned keys() const { return at; }                                  // K and V are there
-    __device__ __forceinline__ unsigned full(int stage) const { return at + 8 + 8 * stage; }         // Q, dO, L and D are
-    __device__ __forceinline__ unsigned empty(int stage) const { return full(STAGES) + 8 * stage; }  // … not needed any more
+    __device__ __forceinline__ unsigned keys() const { return at; }                                  // K and V loaded
+    __device__ __forceinline__ unsigned full(int stage) const { return at + 8 + 8 * stage; }         // Q, dO, L, D loaded
+    __device__ __forceinline__ unsigned empty(int stage) const { return full(STAGES) + 8 * stage; }  // … no longer needed
     __device__ __forceinline__ unsigned dSFull(int buffer) const { return empty(STAGES) + 8 * buffer; }
     __device__ __forceinline__ unsigned dSEmpty(int buffer) const { return dSFull(2) + 8 * buffer; }
     __device__ __forceinline__ unsigned chunkFull(int w) const { return dSEmpty(2) + 8 * w; }
@@ -86,18 +88,18 @@ struct Barriers {
     }
 };
 
-// Something used in turn that has so many places: which one use i has, and the parity of the phase in which it is filled.
+// The slot of use i in a circular buffer of Places slots, and the parity of its barrier phase.
 template <int Places> struct Turn {
     int place, phase;
     __device__ __forceinline__ explicit Turn(int i) : place(i % Places), phase(i / Places & 1) {}
 };
 
-// What a block does: a tile of keys, and of the blocks of queries that see it every SPLIT-th, from the first one on.
+// The work of a block: a tile of keys, and every SPLIT-th block of queries that attends to it, starting with the first.
 struct Work {
     int tile, batchAndHead, blocks, tiles, first, steps;
     bool causal;
 
-    // Heads are taken in groups whose tensors fit into L2; in a group, the tiles with most queries come first.
+    // Heads are processed in groups whose tensors fit into L2; within a group, the tiles with most queries come first.
     __device__ __forceinline__ Work(int queries, int keys, int allHeads, int group, bool causal, bool backwards)
         : causal(causal) {
         tiles = (keys + KEYS - 1) / KEYS, blocks = (queries + QUERIES - 1) / QUERIES;
@@ -113,13 +115,13 @@ struct Work {
 
     __device__ __forceinline__ int block(int step) const { return first + step * SPLIT; }
 
-    // How many tiles add to a block of queries before this one.
+    // Number of tiles that add to a block of queries before this one.
     __device__ __forceinline__ int turn(int block) const {
         return causal ? min(tiles - 1, (block * QUERIES + QUERIES - 1) / KEYS) - tile : tile;
     }
 };
 
-// Loads K and V, and then Q, dO, L and D for each step.
+// Producer: loads K and V once, then Q, dO, L and D for each step.
 __device__ __forceinline__ void load(const Work &work, unsigned shared, Barriers barriers, const TensorMap &q,
                                      const TensorMap &k, const TensorMap &v, const TensorMap &dO, const float *terms,
                                      int heads) {
@@ -147,7 +149,7 @@ __device__ __forceinline__ void load(const Work &work, unsigned shared, Barriers
     }
 }
 
-// Adds one warpgroup's chunks to the sum of dQ. turns [heads, blocks, CONSUMERS], or null.
+// Producer: adds one warpgroup's chunks to the sum of dQ. turns [heads, blocks, CONSUMERS], or null for any order.
 __device__ __forceinline__ void send(const Work &work, unsigned shared, Barriers barriers, float *dQ, int *turns, int w) {
     for (int i = 0; i < work.steps; i++) {
         long chunk = ((long)work.batchAndHead * work.blocks + work.block(i)) * CONSUMERS + w;
@@ -174,15 +176,15 @@ __device__ __forceinline__ void send(const Work &work, unsigned shared, Barriers
 
 extern __shared__ __align__(1024) unsigned char sharedBytes[];
 
-// One of the warpgroups that multiply: 64 keys of the tile.
+// A consumer warpgroup, with 64 keys of the tile.
 struct Consumer {
     const Work &work;
     Barriers barriers;
     unsigned shared;
-    int w, thread, warp, lane, keys; // keys: of the whole tensor
+    int w, thread, warp, lane, keys; // keys: number of keys of the tensor
     float scaleLog2;
     float dK[WIDTH / 2] = {}, dV[WIDTH / 2] = {};
-    unsigned dSAt; // where this lane points to for storeMatrices
+    unsigned dSAt; // address of this lane for storeMatrices
 
     __device__ __forceinline__ Consumer(const Work &work, Barriers barriers, int w, int keys, float scaleLog2)
         : work(work), barriers(barriers), shared(sharedAddress(sharedBytes)), w(w),
@@ -195,7 +197,7 @@ struct Consumer {
         if (lane == 0) barrierArrive(barrier);
     }
 
-    // d [64 keys, QUERIES] = A·Bᵀ, where rows of A are keys and rows of B queries.
+    // Issues d [64 keys, QUERIES] = A·Bᵀ; rows of A are keys, rows of B are queries.
     template <bool Add> __device__ __forceinline__ void multiplyRows(float (&d)[QUERIES / 2], unsigned a, unsigned b) {
         unsigned long long keyRows = operand(a), queryRows = operand(b);
         wgmmaFence();
@@ -208,7 +210,7 @@ struct Consumer {
         wgmmaCommit();
     }
 
-    // d [64 keys, WIDTH] += A·B, where A is Pᵀ or dSᵀ and rows of B are queries.
+    // Issues d [64 keys, WIDTH] += A·B; A is Pᵀ or dSᵀ, rows of B are queries.
     __device__ __forceinline__ void addProduct(float (&d)[WIDTH / 2], const unsigned (&a)[QUERIES / 4], unsigned b) {
         unsigned long long queryRows = operand(b, QUERY_PANEL);
         wgmmaFence();
@@ -218,7 +220,7 @@ struct Consumer {
         wgmmaCommit();
     }
 
-    // dQ = dS·K over all keys of the tile.
+    // Issues dQ = dS·K over all keys of the tile.
     __device__ __forceinline__ void multiplyDS(float (&dQ)[CHUNK / 2], int buffer) {
         unsigned long long dS = operand(shared + DS_AT + buffer * DS_TILE + (HALVES > 1 ? w * KEY_PANEL : 0));
         unsigned long long keyRows = operand(shared + K_AT + (PANELS > 1 ? w * KEY_PANEL : 0));
@@ -229,19 +231,19 @@ struct Consumer {
         wgmmaCommit();
     }
 
-    // Scores that must not count become −∞: keys after their query, and those beyond the last key.
+    // Masks scores with −∞: keys after their query, and keys past the end.
     __device__ __forceinline__ void hide(float (&s)[QUERIES / 2], int block) {
         int key = work.tile * KEYS + w * 64 + warp * 16 + lane / 4, query = block * QUERIES + 2 * (lane % 4);
 #pragma unroll
         for (int half = 0; half < 2; half++, key += 8) {
-            int firstSeen = key >= keys ? QUERIES : work.causal ? key - query : 0; // column
+            int firstSeen = key >= keys ? QUERIES : work.causal ? key - query : 0; // first column that attends to the key
 #pragma unroll
             for (int i = 0; i < QUERIES / 2; i++)
                 if (i / 2 % 2 == half && i / 4 * 8 + i % 2 < firstSeen) s[i] = __int_as_float(0xff800000);
         }
     }
 
-    // dQ of an earlier step goes to the warp that adds it.
+    // Passes dQ of an earlier step to the producer warp that adds it to global memory.
     __device__ __forceinline__ void handOver(const float (&dQ)[CHUNK / 2], int step) {
         barrierWait(barriers.chunkEmpty(w), step & 1 ^ 1);
         float4 *chunk = (float4 *)(sharedBytes + CHUNKS_AT + w * CHUNK_BYTES) + thread;
@@ -253,7 +255,7 @@ struct Consumer {
         arrive(barriers.chunkFull(w));
     }
 
-    // dQ of the step before.
+    // Issues dQ of the previous step.
     __device__ __forceinline__ void askForDQ(float (&dQ)[CHUNK / 2], int step) {
         Turn<2> turn(step);
         barrierWait(barriers.dSFull(turn.place), turn.phase);
@@ -266,7 +268,7 @@ struct Consumer {
         handOver(dQ, step);
     }
 
-    // Works on one block of queries, and on dQ of the step before unless this is the first.
+    // Processes one block of queries, and dQ of the previous step unless this is the first.
     template <bool First, bool Masked> __device__ __forceinline__ void step(int i) {
         Turn<STAGES> turn(i);
         Turn<2> dSTurn(i);
@@ -305,7 +307,7 @@ struct Consumer {
 
         barrierWait(barriers.dSEmpty(dSTurn.place), dSTurn.phase ^ 1);
 #pragma unroll
-        for (int j = 0; j < QUERIES / 8; j += 2) // 16 queries; 64 to a row
+        for (int j = 0; j < QUERIES / 8; j += 2) // 16 queries; 64 per row of shared memory
             storeMatrices((dSAt ^ j % 8 * 16) + dSTurn.place * DS_TILE + j / 8 * KEY_PANEL, dS + 2 * j);
         asyncFence();
         __syncwarp();
@@ -345,10 +347,10 @@ struct Consumer {
             wgmmaWait<0>();
             passOnDQ(dQ, i - 1);
         }
-        namedSync(1, CONSUMERS * WARPGROUP); // nobody needs the inputs any more
+        namedSync(1, CONSUMERS * WARPGROUP); // the inputs are no longer needed
     }
 
-    // dK and dV of the cluster come together in its first block.
+    // Adds up dK and dV of the cluster in its first block.
     __device__ __forceinline__ void gather() {
         constexpr int THREADS = CONSUMERS * WARPGROUP, PIECES = WIDTH / 8;
         int rank = blockIdx.x % SPLIT;
@@ -379,7 +381,7 @@ struct Consumer {
         sum[0] += part.x, sum[1] += part.y, sum[2] += part.z, sum[3] += part.w;
     }
 
-    // Through the place of K or V.
+    // Stores dK or dV by TMA through the shared memory of K or V.
     __device__ __forceinline__ void store(const TensorMap &map, const float (&d)[WIDTH / 2], float scale, int at, int head,
                                           int batch) {
         at += w * 64 * ROW_BYTES;
@@ -408,8 +410,8 @@ struct Consumer {
     }
 };
 
-// Maps of q, k, v and dO load boxes of QUERIES or KEYS rows, those of dK and dV store 64. terms, dQ and turns are laid out as
-// in flash_rows.cu. The grid has SPLIT blocks for each tile of keys of each head; batchedHeads = batch · heads.
+// Tensor maps of q, k, v and dO have boxes of QUERIES or KEYS rows, those of dK and dV boxes of 64 rows. terms, dQ and turns have
+// the layouts of flash_rows.cu. Grid: SPLIT blocks for each tile of keys of each head; batchedHeads = batch · heads.
 extern "C" __global__ void
 #if SPLIT > 1
     __cluster_dims__(SPLIT, 1, 1)
@@ -421,7 +423,7 @@ extern "C" __global__ void
                           float *dQ, int *turns, int queries, int keys, int heads, int batchedHeads, int headGroup,
                           int causal, float scale, float scaleLog2) {
     Barriers barriers{sharedAddress(sharedBytes) + BARRIERS_AT};
-    int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0); // the same for all lanes, and known to be
+    int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0); // tells the compiler that it is uniform in the warp
     Work work(queries, keys, batchedHeads, headGroup, causal, causal && turns != nullptr);
     if (threadIdx.x == 0) barriers.init();
     __syncthreads();

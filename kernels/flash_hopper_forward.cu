@@ -1,32 +1,35 @@
-// FlashAttention, forward, for Hopper:   O = softmax(Q Kᵀ / √d) V   and   L = log Σ exp(scores)   without a matrix of scores.
+// FlashAttention forward on Hopper:   O = softmax(Q Kᵀ / √d) V   and   L = log Σ exp(scores)   without a stored matrix of scores.
 //
-// A block's first warpgroup only loads: one of its threads asks TMA for tiles. The other warpgroups, the consumers, compute.
-// Each has 64 queries, and goes over the keys in blocks, from the last one that its queries see down to the first:
+// Warps are specialised. In the first warpgroup of a block, the producer, one thread issues TMA loads of tiles into shared memory.
+// The other warpgroups, the consumers, compute. A consumer has 64 queries and iterates over the keys in blocks, from the last one
+// that its queries attend to down to the first:
 //
-//   S = Q Kᵀ         from shared memory, on the tensor cores
-//   P = 2^(S − r)    in registers; S in log2 units, and r a reference that the row's largest score does not exceed by much
-//   O += P V         P as operand from registers, on the tensor cores
+//   S = Q Kᵀ         wgmma, both operands in shared memory
+//   P = 2^(S − r)    in registers; S in log₂ units, r a reference close to the row's largest score
+//   O += P V         wgmma, P as operand from registers
 //
-// While the tensor cores do O += P V of one block, the warpgroup does the exponentials of the next one. Any r gives the same
-// quotient of O and Σ P as long as nothing overflows or vanishes. With the row's largest score so far as r, the P of that key
-// is 1, which rounding leaves alone: a few percent of the error of O, most where few keys are seen. So it is without a mask, and
-// with one for the first queries. For the others of causal attention, nearly all of its time, P is computed against the r there
-// is and only its sums are looked at; only if one is too large, or there was no r yet, are the scores computed again, the row's
-// maximum looked for, r raised and O scaled. The few queries that see 64 keys or less, whose O is largest, get what rounding took
-// from P in a product of its own. What is summed where and in which order never depends on timing: results repeat bit for bit.
+// While the tensor cores compute O += P V of one block, the warpgroup computes the exponentials of the next one.
 //
-// The blocks of a launch, at most one a multiprocessor, share out the tiles from the longest to the shortest, back and forth:
-// nobody counts, so launches that run at once do not meet.
+// Online softmax with a lazy reference: every r gives the same O / Σ P as long as nothing overflows or underflows. If r is the
+// row's largest score so far, as usual, the P of that key is exactly 1 and has no rounding error, which lowers the error of O by a
+// few percent, most for queries that attend to few keys. So r is the maximum without a mask, and with a causal mask for the first
+// queries. The other causal queries, which take nearly all of the time, avoid the maximum: P is computed with the current r, and
+// only its sums are checked. If a sum is too large, or r is not set yet, the scores are recomputed, r is raised to the maximum and
+// O is rescaled. For queries that attend to at most 64 keys, whose O is largest, the rounding error of P is also multiplied with V.
+// The order of all sums is independent of timing, so results are bitwise reproducible.
 //
-// Set by the compiler's options:
+// The kernel is persistent: at most one block per multiprocessor. Tiles are assigned statically, from the longest to the shortest,
+// in rounds that alternate in direction, without an atomic counter, so that concurrent launches do not interfere.
+//
+// Macros set at compile time:
 //   ELEMENT      bf16 or fp16
-//   DIMENSION    16, 32, 64 or 128: d or the next larger; TMA reads zeros beyond d, and writes nothing there
+//   DIMENSION    16, 32, 64 or 128: d or the next larger; TMA reads zeros beyond d and writes nothing there
 //   CONSUMERS    2 or 3 warpgroups
-//   SPLIT_KEYS   0: each consumer has 64 queries of its own; 1: all have the same 64, and each takes every so many blocks of
-//                keys, for launches of few tiles
-//   CLUSTER      blocks of the launch that share a tile in the same way; more than 1 only with SPLIT_KEYS
-//   KEYS         keys in a block, 64 or 128
-//   STAGES       blocks of keys, and of values, in shared memory at a time, for each share of the keys
+//   SPLIT_KEYS   0: each consumer has separate queries, 64 each; 1: all have the same 64 queries and interleave the blocks of
+//                keys, for launches with few tiles
+//   CLUSTER      blocks of a cluster that share a tile in the same way; more than 1 only with SPLIT_KEYS
+//   KEYS         keys per block of keys, 64 or 128
+//   STAGES       blocks of keys, and of values, in shared memory, for each part of the keys
 
 #include "hopper.cuh"
 #include "wgmma.cuh"
@@ -38,62 +41,62 @@ constexpr int WARPGROUP = 128;
 constexpr int WARPGROUP_ROWS = 64;
 constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
 constexpr int ROWS = SPLIT_KEYS ? WARPGROUP_ROWS : CONSUMERS * WARPGROUP_ROWS; // queries in a tile
-constexpr int SHARES = SPLIT_KEYS ? CONSUMERS : 1;                             // of a block's keys
-constexpr int Q_BUFFERS = 2;                                                   // the next tile's queries come early
+constexpr int SHARES = SPLIT_KEYS ? CONSUMERS : 1;                             // parts of the keys, per block
+constexpr int Q_BUFFERS = 2;                                                   // the next tile's queries are prefetched
 static_assert(SPLIT_KEYS || CLUSTER == 1, "blocks of a cluster share the keys");
 
-// Registers a thread, of 65,536: the loading warpgroup needs few.
+// Registers per thread, of 65,536 per multiprocessor: the producer needs few.
 constexpr int LOADER_REGISTERS = CONSUMERS == 3 ? 32 : 24;
 constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : 240;
 
-// Whether beside S, P and O there is room for the loop of the careful step without a mask to be compiled apart.
+// True if registers, besides those of S, P and O, suffice for a separate loop of the careful step without a mask.
 constexpr bool ROOM = KEYS / 2 + KEYS / 4 + DIMENSION / 2 + 40 <= CONSUMER_REGISTERS;
 
-// A matrix wider than 64 is kept in panels of 64 columns, in rows of 128 bytes; a narrower one in one panel, zeros beside it.
+// A matrix is stored in panels of 64 columns, with rows of 128 bytes; one narrower than 64 is padded with zeros.
 constexpr int PANEL = 64;
 constexpr int PANELS = (D + PANEL - 1) / PANEL;
 constexpr int Q_PANEL = WARPGROUP_ROWS * ROW_BYTES;
-constexpr int Q_BYTES = PANELS * Q_PANEL; // of a warpgroup
+constexpr int Q_BYTES = PANELS * Q_PANEL; // per warpgroup
 constexpr int KEY_PANEL = KEYS * ROW_BYTES;
 constexpr int STAGE = PANELS * KEY_PANEL;
 constexpr int Q_GROUPS = ROWS / WARPGROUP_ROWS;
-constexpr int PLACES = SHARES * STAGES; // for blocks of keys
+constexpr int PLACES = SHARES * STAGES; // slots for blocks of keys
 
-// Numbers a thread hands over when shares of the keys are merged: O, two references, two sums.
+// Values per thread when parts of the keys are merged: O, two references, two sums.
 constexpr int PARTIAL = D / 2 + 4;
 
-// Shared memory, from the start, which is a multiple of 1024.
+// Offsets in shared memory, whose start is 1024-byte aligned.
 constexpr int Q_AT = 0;
 constexpr int K_AT = Q_AT + Q_BUFFERS * Q_GROUPS * Q_BYTES;
 constexpr int V_AT = K_AT + PLACES * STAGE;
 constexpr int PARTIALS_AT = V_AT + PLACES * STAGE;
 constexpr int BARRIERS_AT = PARTIALS_AT + (SHARES - 1) * PARTIAL * WARPGROUP * (int)sizeof(float);
-// Then barriers of 8 bytes: Q full, Q empty, K full, K empty, V full, V empty, shares given, share taken.
+// Then barriers of 8 bytes: Q full, Q empty, K full, K empty, V full, V empty, partial results given, partial result taken.
 
-// Consumers with queries of their own ask for products in turn: one's exponentials fall into the others' products.
+// Consumers with separate queries issue wgmma in turns, so that one's exponentials overlap with the others' GEMMs.
 constexpr bool TAKE_TURNS = !SPLIT_KEYS;
 
-// Named barriers: one a consumer, its turn has come; one a consumer, its tile of O is complete; one of all consumers.
+// Named barriers: per consumer, its turn to issue wgmma; per consumer, its tile of O is complete; one of all consumers.
 constexpr int TURN = 1, STORE = TURN + CONSUMERS, MERGE = STORE + CONSUMERS;
 
 constexpr float INFINITE = __builtin_bit_cast(float, 0x7f800000);
 constexpr float LN_2 = 0.693147180559945f;
-constexpr float MOST = 32768; // sum of a thread's P of one block; fp16 ends at 65,504
-constexpr int FEW = 1024; // keys of which one may matter
+constexpr float MOST = 32768; // limit of a thread's sum of P over one block; fp16 overflows at 65,504
+constexpr int FEW = 1024; // up to this many keys, the reference is always the maximum
 
-// Of this block in its cluster.
+// Rank of this block in its cluster.
 __device__ __forceinline__ int blockRank() { return CLUSTER > 1 ? blockIdx.x % CLUSTER : 0; }
 
 struct Shape { int queries, keys, heads, batch, causal; };
 
-// What a block of the launch does of a tile: the last block of keys, and every CLUSTER-th before it.
-// The head is counted over the whole batch. The first query is a multiple of 64, negative where groups are left out.
+// A tile as one block processes it: its last block of keys, and every CLUSTER-th before that.
+// The head is counted over the whole batch. The first query is a multiple of 64, negative if the tile has empty groups.
 struct Tile { int firstQuery, head, last; };
 
-// A block's tile in this round; false if all are done. All tiles stand in a row, the last queries of all heads first: where
-// masked, those see most keys. Groups of 64 queries are made up into tiles from the last one, so that the tile that is not
-// full is the shortest: it begins before the first query, with groups that are left out. Rounds go back and forth over the
-// blocks.
+// Computes a block's tile in this round; returns false if no tile is left. Tiles are ordered from the last queries of all heads
+// to the first, because with a causal mask the last queries attend to the most keys. Tiles are filled with groups of 64 queries
+// from the last group on, so that the partial tile is the shortest: it starts before the first query, with empty groups. Rounds
+// alternate in direction over the blocks.
 __device__ __forceinline__ bool tileOf(const Shape &shape, int round, Tile &tile) {
     int clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER;
     int number = round * clusters + (round % 2 == 0 ? cluster : clusters - 1 - cluster);
@@ -103,11 +106,11 @@ __device__ __forceinline__ bool tileOf(const Shape &shape, int round, Tile &tile
     tile.head = number - fromLast * heads;
     tile.firstQuery = (groups - (fromLast + 1) * Q_GROUPS) * WARPGROUP_ROWS;
     int seen = shape.causal ? min(shape.keys, tile.firstQuery + ROWS) : shape.keys;
-    tile.last = (seen - 1) / KEYS - blockRank(); // negative if there is none
+    tile.last = (seen - 1) / KEYS - blockRank(); // negative if there is no block of keys
     return true;
 }
 
-// Where things are in shared memory.
+// Addresses in shared memory.
 struct Shared {
     unsigned start;
 
@@ -127,7 +130,7 @@ struct Shared {
     __device__ __forceinline__ unsigned taken() const { return barrier(2 * Q_BUFFERS + 4 * PLACES + 1); }
 
     __device__ __forceinline__ void init() const {
-        constexpr int READERS = 4 * CONSUMERS / SHARES; // warps that read one stage
+        constexpr int READERS = 4 * CONSUMERS / SHARES; // warps that read a stage
         for (int i = 0; i < Q_BUFFERS; i++) {
             barrierInit(qFull(i), 1);
             barrierInit(qEmpty(i), Q_GROUPS);
@@ -139,14 +142,14 @@ struct Shared {
             barrierInit(vEmpty(i), READERS);
         }
         if (CLUSTER > 1) {
-            barrierInit(given(), 4 * (CLUSTER - 1)); // at the first block, by the warps of the others' first consumers
-            barrierInit(taken(), 4);                 // at the others, by the warps of the first block's first consumer
+            barrierInit(given(), 4 * (CLUSTER - 1)); // in the first block, signalled by the warps of the others' first consumers
+            barrierInit(taken(), 4);                 // in the others, signalled by the warps of the first block's first consumer
         }
         barrierInitFence();
     }
 };
 
-// Where the count-th of some tiles lies that take places in turn, and the parity of its barriers' phase.
+// The slot of the count-th tile in a circular buffer of N slots, and the parity of its barriers' phase.
 template <int N> struct Turn {
     int place;
     unsigned parity;
@@ -155,10 +158,10 @@ template <int N> struct Turn {
         : place(firstPlace + count % N), parity(count / N & 1) {}
 };
 
-// A share of the keys takes its own places in turn: who waits at a barrier is never a whole turn ahead of who reads there.
+// Each part of the keys has separate slots, so that a waiting thread is never a whole cycle ahead of a reading one.
 using Stage = Turn<STAGES>;
 
-// ---- The loading warpgroup: one thread.
+// ---- The producer: one thread.
 
 __device__ __forceinline__ void loadRows(
     unsigned to, int panelBytes, const TensorMap &map, unsigned full, int row, int head, int batch) {
@@ -169,7 +172,7 @@ __device__ __forceinline__ void loadRows(
 __device__ __forceinline__ void load(
     const Shared &shared, const Shape &shape, const TensorMap &q, const TensorMap &k, const TensorMap &v) {
     Tile tile;
-    unsigned loaded[SHARES] = {}; // blocks of each share so far
+    unsigned loaded[SHARES] = {}; // blocks loaded so far, for each part of the keys
     for (int round = 0; tileOf(shape, round, tile); round++) {
         Turn<Q_BUFFERS> buffer(round);
         unsigned qFull = shared.qFull(buffer.place);
@@ -194,7 +197,7 @@ __device__ __forceinline__ void load(
     }
 }
 
-// ---- A consumer. A thread has parts of two rows, 8 apart; element i of S, P or O is of row i/2 % 2.
+// ---- A consumer. A thread has elements of two rows, 8 apart; element i of S, P or O belongs to row i/2 % 2.
 
 using Scores = float[KEYS / 2];
 using Output = float[D / 2];
@@ -212,7 +215,7 @@ __device__ __forceinline__ float logarithm2(float x) {
     return y;
 }
 
-// Over the four lanes that share a row.
+// Reductions over the four lanes that share a row.
 __device__ __forceinline__ float rowMax(float x) {
     x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
     return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
@@ -222,15 +225,15 @@ __device__ __forceinline__ float rowSum(float x) {
     return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// The running softmax of a thread's two rows.
+// The online softmax of a thread's two rows.
 struct Softmax {
-    float reference[2]; // r in log2 units; −∞ before the first score that is not −∞
-    float sum[2];       // the thread's part of Σ P
+    float reference[2]; // r in log₂ units; −∞ until a score is not −∞
+    float sum[2];       // this thread's partial Σ P
 
     __device__ __forceinline__ Softmax() : reference{-INFINITE, -INFINITE}, sum{0, 0} {}
 
-    // Makes P of scores, and raises references to the largest. Returns whether O must be multiplied by factor, for some row of
-    // the warp.
+    // Replaces scores by P and raises the references to the row maxima. Returns whether O must be multiplied by factor in some
+    // row of the warp.
     __device__ __forceinline__ bool raise(Scores &s, float scale, float (&factor)[2]) {
         float largest[4] = {s[0], s[1], s[2], s[3]};
 #pragma unroll
@@ -241,7 +244,7 @@ struct Softmax {
         for (int r = 0; r < 2; r++) {
             float next = fmaxf(reference[r], rowMax(fmaxf(largest[2 * r], largest[2 * r + 1])) * scale);
             raised |= next != reference[r];
-            shift[r] = next == -INFINITE ? 0 : next; // −∞ − (−∞) is not a number
+            shift[r] = next == -INFINITE ? 0 : next; // −∞ − (−∞) would be NaN
             factor[r] = powerOf2(reference[r] - shift[r]);
             reference[r] = next;
         }
@@ -256,8 +259,8 @@ struct Softmax {
         return __any_sync(~0u, raised);
     }
 
-    // Makes P of scores that need no mask. If the references will do, for all rows of the warp, returns true; if not, the
-    // scores are lost and all else is as before.
+    // Replaces unmasked scores by P with the current references. Returns false if those are too small in some row of the warp;
+    // then the scores are lost, and the sums are unchanged.
     __device__ __forceinline__ bool keep(Scores &s, float scale) {
         float sums[4] = {0, 0, 0, 0};
 #pragma unroll
@@ -267,7 +270,7 @@ struct Softmax {
         }
         sums[0] += sums[1];
         sums[2] += sums[3];
-        if (__any_sync(~0u, !(sums[0] + sums[2] < MOST))) return false; // nor may it be NaN
+        if (__any_sync(~0u, !(sums[0] + sums[2] < MOST))) return false; // false also for NaN
         sum[0] += sums[0];
         sum[1] += sums[2];
         return true;
@@ -280,7 +283,7 @@ __device__ __forceinline__ unsigned sharedWord(unsigned address) {
     return word;
 }
 
-// S = Q Kᵀ by a single warp, for its 16 rows of the warpgroup's.
+// Recomputes S = Q Kᵀ with mma.sync, for the warp's 16 rows.
 __device__ __forceinline__ void scoresAgain(Scores &s, unsigned q, unsigned k, int warp, int lane) {
     int row = lane / 4, byte = lane % 4 * 4;
 #pragma unroll
@@ -310,7 +313,7 @@ __device__ __forceinline__ void scoresAgain(Scores &s, unsigned q, unsigned k, i
     }
 }
 
-// Asks for S = Q Kᵀ.
+// Issues the wgmma of S = Q Kᵀ.
 __device__ __forceinline__ void askScores(Scores &s, unsigned q, unsigned k) {
     unsigned long long queries = operand(q), keys = operand(k);
 #pragma unroll
@@ -323,7 +326,7 @@ __device__ __forceinline__ void askScores(Scores &s, unsigned q, unsigned k) {
     wgmmaCommit();
 }
 
-// Asks for O += P V, of a block's first 4 N keys.
+// Issues the wgmma of O += P V, for a block's first 4 N keys.
 template <int N> __device__ __forceinline__ void askOutput(Output &o, const unsigned (&p)[N], unsigned v) {
     unsigned long long values = operand(v, PANELS > 1 ? KEY_PANEL : 0);
 #pragma unroll
@@ -338,7 +341,7 @@ __device__ __forceinline__ void pack(Packed &p, const Scores &s) {
     pin(p);
 }
 
-// What rounding took from s when p was made of it, of the first 4 N keys.
+// The rounding error of p, s − p, for the first 4 N keys.
 template <int N> __device__ __forceinline__ void packRest(unsigned (&rest)[N], const Packed &p, const Scores &s) {
 #pragma unroll
     for (int i = 0; i < N; i++)
@@ -359,7 +362,7 @@ struct Consumer {
     __device__ __forceinline__ Consumer(const Shared &shared, const Shape &shape, float scale, int number)
         : shared(shared), shape(shape), scale(scale), number(number) {}
 
-    // Of the warpgroup, and asked for anew by whoever needs it: kept, they would cost registers that are not there.
+    // Index in the warpgroup. Read again at each use, because keeping it would cost registers.
     __device__ __forceinline__ int thread() const {
         int thread;
         asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -367,9 +370,9 @@ struct Consumer {
     }
     __device__ __forceinline__ int warp() const { return thread() / 32; }
     __device__ __forceinline__ int lane() const { return thread() % 32; }
-    __device__ __forceinline__ int row() const { return warp() * 16 + lane() / 4; } // the first of two
+    __device__ __forceinline__ int row() const { return warp() * 16 + lane() / 4; } // the first of the two rows
 
-    // Scores of keys that a row does not see become −∞.
+    // Masks scores of keys that a row does not attend to with −∞.
     __device__ __forceinline__ void mask(Scores &s, int firstKey, int firstRow) const {
         int query = firstRow + row(), column = lane() % 4 * 2, seen[2];
 #pragma unroll
@@ -392,7 +395,7 @@ struct Consumer {
         if (TAKE_TURNS) namedArrive(TURN + threadIdx.x / WARPGROUP % CONSUMERS, 2 * WARPGROUP);
     }
 
-    // P of a tile's first block, in s before it is rounded: nothing is under way beside it.
+    // Computes P of a tile's first block, with the unrounded values in s. Nothing overlaps with it.
     __device__ __forceinline__ void begin(Scores &s, unsigned q, Stage stage, int firstKey, int firstRow) {
         float factor[2];
         barrierWait(shared.kFull(stage.place), stage.parity);
@@ -406,7 +409,7 @@ struct Consumer {
         pack(p, s);
     }
 
-    // P V of the block before, and scores and exponentials of this one: with the maximum, or without if it can be.
+    // Computes P V of the previous block, and scores and exponentials of this one. CAREFUL: always with the row maximum.
     template <bool CAREFUL>
     __device__ __forceinline__ void step(unsigned q, Stage before, Stage stage, int firstKey, int firstRow, bool masked) {
         Scores s;
@@ -417,7 +420,7 @@ struct Consumer {
         wgmmaFence();
         askScores(s, q, k);
         barrierWait(shared.vFull(before.place), before.parity);
-        wgmmaFence(); // a second one: the compiler asks for it after the loop that waits
+        wgmmaFence(); // a second one: the compiler requires it after the loop of the wait
         askOutput(o, p, shared.v(before.place));
         passTurn();
         wgmmaWait<1>();
@@ -445,8 +448,8 @@ struct Consumer {
         pin(o);
     }
 
-    // A block that none of this consumer's queries sees. A tile has one turn less than blocks: who skips them all has none with
-    // block 0.
+    // Skips a block of keys that none of this consumer's queries attends to. A tile has one turn less than blocks, so a consumer
+    // that skips all of them takes no turn for block 0.
     __device__ __forceinline__ void skip(Stage stage, bool turn) const {
         barrierWait(shared.kFull(stage.place), stage.parity);
         __syncwarp();
@@ -459,7 +462,7 @@ struct Consumer {
         passTurn();
     }
 
-    // The tile's last P V; P may be given as a sum of parts.
+    // Computes the tile's last P V; P may be given as a sum of several operands.
     template <typename... Parts> __device__ __forceinline__ void end(Stage before, const Parts &...parts) {
         barrierWait(shared.vFull(before.place), before.parity);
         wgmmaFence();
@@ -469,14 +472,14 @@ struct Consumer {
         release(shared.vEmpty(before.place));
     }
 
-    // All blocks of a tile, or this consumer's share of them; block: how many it has had so far.
+    // Processes all blocks of a tile, or this consumer's part of them; block counts the blocks so far.
     __device__ __forceinline__ void attend(const Tile &tile, unsigned q, unsigned &block, int firstRow) {
         softmax = Softmax();
 #pragma unroll
         for (int i = 0; i < D / 2; i++) o[i] = 0;
         pin(o);
         int unmasked = shape.causal ? min(shape.keys, firstRow + 1) : shape.keys;
-        int seenByAll = unmasked / KEYS; // blocks, the first ones
+        int seenByAll = unmasked / KEYS; // number of leading blocks without a mask
         bool few = !shape.causal || firstRow + WARPGROUP_ROWS <= FEW || shape.keys <= FEW;
         int easyBlocks = few ? 0 : seenByAll;
         int share = SHARES > 1 ? number : 0, n = tile.last - share * CLUSTER, place = share * STAGES;
@@ -487,7 +490,7 @@ struct Consumer {
         if (n < 0) return;
         Scores s;
         begin(s, q, Stage(block, place), n * KEYS, firstRow);
-        if (min(seenByAny, shape.keys) <= WARPGROUP_ROWS) { // the only block, and O at its largest
+        if (min(seenByAny, shape.keys) <= WARPGROUP_ROWS) { // the only block: also multiply the rounding error of P
             unsigned rest[WARPGROUP_ROWS / 4];
             packRest(rest, p, s);
             end(Stage(block, place), p, rest);
@@ -506,7 +509,7 @@ struct Consumer {
         end(Stage(block++, place), p);
     }
 
-    // O and softmax of a share. A thread's numbers lie WARPGROUP apart: lanes meet no bank twice.
+    // Stores O and softmax of a part of the keys. A thread's values are WARPGROUP apart, which avoids bank conflicts.
     __device__ __forceinline__ void give(float *share) const {
         share += thread();
 #pragma unroll
@@ -535,7 +538,7 @@ struct Consumer {
         for (int i = 0; i < D / 2; i++) o[i] = o[i] * mine[i / 2 % 2] + share[i * WARPGROUP] * theirs[i / 2 % 2];
     }
 
-    // The shares of all consumers become the first one's, and those of all blocks of a cluster the first block's.
+    // Merges the results of all consumers into the first one's, and those of a cluster's blocks into the first block's.
     __device__ __forceinline__ void merge(float *partials, int round) {
         constexpr int SHARE = PARTIAL * WARPGROUP;
         if (number > 0) give(partials + (number - 1) * SHARE);
@@ -545,7 +548,7 @@ struct Consumer {
             for (int other = 0; other < SHARES - 1; other++) take(partials + other * SHARE);
             if (CLUSTER > 1) mergeBlocks(partials, round % 2);
         }
-        namedSync(MERGE, CONSUMERS * WARPGROUP); // only now may the places be written again
+        namedSync(MERGE, CONSUMERS * WARPGROUP); // from here on the buffers may be written again
     }
 
     __device__ __forceinline__ void mergeBlocks(float *partials, int parity) {
@@ -565,7 +568,7 @@ struct Consumer {
         }
     }
 
-    // O by TMA, from where Q was; L by the first lane of each row.
+    // Stores O by TMA, through the shared memory of Q, and L by the first lane of each row.
     __device__ __forceinline__ void store(
         const Tile &tile, unsigned q, unsigned qEmpty, int firstRow, const TensorMap &map, float *l) {
         float reciprocal[2];
@@ -605,7 +608,7 @@ __device__ __forceinline__ void consume(
     Tile tile;
     int group = SPLIT_KEYS ? 0 : number;
     unsigned block = 0;
-    if (number == CONSUMERS - 1) consumer.passTurn(); // the first one begins
+    if (number == CONSUMERS - 1) consumer.passTurn(); // the first consumer begins
     for (int round = 0; tileOf(shape, round, tile); round++) {
         Turn<Q_BUFFERS> buffer(round);
         unsigned q = shared.q(buffer.place, group);
@@ -617,17 +620,17 @@ __device__ __forceinline__ void consume(
             if (blockRank() == 0 && firstRow >= 0) {
                 consumer.store(tile, q, shared.qEmpty(buffer.place), firstRow, o, l);
             } else {
-                // First all warps have seen that Q was full: a barrier tells only odd from even.
+                // First all warps must have passed the wait for Q, because a barrier distinguishes only odd and even phases.
                 namedSync(STORE + number, WARPGROUP);
                 if (consumer.thread() == 0) barrierArrive(shared.qEmpty(buffer.place));
             }
         }
     }
-    if (number == 0) consumer.takeTurn(); // the last one that was passed
+    if (number == 0) consumer.takeTurn(); // consumes the last turn that was passed
     if (consumer.thread() == 0) bulkWait<0>();
 }
 
-// q, k, v, o: maps of [batch, heads, rows, d], boxes of 64 columns and 64 rows (q, o) or KEYS rows (k, v).
+// q, k, v, o: tensor maps of [batch, heads, rows, d] with boxes of 64 columns and 64 rows (q, o) or KEYS rows (k, v).
 // l [batch, heads, queries]. scale: log2(e) / √d.
 extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1) flash_hopper_forward(
     const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v,
@@ -635,7 +638,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared shared{sharedAddress(memory)};
     Shape shape{queries, keys, heads, batch, causal};
-    int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0); // tells the compiler that it is one for the warp
+    int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0); // tells the compiler that it is uniform in the warp
     if (threadIdx.x == 0) {
         tmaPrefetchMap(q);
         tmaPrefetchMap(k);
@@ -644,7 +647,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 
         shared.init();
     }
     if (CLUSTER > 1) {
-        clusterSync(); // the others' barriers are there, too
+        clusterSync(); // the other blocks' barriers are initialised, too
     } else {
         __syncthreads();
     }

@@ -1,20 +1,20 @@
-// FlashAttention-2, backward, on tensor cores by mma.sync. With p = exp(q kᵀ · scale − l) and δ = rowsum(do ∘ o):
+// FlashAttention-2 backward on tensor cores with mma.sync. With p = exp(q kᵀ · scale − l) and δ = rowsum(do ∘ o):
 //
 //   dv = pᵀ do     dp = do vᵀ     ds = p ∘ (dp − δ)     dq = ds k · scale     dk = dsᵀ q · scale
 //
-// Two kernels, each of which computes p and dp again: for QUERIES a block owns queries, goes over the keys and sums up
-// dq; for KEYS it owns keys, goes over the queries and sums up dk and dv. That is seven products instead of five, but
-// no sum leaves its registers before it is complete, so nothing is added in an order that may change. The kernel of the
-// queries runs first: it also makes δ, which the other one reads.
+// Two kernels, each of which recomputes p and dp. In kernel QUERIES a block owns queries, iterates over the keys and
+// accumulates dq; in kernel KEYS it owns keys, iterates over the queries and accumulates dk and dv. That takes seven
+// matrix multiplications instead of five. But every sum stays in the registers of one warp until it is complete, without
+// atomics, so results are bitwise reproducible. QUERIES runs first because it also computes δ, which KEYS reads.
 //
-// Seen from a block the two are alike. It owns rows of two tensors, X and Z, and goes over tiles of two others, Y and
-// W; the next tile is on its way while one is worked on:
+// Both kernels have the same structure. A block owns rows of two tensors, X and Z, and iterates over tiles of two others,
+// Y and W; the next tile is loaded while the current one is processed:
 //
 //                X    Z     Y    W     scores    dp        sums
 //   QUERIES      q    do    k    v     X · Yᵀ    Z · Wᵀ    dq = ds · Y
 //   KEYS         k    v     q    do    X · Yᵀ    Z · Wᵀ    dk = ds · Y,  dv = p · W      (all transposed)
 //
-// Warps are laid out, and results merged, as in flash_mma_forward.cu, with the same options. Set in addition:
+// The grid of warps, the merging of results and the macros are those of flash_mma_forward.cu. One more macro:
 //   QUERIES or KEYS   which kernel
 
 #include "mma.cuh"
@@ -31,14 +31,14 @@ constexpr int TILE = COLUMN_WARPS * COLUMNS;
 constexpr int TILE_BYTES = TILE * STRIDE;
 constexpr int RESULTS = OWNS_KEYS ? 2 : 1; // ds · Y and p · W
 
-// p, at most 1, is this much larger on its way to dv in fp16, which has fewer bits below 2⁻¹⁴ and none below 2⁻²⁴.
+// p, at most 1, is scaled by 2^P_EXPONENT for dv in fp16, which loses precision below 2⁻¹⁴ and underflows below 2⁻²⁴.
 template <typename E> constexpr int P_EXPONENT = 0;
 template <> constexpr int P_EXPONENT<fp16> = 15;
 constexpr float P_UNIT = 1.0f / (1 << P_EXPONENT<T>);
 
-using Scores = Sums[ROW_TILES][COLUMNS / 8]; // of a warp in a tile, and what follows from them
+using Scores = Sums[ROW_TILES][COLUMNS / 8]; // scores of a warp and tile; later p, dp and ds
 
-// A warp's sums. A thread has two rows of each sixteen.
+// A warp's gradient accumulators. A thread has two rows of each 16.
 struct Gradients {
     Sums sums[RESULTS][ROW_TILES][D / 8];
 
@@ -60,7 +60,7 @@ struct Gradients {
         addProduct(sums[result], decay, left, y);
     }
 
-    // To and from shared memory, as [values, lanes].
+    // Number of values per lane; put and merge use shared memory as [values, lanes].
     static constexpr int VALUES = RESULTS * ROW_TILES * D / 2;
 
     __device__ __forceinline__ void put(float *to) {
@@ -101,8 +101,8 @@ struct Gradients {
 static_assert(ROW_WARPS * Gradients::VALUES * 32 * 4 <= 2 * ROWS * STRIDE + 4 * TILE_BYTES || COLUMN_WARPS == 1,
               "shared memory leaves room to merge in");
 
-// l · log₂ e, less P_EXPONENT where the block owns keys, and δ of the queries: of a thread's rows where the block owns
-// queries, of the tile's columns where it owns keys. There they come by way of shared memory as [l and δ, TILE].
+// l · log₂ e and δ of the queries: of a thread's rows in kernel QUERIES, of the tile's columns in kernel KEYS. There they
+// are in shared memory as [l and δ, TILE], and P_EXPONENT is subtracted from l.
 struct Statistics {
     float l[ROW_TILES][2], delta[ROW_TILES][2];
     const float *column;
@@ -115,7 +115,7 @@ struct Statistics {
     }
 };
 
-// Scores become p.
+// Replaces scores by p.
 __device__ __forceinline__ void weigh(Scores &p, const Statistics &of, float scaleLog2) {
 #pragma unroll
     for (int m = 0; m < ROW_TILES; m++)
@@ -125,7 +125,7 @@ __device__ __forceinline__ void weigh(Scores &p, const Statistics &of, float sca
             for (int i = 0; i < 4; i++) p[m][n].value[i] = exp2(p[m][n].value[i] * scaleLog2 - of.lOf(m, n, i));
 }
 
-// dp becomes ds.
+// Replaces dp by ds.
 __device__ __forceinline__ void differentiate(Scores &dp, const Scores &p,
                                               const Statistics &of) {
 #pragma unroll
@@ -138,8 +138,8 @@ __device__ __forceinline__ void differentiate(Scores &dp, const Scores &p,
                     p[m][n].value[i] * (OWNS_KEYS ? P_UNIT : 1) * (dp[m][n].value[i] - of.deltaOf(m, n, i));
 }
 
-// The work of a block: its rows of X and Z, all tiles of Y and W from column begin to column end, of which row r sees
-// those from from(r) to before to(r).
+// The main loop of a block: its rows of X and Z, and all tiles of Y and W from column begin to column end. Row r uses the
+// columns from from(r) to to(r) − 1; the others are masked.
 template <typename From, typename To, typename Copy>
 __device__ __forceinline__ void sumUp(Gradients &gradients, Statistics &statistics, unsigned char *shared,
                                       const Rows<const T> &y, const Rows<const T> &w, int firstRow, int begin, int end,
@@ -151,7 +151,7 @@ __device__ __forceinline__ void sumUp(Gradients &gradients, Statistics &statisti
     int stage = 0;
     for (int tile = begin; tile < end; tile += TILE, stage ^= 1) {
         awaitCopies();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has been loaded, and no warp still reads the previous one
         if (tile + TILE < end) {
             unsigned char *next = tiles + (stage ^ 1) * 2 * TILE_BYTES;
             copyRows<TILE, THREADS>(next, y, tile + TILE);
@@ -165,7 +165,7 @@ __device__ __forceinline__ void sumUp(Gradients &gradients, Statistics &statisti
 
         Scores p, dp;
         bool hides = first + COLUMNS > to(firstRow) || first < from(firstRow + WARP_ROWS - 1);
-        auto hide = [&](Scores &s) { // zero for columns that a row does not see, whatever was there
+        auto hide = [&](Scores &s) { // sets masked columns to zero, even if they are NaN
 #pragma unroll
             for (int m = 0; m < ROW_TILES; m++)
 #pragma unroll
@@ -192,7 +192,7 @@ __device__ __forceinline__ void sumUp(Gradients &gradients, Statistics &statisti
     }
 
     if constexpr (COLUMN_WARPS > 1) {
-        awaitCopies(); // where there was no tile
+        awaitCopies(); // in case there was no tile
         float *place = (float *)shared + warpRow * Gradients::VALUES * 32 + lane;
 #pragma unroll 1
         for (int column = 1; column < COLUMN_WARPS; column++) {
@@ -204,9 +204,9 @@ __device__ __forceinline__ void sumUp(Gradients &gradients, Statistics &statisti
     }
 }
 
-// Below: q, o, dO, dQ [batch, heads, queries, D] and k, v, dK, dV [batch, heads, keys, D], with strides of batches,
-// heads and rows in elements; l [batch, heads, queries], dense; statistics [2, batch, heads, queries], l · log₂ e less
-// P_EXPONENT, and δ.
+// Parameters below: q, o, dO, dQ [batch, heads, queries, D] and k, v, dK, dV [batch, heads, keys, D], with strides of
+// batches, heads and rows in elements; l [batch, heads, queries], contiguous; statistics [2, batch, heads, queries]:
+// l · log₂ e − P_EXPONENT, and δ.
 
 #ifdef QUERIES
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     extern __shared__ __align__(16) unsigned char shared[];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int head = blockIdx.x, batch = blockIdx.y, plane = batch * gridDim.x + head;
-    int blockRow = (gridDim.z - 1 - blockIdx.z) * ROWS; // the longest first
+    int blockRow = (gridDim.z - 1 - blockIdx.z) * ROWS; // the longest blocks first
     int firstRow = blockRow + warp / COLUMN_WARPS * WARP_ROWS;
     Rows<const T> qs{q + batch * qBatch + head * qHead, qRow, queries};
     Rows<const T> ks{k + batch * kBatch + head * kHead, kRow, keys};
@@ -225,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     Rows<const T> os{o + batch * oBatch + head * oHead, oRow, queries};
     Rows<const T> dOs{dO + batch * dOBatch + head * dOHead, dORow, queries};
 
-    auto seen = [&](int row) { return causal ? min(row + 1, keys) : keys; }; // keys that a query sees
+    auto seen = [&](int row) { return causal ? min(row + 1, keys) : keys; }; // number of keys that a query attends to
     unsigned char *tiles = shared + 2 * ROWS * STRIDE;
     copyRows<ROWS, THREADS>(shared, qs, blockRow);
     copyRows<ROWS, THREADS>(shared + ROWS * STRIDE, dOs, blockRow);
@@ -249,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
             products = rowSum(products);
             long place = (long)plane * queries + row;
             float lRow = there ? l[place] : -INFINITE;
-            own.l[m][half] = lRow == -INFINITE ? INFINITE : lRow * LOG2_E; // a query without keys has no p above 0
+            own.l[m][half] = lRow == -INFINITE ? INFINITE : lRow * LOG2_E; // +∞ makes p = 0 for a query without keys
             own.delta[m][half] = products;
             if (there && warp % COLUMN_WARPS == 0 && lane % 4 == 0) {
                 statistics[place] = own.l[m][half] - P_EXPONENT<T>;
@@ -276,18 +276,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     extern __shared__ __align__(16) unsigned char shared[];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int head = blockIdx.x, batch = blockIdx.y, plane = batch * gridDim.x + head;
-    int blockRow = blockIdx.z * ROWS; // the first are the longest
+    int blockRow = blockIdx.z * ROWS; // the longest blocks come first
     int firstRow = blockRow + warp / COLUMN_WARPS * WARP_ROWS;
     Rows<const T> qs{q + batch * qBatch + head * qHead, qRow, queries};
     Rows<const T> ks{k + batch * kBatch + head * kHead, kRow, keys};
     Rows<const T> vs{v + batch * vBatch + head * vHead, vRow, keys};
     Rows<const T> dOs{dO + batch * dOBatch + head * dOHead, dORow, queries};
 
-    auto firstSeeing = [&](int row) { return causal ? row : 0; }; // of the queries
+    auto firstSeeing = [&](int row) { return causal ? row : 0; }; // first query that attends to a key
     auto allQueries = [&](int) { return queries; };
     unsigned char *tiles = shared + 2 * ROWS * STRIDE;
     float *columns = (float *)(tiles + 4 * TILE_BYTES); // [2, l and δ, TILE]
-    auto copyStatistics = [&](int stage, int tile) { // past the end they become zero, as q and do do: ds = 1 · (0 − 0)
+    auto copyStatistics = [&](int stage, int tile) { // past the end they are zero, as are q and do, so ds = 1 · (0 − 0)
         for (int i = threadIdx.x; i < 2 * TILE; i += THREADS) {
             int column = tile + i % TILE;
             bool there = column < queries;

@@ -1,18 +1,19 @@
-// FlashAttention-2, forward, on tensor cores by mma.sync:   o = softmax(q kᵀ · scale) v,   l = log Σ exp(q kᵀ · scale)
+// FlashAttention-2 forward on tensor cores with mma.sync:   o = softmax(q kᵀ · scale) v,   l = log Σ exp(q kᵀ · scale)
 //
-// A block has ROWS queries and goes over the keys in tiles, the next of which is on its way while one is worked on.
-// Warps are laid out in rows and columns: those of a row share queries, and each takes its own COLUMNS keys of every
-// tile, with its own running softmax; at the end their results are merged from left to right, so that the same bits
-// come out each time. More columns fill the card where queries are few.
+// A block owns ROWS queries and iterates over tiles of keys and values in shared memory; the next tile is loaded with
+// cp.async while the current one is processed (double buffering). Warps form a grid of rows and columns. The warps of a
+// row share their queries; each takes separate COLUMNS keys of every tile and keeps its own online softmax. At the end
+// their results are merged from left to right, a fixed order, so that results are bitwise reproducible. More columns
+// raise occupancy when there are few queries.
 //
-// In causal attention the last queries see the most keys. Blocks start in the order of their numbers: the longest come
-// first.
+// With a causal mask the last queries attend to the most keys. Blocks start in the order of their index, so the longest
+// ones get the lowest index.
 //
-// Set by the compiler's options, beside those of mma.cuh:
+// Macros set at compile time, in addition to those of mma.cuh:
 //   ROW_WARPS, COLUMN_WARPS   warps of a block
-//   ROW_TILES                 queries of a warp, in sixteens
-//   COLUMNS                   keys of a warp in a tile: a multiple of 16
-//   SM_BLOCKS                 blocks that shall fit into a multiprocessor at a time
+//   ROW_TILES                 queries per warp, in units of 16
+//   COLUMNS                   keys per warp and tile: a multiple of 16
+//   SM_BLOCKS                 blocks that must fit on a multiprocessor concurrently
 
 #include "mma.cuh"
 
@@ -22,13 +23,13 @@ constexpr int ROWS = ROW_WARPS * WARP_ROWS;
 constexpr int TILE = COLUMN_WARPS * COLUMNS;
 constexpr int TILE_BYTES = TILE * STRIDE;
 
-using Scores = Sums[ROW_TILES][COLUMNS / 8]; // of a warp in a tile
+using Scores = Sums[ROW_TILES][COLUMNS / 8]; // scores of a warp and tile
 
-// The running softmax of a warp's queries; a thread has two rows of each sixteen. Statistics are in powers of two:
-// reference is the largest score times log₂ e, and the weight of a score is 2^(score · log₂ e − reference).
+// The online softmax of a warp's queries; a thread has two rows of each 16. Statistics are in log₂ units: reference is
+// the largest score times log₂ e, and the weight of a score is 2^(score · log₂ e − reference).
 struct Softmax {
     Sums o[ROW_TILES][D / 8];
-    float reference[ROW_TILES][2], sum[ROW_TILES][2]; // sum of this thread's columns only
+    float reference[ROW_TILES][2], sum[ROW_TILES][2]; // sum over this thread's columns only
 
     __device__ __forceinline__ Softmax() {
 #pragma unroll
@@ -40,7 +41,7 @@ struct Softmax {
         }
     }
 
-    // Replaces scores by their weights. What came before is worth decay under the new reference.
+    // Replaces scores by their weights. decay rescales earlier sums to the new reference.
     __device__ __forceinline__ void weigh(Scores &s, float scaleLog2, float (&decay)[ROW_TILES][2]) {
 #pragma unroll
         for (int m = 0; m < ROW_TILES; m++)
@@ -63,7 +64,7 @@ struct Softmax {
             }
     }
 
-    // Takes a larger reference; returns it, or 0 as long as no score is above −∞.
+    // Raises the reference; returns it, or 0 while all scores are −∞.
     __device__ __forceinline__ float raise(int m, int half, float candidate, float &decay) {
         float next = fmaxf(reference[m][half], candidate);
         float shift = next == -INFINITE ? 0 : next;
@@ -72,7 +73,7 @@ struct Softmax {
         return shift;
     }
 
-    // Adds the softmax of other columns, which lies in shared memory as [values, lanes].
+    // Merges the softmax of other columns, stored in shared memory as [values, lanes].
     __device__ __forceinline__ void merge(const float *other) {
 #pragma unroll
         for (int m = 0; m < ROW_TILES; m++)
@@ -112,7 +113,7 @@ static_assert(ROW_WARPS * Softmax::VALUES * 32 * 4 <= ROWS * STRIDE + 4 * TILE_B
               "shared memory leaves room to merge in");
 
 // q, o [batch, heads, queries, D] and k, v [batch, heads, keys, D], with strides of batches, heads and rows in
-// elements; l [batch, heads, queries], dense. scale in units of log₂: 1/√d · log₂ e.
+// elements; l [batch, heads, queries], contiguous. scaleLog2 is 1/√d · log₂ e.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     flash_mma_forward(const T *q, const T *k, const T *v, T *o, float *l, int queries, int keys, int causal,
                       float scaleLog2, long qBatch, long qHead, int qRow, long kBatch, long kHead, int kRow,
@@ -127,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     Rows<const T> ks{k + batch * kBatch + head * kHead, kRow, keys};
     Rows<const T> vs{v + batch * vBatch + head * vHead, vRow, keys};
 
-    auto seen = [&](int row) { return causal ? min(row + 1, keys) : keys; }; // keys that a query sees
+    auto seen = [&](int row) { return causal ? min(row + 1, keys) : keys; }; // number of keys that a query attends to
     int blockSeen = seen(min(blockRow + ROWS, queries) - 1), warpSeen = seen(firstRow + WARP_ROWS - 1);
 
     copyRows<ROWS, THREADS>(ownQ, qs, blockRow);
@@ -137,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     int stage = 0;
     for (int tile = 0; tile < blockSeen; tile += TILE, stage ^= 1) {
         awaitCopies();
-        __syncthreads(); // the tile is there, and nobody reads the one before
+        __syncthreads(); // the tile has been loaded, and no warp still reads the previous one
         unsigned char *kTile = tiles + stage * 2 * TILE_BYTES, *next = tiles + (stage ^ 1) * 2 * TILE_BYTES;
         if (tile + TILE < blockSeen) {
             copyRows<TILE, THREADS>(next, ks, tile + TILE);
@@ -185,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
         for (int half = 0; half < 2; half++) {
             int row = firstRow + m * 16 + half * 8 + lane / 4;
             float sum = rowSum(softmax.sum[m][half]);
-            float inverse = sum == 0 ? 0 : 1 / sum; // no key: o = 0, and l = −∞ as its reference is
+            float inverse = sum == 0 ? 0 : 1 / sum; // without keys o = 0, and l = −∞ because the reference is −∞
             if (row >= queries) continue;
 #pragma unroll
             for (int n = 0; n < D / 8; n++)

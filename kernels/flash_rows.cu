@@ -1,21 +1,21 @@
-// What the backward pass of attention does row by row, before and after its products (flash_hopper_backward.cu):
+// The row-wise kernels around the main kernel of the backward pass (flash_hopper_backward.cu):
 //
-//   before:  D = rowsum(dO ∘ O), L in units of log₂, and zeros where dQ will be summed; and a dense copy of a dO that the copy
-//            engine cannot reach, such as the gradient of a sum, whose strides are 0
-//   after:   the sum of dQ, times the scale of the scores, in the type and strides of the queries
+//   before:  D = rowsum(dO ∘ O), L in log₂ units, and zeros in the buffer that accumulates dQ; also a contiguous copy of dO if
+//            TMA cannot access its layout, such as the gradient of a sum, whose strides are 0
+//   after:   converts the fp32 sum of dQ, times the scale of the scores, to the dtype and strides of the queries
 //
-// Both are as fast as memory: every access has 16 bytes, and each thread has several of them under way.
+// Both are memory-bound: every access has 16 bytes, and each thread keeps several in flight.
 //
-// A head's queries are taken in blocks of QUERIES, the last one padded. For each, terms [2, QUERIES] holds L and −D. A
-// padded query, and one whose scores are all −∞, gets L = +∞ there: all its probabilities 2^(s − L) come out as 0.
+// A head's queries are divided into blocks of QUERIES, the last one padded. For each block, terms [2, QUERIES] holds L and −D.
+// L is +∞ for padded queries and for queries whose scores are all −∞, so that their probabilities 2^(s − L) are 0.
 //
-// The sum of dQ is stored as the registers of a warpgroup hold it, in chunks of 64 queries × 64 columns, or fewer. Its 128
-// threads follow each other 16 bytes apart, eight columns after the other; thread 32w + l has there
-//   rows 16w + l/4 and 8 below it, of columns 2(l%4) and its neighbour: {upper left, upper right, lower left, lower right}.
+// The sum of dQ is stored in the order of a warpgroup's wgmma accumulator registers, in chunks of 64 queries × 64 columns, or
+// fewer. Each of the 128 threads stores 16 bytes for every eight columns, next to those of its neighbours; thread 32w + l holds
+//   rows 16w + l/4 and 8 below it, columns 2(l%4) and the next one: {upper left, upper right, lower left, lower right}.
 //
-// Set by the compiler's options:
+// Macros set at compile time:
 //   BEFORE or AFTER  which kernel
-//   ELEMENT          type of O, dO and dQ: bf16, fp16
+//   ELEMENT          dtype of O, dO and dQ: bf16, fp16
 //   WIDTH            columns of the kernels: 16, 32, 64 or 128; the tensors' d is at most that, and a multiple of 8
 //   QUERIES          queries in a block of the main kernel: 64 or 128
 
@@ -24,11 +24,11 @@
 using T = ELEMENT;
 using Eight = Elements<T, 8>;
 
-constexpr int LANES = WIDTH / 8;                  // threads that share a row, eight columns each
+constexpr int LANES = WIDTH / 8;                  // threads per row, with eight columns each
 constexpr int ROWS_OF_THREAD = 4;
 constexpr int THREADS = QUERIES * LANES / ROWS_OF_THREAD;
 
-// Where a row of a tensor [batch, heads, rows, d] lies; strides in elements.
+// Strides of a tensor [batch, heads, rows, d], in elements.
 struct Strides { long batch, head, row; };
 
 __device__ __forceinline__ long offset(Strides s, long batchAndHead, int heads, int row) {
@@ -36,10 +36,10 @@ __device__ __forceinline__ long offset(Strides s, long batchAndHead, int heads, 
 }
 
 #ifdef BEFORE
-constexpr int ROW_STEP = THREADS / LANES; // from one row of a thread to its next
+constexpr int ROW_STEP = THREADS / LANES; // distance between the rows of a thread
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// Eight elements so far apart.
+// Loads eight elements with this stride.
 __device__ __forceinline__ Eight gather(const T *at, long stride) {
     Eight e;
 #pragma unroll
@@ -50,11 +50,11 @@ __device__ __forceinline__ Eight gather(const T *at, long stride) {
     return e;
 }
 
-// A block for each block of queries, those of a head one after the other.
+// Grid: one block per block of queries, head by head.
 // l [batch, heads, rows]; terms [batch, heads, blocks, 2, QUERIES]; dQ [batch, heads, blocks · QUERIES, WIDTH] in the order of
-// registers;
-// turns [batch, heads, blocks, 2], or null: whose turn it is to add to a chunk; begins at 0.
-// copy: where dO goes as well, or null if its columns are neighbours and rows begin at multiples of 16 bytes.
+// the accumulator registers.
+// turns [batch, heads, blocks, 2]: counters, set to 0, that order the additions to a chunk of dQ; null if their order is free.
+// copy: receives a copy of dO; null if dO's columns are contiguous and its rows 16-byte aligned.
 extern "C" __global__ void __launch_bounds__(THREADS)
     flash_rows_before(const T *o, const T *dO, const float *l, float *terms, float *dQ, int *turns, int heads, int rows, int d,
                       long oBatch, long oHead, long oRow, long dOBatch, long dOHead, long dORow, long dOColumn, T *copy,
@@ -105,8 +105,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 constexpr int CHUNK_ROWS = 64;
 constexpr int CHUNK = WIDTH < 64 ? WIDTH : 64; // columns
 
-// A block for each block of queries. Four threads share eight columns of two rows in the order of registers; here one thread
-// takes what four of them had.
+// Grid: one block per block of queries. In the order of the accumulator registers, four threads share eight columns of two rows;
+// here one thread reads the elements of all four.
 extern "C" __global__ void __launch_bounds__(THREADS)
     flash_rows_after(const float *sum, T *dQ, float scale, int heads, int rows, int d, long batchStride, long headStride,
                      long rowStride) {
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 #pragma unroll
     for (int p = 0; p < PIECES; p++) {
-        int group = p * THREADS + threadIdx.x;                 // of four threads of the warpgroup
+        int group = p * THREADS + threadIdx.x;                 // group of four threads of the warpgroup
         int chunk = group / (32 * (CHUNK / 8)), eight = group / 32 % (CHUNK / 8);
         int row = chunk / (WIDTH / CHUNK) * CHUNK_ROWS + group % 32 / 8 * 16 + group % 8;
         int column = chunk % (WIDTH / CHUNK) * CHUNK + eight * 8;

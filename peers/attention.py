@@ -9,8 +9,8 @@ CSV is the file that the command of the same name wrote. Rows are added to it un
 scores stored), `sdpa-flash`, `sdpa-cudnn` and `sdpa-efficient` (scaled_dot_product_attention with a single backend enabled);
 rows of the same case are replaced. The variants `sdpa-…-one-thread` run the backward pass on the calling thread, as Java does,
 and so avoid the switch to autograd's thread.
-Protocol: triton.testing.do_bench, as in cs336.bench.DoBench. cs336.kernels.attention.FlashBenchmark and LeaderboardWorkload
-define what is timed. TF32 is off.
+Protocol: triton.testing.do_bench, as in cs336.bench.DoBench. cs336.kernels.attention.AttentionRun defines what is timed.
+TF32 is off.
 """
 
 import argparse

@@ -1,18 +1,20 @@
 package cs336.kernels;
 
 import cs336.bench.Case;
+import cs336.bench.LabCommand;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Metric;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.kernels.attention.FirstFlash;
+import cs336.kernels.attention.FirstFlash.FirstFlashKernel;
 import cs336.kernels.attention.FlashRows;
+import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
-import cs336.kernels.attention.HopperBackwardTiles;
 import cs336.kernels.attention.HopperForwardTile;
-import cs336.kernels.attention.HopperForwardTiles;
 import cs336.kernels.attention.MmaTile;
+import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.RmsNormTiles;
@@ -31,25 +33,20 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
-/** What the compiler makes of each kernel: registers, shared memory, spills, and how many warps fit. */
+/** Compiles every kernel and stores its registers, shared memory, register spills and occupancy. */
 @Command(
         name = "kernels",
-        mixinStandardHelpOptions = true,
-        sortOptions = false,
         description = {
-            "Compiles the kernels for an architecture, card or not, and stores what they use of a multiprocessor.",
-            "Needs NVRTC: on the class path (a build with 'mvn -Pgpu') or installed."
+            "Compiles the kernels for an architecture, with or without a GPU, and stores their registers, shared memory,"
+                    + " spills and occupancy.",
+            "Needs NVRTC, on the class path (a build with 'mvn -Pgpu') or installed."
         },
         footerHeading = "%nExamples:%n",
         footer = {"  cs336 kernels", "  cs336 kernels --architecture sm_80 --hidden 1024"})
-public final class KernelsCommand implements Callable<Integer> {
+public final class KernelsCommand extends LabCommand {
     private static final Metric REGISTERS = new Metric("registers", "");
     private static final Metric SHARED = Metric.bytes("shared-memory");
     private static final Metric SPILLS = Metric.bytes("spills");
@@ -60,14 +57,11 @@ public final class KernelsCommand implements Callable<Integer> {
     private static final int TOKENS = 16_384;
     private static final int H200_MULTIPROCESSORS = 132;
 
-    @Spec
-    private CommandSpec spec;
-
     @Option(
             names = "--architecture",
             defaultValue = "sm_90a",
             paramLabel = "<sm>",
-            description = "what to compile for. Default: ${DEFAULT-VALUE}")
+            description = "architecture to compile for")
     private String architecture;
 
     @Option(
@@ -75,19 +69,18 @@ public final class KernelsCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "1024,2048,4096,8192",
             paramLabel = "<n>",
-            description =
-                    "widths of rows for which RMSNorm is compiled (attention: d 64 and 128). Default: ${DEFAULT-VALUE}")
+            description = "row widths that RMSNorm is compiled for (attention: always d 64 and 128)")
     private List<Integer> widths;
 
     @Option(
             names = "--output",
             defaultValue = "data/measurements",
             paramLabel = "<folder>",
-            description = "where the numbers are stored, under the architecture's name. Default: ${DEFAULT-VALUE}")
+            description = "folder of the measurements; they go to its subfolder named after the architecture")
     private Path output;
 
-    /** A kernel in one of its forms. */
-    private record Form(
+    /** A kernel with the macros, threads and dynamic shared memory of one variant. */
+    private record KernelBuild(
             String file,
             String kernel,
             int hidden,
@@ -97,50 +90,55 @@ public final class KernelsCommand implements Callable<Integer> {
             int shared) {}
 
     @Override
-    public Integer call() throws IOException {
+    public Integer call() throws IOException, InterruptedException {
+        return checked(this::compile);
+    }
+
+    private int compile() throws IOException {
         try {
             GpuArchitecture target = GpuArchitecture.parse(architecture);
             Measurements measurements = Measurements.of(output, architecture, "kernel_resources");
             Provenance provenance = Provenance.of(Device.cpu()).named(architecture);
-            for (Form form : forms(target)) {
-                Cubin cubin = KernelCompiler.shared().compile(KernelSource.named(form.file), form.defines, target);
-                KernelResources used = cubin.resources(form.kernel);
-                Occupancy occupancy = used.occupancy(target, form.threads, form.shared);
-                Case c = Case.measuredHere("nvrtc")
-                        .with("kernel", form.kernel)
-                        .with("hidden", form.hidden == 0 ? "any" : form.hidden)
-                        .with("dtype", form.dtype)
-                        .with("threads", form.threads);
-                List<Measurement> rows = new ArrayList<>();
-                rows.add(Measurement.of(Samples.once(REGISTERS, used.registers())));
-                rows.add(Measurement.of(Samples.once(SHARED, used.sharedBytes() + form.shared)));
-                rows.add(Measurement.of(Samples.once(SPILLS, used.spillStores() + used.spillLoads())));
-                rows.add(Measurement.of(Samples.once(OCCUPANCY, 100 * occupancy.share())));
-                measurements.put(c, rows, provenance);
-                spec.commandLine()
-                        .getOut()
-                        .printf("%-22s %-6s %-5s %s, %s%n", form.kernel, c.text("hidden"), form.dtype, used, occupancy);
-            }
-            spec.commandLine().getOut().flush();
+            for (KernelBuild build : builds(target)) store(build, target, measurements, provenance);
+            out().flush();
             return 0;
-        } catch (IllegalArgumentException | IllegalStateException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
+        } catch (IllegalStateException e) { // NVRTC is missing
+            throw new IllegalArgumentException(e.getMessage(), e);
         }
     }
 
-    private List<Form> forms(GpuArchitecture target) {
-        List<Form> forms = new ArrayList<>();
+    private void store(KernelBuild build, GpuArchitecture target, Measurements measurements, Provenance provenance)
+            throws IOException {
+        Cubin cubin = KernelCompiler.shared().compile(KernelSource.named(build.file), build.defines, target);
+        KernelResources used = cubin.resources(build.kernel);
+        Occupancy occupancy = used.occupancy(target, build.threads, build.shared);
+        Case c = Case.measuredHere("nvrtc")
+                .with("kernel", build.kernel)
+                .with("hidden", build.hidden == 0 ? "any" : build.hidden)
+                .with("dtype", build.dtype)
+                .with("threads", build.threads);
+        List<Measurement> rows = List.of(
+                Measurement.of(Samples.once(REGISTERS, used.registers())),
+                Measurement.of(Samples.once(SHARED, used.sharedBytes() + build.shared)),
+                Measurement.of(Samples.once(SPILLS, used.spillStores() + used.spillLoads())),
+                Measurement.of(Samples.once(OCCUPANCY, 100 * occupancy.share())));
+        measurements.put(c, rows, provenance);
+        out().printf("%-22s %-6s %-5s %s, %s%n", build.kernel, c.text("hidden"), build.dtype, used, occupancy);
+    }
+
+    private List<KernelBuild> builds(GpuArchitecture target) {
+        List<KernelBuild> builds = new ArrayList<>();
         for (DType dtype : List.of(DType.FLOAT32, DType.BFLOAT16)) {
             int vector = 16 / dtype.bytes();
             for (String pass : List.of("forward", "backward")) {
                 Map<String, Object> defines = WeightedSum.defines(pass, dtype, vector);
                 int threads = (int) defines.get("THREADS");
-                forms.add(new Form("weighted_sum.cu", "weighted_sum_" + pass, 0, dtype, defines, threads, 0));
+                builds.add(new KernelBuild("weighted_sum.cu", "weighted_sum_" + pass, 0, dtype, defines, threads, 0));
             }
             for (int width : widths) {
                 RowLayout layout = new RowLayout(width, dtype, dtype, width % vector == 0 ? vector : 1, null);
                 for (RmsNormTile tile : List.of(RmsNormTiles.forward(layout), RmsNormTiles.backward(layout))) {
-                    forms.add(new Form(
+                    builds.add(new KernelBuild(
                             "rmsnorm.cu",
                             tile.pass().kernel(),
                             width,
@@ -151,50 +149,56 @@ public final class KernelsCommand implements Callable<Integer> {
                 }
             }
         }
-        forms.addAll(flash(target));
-        return forms;
+        builds.addAll(flash(target));
+        return builds;
     }
 
     /**
-     * Attention in bf16, with d in the place of a row's width, in the tiles that {@value #HEADS} heads of
-     * {@value #TOKENS} tokens get.
+     * Returns the kernels of attention in bf16, with the tiles for {@value #HEADS} heads of {@value #TOKENS} tokens; d
+     * is stored as the width.
      */
-    private static List<Form> flash(GpuArchitecture target) {
+    private static List<KernelBuild> flash(GpuArchitecture target) {
         DType dtype = DType.BFLOAT16;
-        List<Form> forms = new ArrayList<>();
+        List<KernelBuild> builds = new ArrayList<>();
         for (int d : List.of(64, 128)) {
-            for (FirstFlash.Pass pass : FirstFlash.Pass.values()) {
-                forms.add(new Form(
+            for (FirstFlashKernel kernel : FirstFlashKernel.values()) {
+                builds.add(new KernelBuild(
                         FirstFlash.FILE,
-                        pass.kernel(),
+                        kernel.function(),
                         d,
                         dtype,
-                        pass.defines(dtype, d),
+                        kernel.defines(dtype, d),
                         FirstFlash.BLOCK.threads(),
-                        pass.sharedBytes(d)));
+                        kernel.sharedBytes(d)));
             }
-            for (MmaTile.Pass pass : MmaTile.Pass.values()) {
-                forms.add(form(
-                        MmaTileTable.of(pass, dtype, 1, d, (long) HEADS * TOKENS, target, H200_MULTIPROCESSORS),
+            for (MmaKernel kernel : MmaKernel.values()) {
+                builds.add(build(
+                        MmaTileTable.of(kernel, dtype, 1, d, (long) HEADS * TOKENS, target, H200_MULTIPROCESSORS),
                         d,
                         dtype));
             }
-            if (target.equals(HOPPER)) forms.addAll(hopper(d, dtype));
+            if (target.equals(HOPPER)) builds.addAll(hopper(d, dtype));
         }
-        return forms;
+        return builds;
     }
 
-    private static Form form(MmaTile tile, int d, DType dtype) {
-        return new Form(
-                tile.pass().file(), tile.pass().kernel(), d, dtype, tile.defines(), tile.threads(), tile.sharedBytes());
+    private static KernelBuild build(MmaTile tile, int d, DType dtype) {
+        return new KernelBuild(
+                tile.kernel().file(),
+                tile.kernel().function(),
+                d,
+                dtype,
+                tile.defines(),
+                tile.threads(),
+                tile.sharedBytes());
     }
 
-    private static List<Form> hopper(int d, DType dtype) {
-        var forward = HopperForwardTiles.of(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
-        var backward = HopperBackwardTiles.tile(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
+    private static List<KernelBuild> hopper(int d, DType dtype) {
+        var forward = HopperForwardTile.of(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
+        var backward = HopperBackwardTile.of(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
         var rows = new FlashRows(dtype, backward.width(), backward.queries());
-        List<Form> forms = new ArrayList<>();
-        forms.add(new Form(
+        List<KernelBuild> builds = new ArrayList<>();
+        builds.add(new KernelBuild(
                 HopperForwardTile.FILE,
                 HopperForwardTile.KERNEL,
                 d,
@@ -202,10 +206,11 @@ public final class KernelsCommand implements Callable<Integer> {
                 forward.defines(dtype),
                 forward.blockThreads(),
                 forward.sharedBytes()));
-        for (FlashRows.Pass pass : FlashRows.Pass.values()) {
-            forms.add(new Form(FlashRows.FILE, pass.kernel(), d, dtype, rows.defines(pass), rows.threads(), 0));
+        for (RowKernel kernel : RowKernel.values()) {
+            builds.add(new KernelBuild(
+                    FlashRows.FILE, kernel.function(), d, dtype, rows.defines(kernel), rows.threads(), 0));
         }
-        forms.add(new Form(
+        builds.add(new KernelBuild(
                 HopperBackwardTile.FILE,
                 HopperBackwardTile.KERNEL,
                 d,
@@ -213,6 +218,6 @@ public final class KernelsCommand implements Callable<Integer> {
                 backward.defines(dtype),
                 HopperBackwardTile.THREADS,
                 backward.sharedBytes()));
-        return forms;
+        return builds;
     }
 }

@@ -1,10 +1,12 @@
 /**
- * CUDA kernels compiled at run time, and the differentiable functions that use them.
+ * CUDA kernels that are compiled at run time, and the differentiable functions that use them.
  *
- * <p>From source to launch: {@link cs336.kernels.runtime.KernelSource} → {@link cs336.kernels.runtime.KernelCompiler} →
- * {@link cs336.kernels.runtime.Cubin} → {@link cs336.kernels.runtime.KernelModule} →
- * {@link cs336.kernels.runtime.Kernel#launch}. All but the last two work without a card. Every function has a reference
- * in tensor operations, which runs where there is no CUDA; {@link cs336.kernels.runtime.KernelLog} shows which of both
- * ran.
+ * <p>{@link cs336.kernels.KernelsCommand} compiles every kernel and reports its resources. Start with
+ * {@link cs336.kernels.runtime.KernelSource} and {@link cs336.kernels.runtime.Kernel}, from source to launch; then
+ * {@link cs336.kernels.norms.FusedRmsNorm}, a small kernel with its autograd function; then
+ * {@link cs336.kernels.attention.FlashVariant}. Each function has a reference in tensor operations, which also runs
+ * without CUDA; {@link cs336.kernels.runtime.KernelLog} records which of the two ran.
+ *
+ * <p>May use {@code kernels.norms} and {@code kernels.attention}, and the packages that those use.
  */
 package cs336.kernels;

@@ -6,11 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.ChildJvm;
 import cs336.bench.Project;
 import cs336.kernels.attention.FirstFlash;
+import cs336.kernels.attention.FirstFlash.FirstFlashKernel;
 import cs336.kernels.attention.FlashRows;
+import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
-import cs336.kernels.attention.HopperBackwardTiles;
 import cs336.kernels.attention.HopperForwardTile;
-import cs336.kernels.attention.HopperForwardTiles;
 import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.RmsNormTiles;
@@ -39,8 +39,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Every kernel as it would be used, on a machine without a card. None may spill a byte, none may draw a message that
- * its tensor cores wait. A new family of kernels adds its variants to {@link #variants}.
+ * Compiles every variant of every kernel, without a GPU. No variant may spill registers or draw a compiler warning that
+ * tensor-core instructions are serialised. A new family of kernels adds its variants to {@link #variants}.
  */
 class AllKernelsCompileTest {
     private static Stream<KernelVariant> variants() {
@@ -91,18 +91,18 @@ class AllKernelsCompileTest {
 
     @ParameterizedTest
     @MethodSource("variants")
-    void kernelFitsAMultiprocessorNeitherSpillsNorMakesTensorCoresWait(KernelVariant variant) {
+    void kernelFitsAMultiprocessorWithoutSpillsOrSerialisedTensorCores(KernelVariant variant) {
         assertEquals(List.of(), variant.faults(), variant::toString);
     }
 
     @Test
-    void noSourceIsLeftOut() throws IOException {
-        Set<String> tried = variants().map(KernelVariant::file).collect(Collectors.toSet());
+    void everySourceIsCompiled() throws IOException {
+        Set<String> compiled = variants().map(KernelVariant::file).collect(Collectors.toSet());
         try (Stream<Path> files = Files.list(Project.path("kernels"))) {
             Set<String> sources = files.map(file -> file.getFileName().toString())
                     .filter(name -> name.endsWith(".cu"))
                     .collect(Collectors.toSet());
-            assertEquals(sources, tried);
+            assertEquals(sources, compiled);
         }
     }
 
@@ -122,7 +122,7 @@ class AllKernelsCompileTest {
     }
 
     @Test
-    void aProductReadBeforeItIsWaitedForIsAFault() {
+    void aWgmmaResultReadBeforeItsWaitIsAFault() {
         String source = """
                 extern "C" __global__ void hasty(float *out, unsigned long long a, unsigned long long b, int n) {
                     float d[4] = {};
@@ -165,7 +165,7 @@ class AllKernelsCompileTest {
         return variants.stream();
     }
 
-    /** Types at full access width, and what an address that is not a multiple of 16 makes of the first. */
+    /** Returns layouts with 16-byte accesses for all dtypes, and some for addresses that are not 16-byte aligned. */
     private static List<RowLayout> layouts(int width) {
         List<RowLayout> layouts = new ArrayList<>();
         layouts.add(new RowLayout(width, DType.FLOAT32, DType.FLOAT32, vector(width, 4), null));
@@ -190,7 +190,7 @@ class AllKernelsCompileTest {
     private static Stream<KernelVariant> hopperForward() {
         List<KernelVariant> variants = new ArrayList<>();
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
-            for (HopperForwardTile tile : HopperForwardTiles.all()) {
+            for (HopperForwardTile tile : HopperForwardTile.all()) {
                 variants.add(KernelVariant.forHopper(
                         HopperForwardTile.FILE,
                         HopperForwardTile.KERNEL,
@@ -205,18 +205,18 @@ class AllKernelsCompileTest {
     private static Stream<KernelVariant> hopperBackward() {
         List<KernelVariant> variants = new ArrayList<>();
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
-            HopperBackwardTiles.all().forEach(tile -> {
+            HopperBackwardTile.all().forEach(tile -> {
                 variants.add(KernelVariant.forHopper(
                         HopperBackwardTile.FILE,
                         HopperBackwardTile.KERNEL,
                         tile.defines(type),
                         HopperBackwardTile.THREADS,
                         tile.sharedBytes()));
-                if (tile.split() > 1) return; // the same rows
+                if (tile.split() > 1) return; // uses the same row kernels
                 var rows = new FlashRows(type, tile.width(), tile.queries());
-                for (FlashRows.Pass pass : FlashRows.Pass.values()) {
-                    variants.add(
-                            new KernelVariant(FlashRows.FILE, pass.kernel(), rows.defines(pass), rows.threads(), 0));
+                for (RowKernel kernel : RowKernel.values()) {
+                    variants.add(new KernelVariant(
+                            FlashRows.FILE, kernel.function(), rows.defines(kernel), rows.threads(), 0));
                 }
             });
         }
@@ -246,13 +246,13 @@ class AllKernelsCompileTest {
         List<KernelVariant> variants = new ArrayList<>();
         for (DType type : TensorChecks.KERNEL_TYPES) {
             for (int width : new int[] {8, 16, 32, 64, 80, 128}) {
-                for (FirstFlash.Pass pass : FirstFlash.Pass.values()) {
+                for (FirstFlashKernel kernel : FirstFlashKernel.values()) {
                     variants.add(new KernelVariant(
-                            "flash_first.cu",
-                            pass.kernel(),
-                            pass.defines(type, width),
+                            FirstFlash.FILE,
+                            kernel.function(),
+                            kernel.defines(type, width),
                             FirstFlash.BLOCK.threads(),
-                            pass.sharedBytes(width)));
+                            kernel.sharedBytes(width)));
                 }
             }
         }
@@ -263,8 +263,8 @@ class AllKernelsCompileTest {
         return Stream.of(KernelVariant.AMPERE, KernelVariant.HOPPER)
                 .flatMap(architecture -> MmaTileTable.all(architecture)
                         .map(tile -> new KernelVariant(
-                                tile.pass().file(),
-                                tile.pass().kernel(),
+                                tile.kernel().file(),
+                                tile.kernel().function(),
                                 tile.defines(),
                                 tile.threads(),
                                 tile.sharedBytes(),

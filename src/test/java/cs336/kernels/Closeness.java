@@ -3,14 +3,14 @@ package cs336.kernels;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.fail;
 
-/** Whether a result is as near to a reference as its type allows. */
+/** Assertions that a result is close to a reference. */
 public final class Closeness {
     private Closeness() {}
 
     /**
-     * Asserts |actual − expected| ≤ relative · |expected| + absolute, for each element. NaN is never near.
+     * Asserts |actual − expected| ≤ relative · |expected| + absolute, for each element. NaN is never close.
      *
-     * @param what for the message
+     * @param what name of the result, for the message
      */
     public static void assertClose(String what, double[] expected, double[] actual, double relative, double absolute) {
         assertEquals(expected.length, actual.length, what + ": number of elements");
@@ -31,6 +31,7 @@ public final class Closeness {
         }
     }
 
+    /** Returns the largest magnitude. */
     public static double largest(double[] values) {
         double largest = 0;
         for (double value : values) largest = Math.max(largest, Math.abs(value));

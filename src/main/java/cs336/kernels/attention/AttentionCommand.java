@@ -1,59 +1,43 @@
 package cs336.kernels.attention;
 
-import cs336.basics.Attention;
-import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
+import cs336.bench.LabCommand;
 import cs336.bench.SweepOptions;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
-/** Times attention without heads and reads its memory: every combination of the given implementations and sizes. */
+/** Times attention without heads and reads its memory, for every combination of implementations and sizes. */
 @Command(
         name = "attention",
         description = {
-            "Times forward and backward passes of attention without heads, and reads how much memory they take.",
-            "Every combination of the lists below is one case and runs in a process of its own; its numbers are stored"
-                    + " before the next one starts. Run the same line again to go on after a stop."
+            "Times forward and backward passes of attention without heads and reads their memory.",
+            "Each combination of the lists below is a case. It runs in its own process and is stored before the next"
+                    + " case starts. Run the same line again to continue after an interruption."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
             "  Two small sizes, in seconds, on any laptop:",
             "    cs336 attention --d 16,64 --context 256 --steps 10",
-            "  All sizes of the course, then the same without stored scores:",
+            "  All sizes of the course, then the same with implementations that do not store the scores:",
             "    cs336 attention",
             "    cs336 attention --attention flash,sdpa",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid options."
         })
-public final class AttentionCommand implements Callable<Integer> {
-    private static final List<String> DTYPES = List.of("fp32", "bf16", "fp16");
-
-    @Spec
-    private CommandSpec spec;
-
+public final class AttentionCommand extends LabCommand {
     @Option(
             names = "--attention",
             split = ",",
             defaultValue = "plain",
             paramLabel = "<name>",
-            description = "plain (all scores stored), flash (none), sdpa (PyTorch's own). Default: ${DEFAULT-VALUE}")
+            description = "plain (stores all scores), flash (stores none), sdpa (PyTorch's own)")
     private List<String> attentions;
 
-    @Option(
-            names = "--batch",
-            defaultValue = "8",
-            paramLabel = "<n>",
-            description = "sequences a pass. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--batch", defaultValue = "8", paramLabel = "<n>", description = "sequences per batch")
     private int batch;
 
     @Option(
@@ -61,7 +45,7 @@ public final class AttentionCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "16,32,64,128",
             paramLabel = "<n>",
-            description = "features of queries, keys and values. Default: ${DEFAULT-VALUE}")
+            description = "columns of queries, keys and values")
     private List<Integer> widths;
 
     @Option(
@@ -69,7 +53,7 @@ public final class AttentionCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "256,1024,4096,8192,16384",
             paramLabel = "<n>",
-            description = "tokens a sequence. Default: ${DEFAULT-VALUE}")
+            description = "tokens per sequence")
     private List<Integer> contexts;
 
     @Option(
@@ -77,24 +61,16 @@ public final class AttentionCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "fp32",
             paramLabel = "<dtype>",
-            description = "fp32 (TF32 off), bf16, fp16. Default: ${DEFAULT-VALUE}")
+            description = "fp32 (TF32 off), bf16, fp16")
     private List<String> dtypes;
 
-    @Option(names = "--causal", description = "hide later keys from earlier queries")
+    @Option(names = "--causal", description = "causal mask: query i attends to keys 0 … i only")
     private boolean causal;
 
-    @Option(
-            names = "--warmup",
-            defaultValue = "5",
-            paramLabel = "<n>",
-            description = "passes before timing begins. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--warmup", defaultValue = "5", paramLabel = "<n>", description = "passes before timing starts")
     private int warmup;
 
-    @Option(
-            names = "--steps",
-            defaultValue = "100",
-            paramLabel = "<n>",
-            description = "timed passes of each kind. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--steps", defaultValue = "100", paramLabel = "<n>", description = "timed passes of each kind")
     private int steps;
 
     @Mixin
@@ -102,29 +78,25 @@ public final class AttentionCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        try {
+        return checked(() -> {
             List<Case> cases = cases();
             return sweep.run(spec, survey -> cases);
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
-        }
+        });
     }
 
-    /** Every combination, checked; small ones first. */
+    /** Returns all combinations, small ones first. */
     private List<Case> cases() {
-        attentions.forEach(Attention::named);
-        dtypes.forEach(dtype -> ArgumentCheck.oneOf("dtype", dtype, DTYPES));
-        ArgumentCheck.atLeast("--batch", 1, batch);
-        ArgumentCheck.atLeast("--warmup", 0, warmup);
-        ArgumentCheck.atLeast("--steps", 1, steps);
-        widths.forEach(d -> ArgumentCheck.atLeast("--d", 1, d));
-        contexts.forEach(context -> ArgumentCheck.atLeast("--context", 1, context));
+        AttentionProtocol.STOPWATCH.requireTiming(warmup, steps);
         var cases = new ArrayList<Case>();
         for (int context : contexts) {
             for (int d : widths) {
                 for (String dtype : dtypes) {
                     for (String attention : attentions) {
-                        cases.add(AttentionWorkload.of(attention, batch, d, context, dtype, causal, warmup, steps));
+                        var options = new AttentionCase(attention, batch, null, d, context, dtype, causal);
+                        cases.add(AttentionProtocol.STOPWATCH
+                                .caseOf(options)
+                                .with("warmup", warmup)
+                                .with("steps", steps));
                     }
                 }
             }

@@ -9,7 +9,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Random inputs of one size, and the passes over them that benchmarks time. What a pass makes lands in the caller's
+ * The passes that benchmarks time, over random inputs of one shape. Tensors that a pass creates belong to the caller's
  * memory scope.
  */
 final class AttentionPasses {
@@ -21,7 +21,8 @@ final class AttentionPasses {
     private final Tensor dO;
 
     /**
-     * Draws queries, keys, values and the output's gradient from a normal distribution, into the caller's memory scope.
+     * Samples queries, keys, values and the output's gradient from the standard normal distribution, in the caller's
+     * memory scope.
      */
     AttentionPasses(Attention attention, boolean causal, Device device, DType dtype, long... shape) {
         this.attention = attention;
@@ -32,34 +33,34 @@ final class AttentionPasses {
         dO = torch.randn(shape, device.options(dtype));
     }
 
-    /** A forward pass that records its graph. */
+    /** Runs a forward pass that records the autograd graph. */
     Tensor forward() {
         return attention.apply(q, k, v, causal);
     }
 
-    /** A backward pass from an output; its graph stays, for another. */
+    /** Runs a backward pass from an output and retains the graph. */
     void backward(Tensor output) {
         Backward.of(output).with(dO).retainGraph().gradients(q, k, v);
     }
 
-    /** A forward pass and the backward pass through it. */
+    /** Runs a forward pass and its backward pass; gradients are returned by autograd, not stored in the inputs. */
     void forwardBackward() {
         Backward.of(forward()).with(dO).gradients(q, k, v);
     }
 
-    /** The same, from the sum of the output and into gradients of the inputs, of which there are none before. */
+    /** Frees the inputs' gradients, then runs a forward pass and a backward pass from the sum of its output. */
     void forwardSumBackward() {
-        dropGradients();
+        freeGradients();
         Backward.of(forward().sum()).run();
     }
 
-    /** A backward pass from an output into gradients of the inputs; its graph goes. */
+    /** Runs a backward pass from an output, accumulates gradients in the inputs, and frees the graph. */
     void backwardIntoInputs(Tensor output) {
         Backward.of(output).with(dO).run();
     }
 
     /** Frees the gradients of the inputs. */
-    void dropGradients() {
+    void freeGradients() {
         for (Tensor input : List.of(q, k, v)) {
             input.mutable_grad().reset();
         }

@@ -18,9 +18,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * FlashAttention-2 as published, in {@code kernels/flash_first.cu}: fp32 multiply-adds on tiles in shared memory, on
- * any card from sm_80 on. It is there to be read, and all its results have the same bits each time. Inputs are fp32,
- * bf16 or fp16, with d at most 128; those that are not dense are copied first.
+ * FlashAttention-2 as published, in {@code kernels/flash_first.cu}: fp32 multiply-adds on tiles in shared memory,
+ * without tensor cores, on any GPU from sm_80 on. It is written to be read. All its results are bitwise reproducible.
+ * Inputs are fp32, bf16 or fp16, with d at most 128; inputs that are not contiguous are copied first.
  *
  * <p>Source: Dao, "FlashAttention-2", 2023, algorithms 1 and 2.
  */
@@ -28,36 +28,38 @@ public record FirstFlash() implements FlashVariant {
     public static final String FILE = "flash_first.cu";
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
-    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
-    private static final int WIDEST = 128; // elements: what a lane holds of wider rows would not fit its registers
-    private static final int LANES = 32; // of a warp; a tile that comes by has a row for each
-    private static final int WARPS = 4; // of a block
-    private static final int WARP_ROWS = 8; // rows of the block's own tile that a warp has
+    private static final Map<FirstFlashKey, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final int WIDEST = 128; // a lane's registers do not hold its columns of wider rows
+    private static final int LANES = 32; // of a warp; a streamed tile has one row per lane
+    private static final int WARPS = 4; // per block
+    private static final int WARP_ROWS = 8; // rows of the block's own tile per warp
     public static final BlockDim BLOCK = new BlockDim(WARPS * LANES);
 
-    private record Key(Pass pass, DType type, int width, Device device) {}
+    private record FirstFlashKey(FirstFlashKernel kernel, DType type, int width, Device device) {}
 
-    /** The kernels: how each is called, and how many tiles a block keeps in shared memory. */
-    public enum Pass {
+    /** The kernels, with the number of tiles that a block keeps in shared memory. */
+    public enum FirstFlashKernel {
         FORWARD("flash_forward", 1, 2),
         DELTA("flash_delta", 0, 0),
         BACKWARD_KEYS("flash_backward_keys", 2, 2),
         BACKWARD_QUERIES("flash_backward_queries", 2, 2);
 
-        private final String kernel;
+        private final String function;
         private final int ownTiles;
-        private final int passingTiles;
+        private final int streamedTiles;
 
-        Pass(String kernel, int ownTiles, int passingTiles) {
-            this.kernel = kernel;
+        FirstFlashKernel(String function, int ownTiles, int streamedTiles) {
+            this.function = function;
             this.ownTiles = ownTiles;
-            this.passingTiles = passingTiles;
+            this.streamedTiles = streamedTiles;
         }
 
-        public String kernel() {
-            return kernel;
+        /** Returns the name of the {@code __global__} function. */
+        public String function() {
+            return function;
         }
 
+        /** Returns the macros that the kernel is compiled with. */
         public Map<String, Object> defines(DType type, int width) {
             return Map.of(
                     name(),
@@ -73,24 +75,25 @@ public record FirstFlash() implements FlashVariant {
         }
 
         /**
-         * Dynamic shared memory of a block, in bytes. Rows are filled up to whole warps, those that pass by one more.
+         * Returns the dynamic shared memory of a block, in bytes. Rows are padded to a multiple of 32 elements, and
+         * those of streamed tiles by one more.
          */
         public int sharedBytes(int width) {
             int stride = (width + LANES - 1) / LANES * LANES;
-            return Float.BYTES * (ownTiles * WARPS * WARP_ROWS * stride + passingTiles * LANES * (stride + 1));
+            return Float.BYTES * (ownTiles * WARPS * WARP_ROWS * stride + streamedTiles * LANES * (stride + 1));
         }
     }
 
-    /** @throws IllegalArgumentException if q is on no card, of a type that kernels do not have, or too wide */
+    /** @throws IllegalArgumentException if q is not on a GPU, or its dtype or d is not supported */
     @Override
-    public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
-        requireServed(q);
+    public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        requireTaken(q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor o = torch.empty_like(queries);
             Tensor l = Gpu.of(q).empty(Tensors.leadingShape(q));
             launch(
-                    Pass.FORWARD,
+                    FirstFlashKernel.FORWARD,
                     q,
                     tiles(q),
                     queries,
@@ -102,13 +105,13 @@ public record FirstFlash() implements FlashVariant {
                     length(k),
                     causal ? 1 : 0,
                     scale(q));
-            return new Attended(scope.escape(o), scope.escape(l));
+            return new AttentionOutput(scope.escape(o), scope.escape(l));
         }
     }
 
     @Override
-    public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
-        requireServed(q);
+    public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        requireTaken(q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor keys = k.contiguous();
@@ -116,13 +119,13 @@ public record FirstFlash() implements FlashVariant {
             Tensor dOut = dO.contiguous();
             Tensor delta = Gpu.of(q).empty(Tensors.leadingShape(q));
             long rows = delta.numel();
-            launch(Pass.DELTA, q, (rows + WARPS - 1) / WARPS, o.contiguous(), dOut, delta, rows);
+            launch(FirstFlashKernel.DELTA, q, (rows + WARPS - 1) / WARPS, o.contiguous(), dOut, delta, rows);
             Tensor dQ = torch.empty_like(queries);
             Tensor dK = torch.empty_like(keys);
             Tensor dV = torch.empty_like(values);
-            int seeing = causal ? 1 : 0;
+            int masked = causal ? 1 : 0;
             launch(
-                    Pass.BACKWARD_KEYS,
+                    FirstFlashKernel.BACKWARD_KEYS,
                     q,
                     tiles(k),
                     queries,
@@ -135,10 +138,10 @@ public record FirstFlash() implements FlashVariant {
                     dV,
                     length(q),
                     length(k),
-                    seeing,
+                    masked,
                     scale(q));
             launch(
-                    Pass.BACKWARD_QUERIES,
+                    FirstFlashKernel.BACKWARD_QUERIES,
                     q,
                     tiles(q),
                     queries,
@@ -150,16 +153,16 @@ public record FirstFlash() implements FlashVariant {
                     dQ,
                     length(q),
                     length(k),
-                    seeing,
+                    masked,
                     scale(q));
-            return new Gradients(scope.escape(dQ), scope.escape(dK), scope.escape(dV));
+            return new AttentionGradients(scope.escape(dQ), scope.escape(dK), scope.escape(dV));
         }
     }
 
-    private static void requireServed(Tensor q) {
+    private static void requireTaken(Tensor q) {
         TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
-            throw new IllegalArgumentException("q must be on a CUDA card for this kernel, not on cpu");
+            throw new IllegalArgumentException("q must be on a CUDA device for this kernel, not on cpu");
         }
         if (q.size(-1) > WIDEST) {
             throw new IllegalArgumentException(
@@ -167,17 +170,17 @@ public record FirstFlash() implements FlashVariant {
         }
     }
 
-    private static void launch(Pass pass, Tensor q, long blocks, Object... arguments) {
+    private static void launch(FirstFlashKernel pass, Tensor q, long blocks, Object... arguments) {
         int width = (int) q.size(-1);
-        var key = new Key(pass, DType.of(q), width, Gpu.of(q).device());
+        var key = new FirstFlashKey(pass, DType.of(q), width, Gpu.of(q).device());
         Kernel kernel = KERNELS.computeIfAbsent(
                 key,
                 wanted -> KernelModule.load(SOURCE, pass.defines(wanted.type(), width), wanted.device())
-                        .kernel(pass.kernel()));
+                        .kernel(pass.function()));
         kernel.launch(new GridDim(Math.toIntExact(blocks)), BLOCK, pass.sharedBytes(width), arguments);
     }
 
-    /** Tiles of x's rows that blocks own, of all heads. */
+    /** Returns the number of row tiles of x, over all heads: one per block. */
     private static long tiles(Tensor x) {
         int rows = WARPS * WARP_ROWS;
         long heads = x.numel() / (x.size(-2) * x.size(-1));

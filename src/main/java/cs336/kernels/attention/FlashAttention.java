@@ -7,54 +7,54 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Exact attention softmax(QKᵀ/√d)·V that stores no matrix of scores. The forward pass goes over the keys in tiles and
- * keeps a running softmax; for the backward pass it saves, beside inputs and output, one number a query: the
- * log-sum-exp L of its scores. The backward pass computes each tile of probabilities P = exp(S − L) again and, with D =
- * rowsum(dO ∘ O),
+ * Exact attention softmax(QKᵀ/√d)·V that never stores the matrix of scores. The forward pass iterates over tiles of
+ * keys with an online softmax. For the backward pass it saves the inputs, the output and one number per query: the
+ * log-sum-exp L of its scores. The backward pass recomputes each tile of probabilities P = exp(S − L) and, with D =
+ * rowsum(dO ∘ O), computes
  *
  * <pre>
  * dV = Pᵀ dO     dP = dO Vᵀ     dS = P ∘ (dP − D)     dQ = dS K / √d     dK = dSᵀ Q / √d
  * </pre>
  *
- * <p>What is computed exactly, masks and rows without keys included, is said in {@link FlashVariant}.
+ * <p>{@link FlashVariant} defines the computation exactly, including masks and queries without keys.
  *
  * <p>Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023.
  */
 public final class FlashAttention extends AutogradFunction {
-    private final FlashVariant form;
+    private final FlashVariant variant;
     private final boolean causal;
 
-    private FlashAttention(FlashVariant form, boolean causal) {
-        this.form = form;
+    private FlashAttention(FlashVariant variant, boolean causal) {
+        this.variant = variant;
         this.causal = causal;
     }
 
     /**
-     * Attends, in the form that {@link FlashVariant#of} names for these tensors. Differentiable once. Under
-     * {@link Autocast} the inputs are cast to its type.
+     * Computes attention with the variant that {@link FlashVariant#of} selects for these tensors. Differentiable once.
+     * Under {@link Autocast} the inputs are cast to the autocast dtype.
      *
-     * @param q queries [B, T, d], or [B, H, T, d] with heads, of any strides; fp16, bf16, fp32 or fp64
-     * @param k keys [B, S, d] or [B, H, S, d], of the queries' type
-     * @param v values, of the keys' shape and type
-     * @param causal whether query i sees the keys 0 … i only
-     * @return the shape and type of the queries, in the caller's memory scope
-     * @throws IllegalArgumentException if shapes, types or devices do not fit
+     * @param q queries [B, T, d], or [B, H, T, d] with heads, with any strides; fp16, bf16, fp32 or fp64
+     * @param k keys [B, S, d] or [B, H, S, d], of the queries' dtype
+     * @param v values, of the keys' shape and dtype
+     * @param causal whether query i attends to keys 0 … i only
+     * @return output with the shape and dtype of the queries, in the caller's memory scope
+     * @throws IllegalArgumentException if shapes, dtypes or devices do not match
      */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
         return apply(q, k, v, causal, FlashVariant::of);
     }
 
-    /** As {@link #apply(Tensor, Tensor, Tensor, boolean)}, in a form of the caller's choice. */
-    public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashVariant form) {
-        return apply(q, k, v, causal, queries -> form);
+    /** As {@link #apply(Tensor, Tensor, Tensor, boolean)}, with a given variant. */
+    public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashVariant variant) {
+        return apply(q, k, v, causal, queries -> variant);
     }
 
-    /** @param choice the form for the queries as they are after a cast */
-    static Tensor apply(
-            Tensor q, Tensor k, Tensor v, boolean causal, java.util.function.Function<Tensor, FlashVariant> choice) {
+    /** @param choice selects the variant for the queries after autocast */
+    static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, Function<Tensor, FlashVariant> choice) {
         TensorChecks.type("q", q, TensorChecks.FLOATING);
         TensorChecks.type("k", k, TensorChecks.FLOATING);
         TensorChecks.type("v", v, TensorChecks.FLOATING);
@@ -62,53 +62,54 @@ public final class FlashAttention extends AutogradFunction {
             Tensor queries = Autocast.operand(q);
             Tensor keys = Autocast.operand(k);
             Tensor values = Autocast.operand(v);
-            requireFit(queries, keys, values);
-            FlashVariant form = choice.apply(queries);
-            return scope.escape(new FlashAttention(form, causal).apply(queries, keys, values)[0]);
+            requireMatch(queries, keys, values);
+            FlashVariant variant = choice.apply(queries);
+            return scope.escape(new FlashAttention(variant, causal).apply(queries, keys, values)[0]);
         }
     }
 
     @Override
     protected Tensor[] forward(Context ctx, Tensor... inputs) {
-        FlashVariant.Attended attended = form.forward(inputs[0], inputs[1], inputs[2], causal);
-        ctx.onceDifferentiable(); // a kernel is; and no form should do what another refuses
+        FlashVariant.AttentionOutput output = variant.forward(inputs[0], inputs[1], inputs[2], causal);
+        ctx.onceDifferentiable(); // kernels have no derivative; tensor operations refuse one for consistency
         ctx.save(inputs);
-        ctx.save(attended.o(), attended.l());
-        return new Tensor[] {attended.o()};
+        ctx.save(output.o(), output.l());
+        return new Tensor[] {output.o()};
     }
 
     @Override
     protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-        FlashVariant.Gradients gradients = form.backward(
+        FlashVariant.AttentionGradients gradients = variant.backward(
                 ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), ctx.saved(4), gradOutputs[0], causal);
         return new Tensor[] {gradients.dQ(), gradients.dK(), gradients.dV()};
     }
 
-    private static void requireFit(Tensor q, Tensor k, Tensor v) {
+    private static void requireMatch(Tensor q, Tensor k, Tensor v) {
         if (q.dim() != 3 && q.dim() != 4) {
             throw new IllegalArgumentException("q must be [B, T, d] or [B, H, T, d], not " + text(q));
         }
-        long[] likeKeys = Tensors.shape(q);
+        long[] keyShape = Tensors.shape(q);
         if (k.dim() == q.dim()) {
-            likeKeys[likeKeys.length - 2] = k.size(-2);
+            keyShape[keyShape.length - 2] = k.size(-2);
         }
         if (q.numel() == 0 || k.numel() == 0) {
-            throw new IllegalArgumentException("q and k must not be empty; they are " + text(q) + " and " + text(k));
-        }
-        if (!Arrays.equals(likeKeys, Tensors.shape(k))) {
             throw new IllegalArgumentException(
-                    "k must be the shape of q but for its length; q is " + text(q) + ", k " + text(k));
+                    "q and k must not be empty; their shapes are " + text(q) + " and " + text(k));
+        }
+        if (!Arrays.equals(keyShape, Tensors.shape(k))) {
+            throw new IllegalArgumentException(
+                    "k must have the shape of q except for T; q is " + text(q) + ", k is " + text(k));
         }
         if (!Arrays.equals(Tensors.shape(k), Tensors.shape(v))) {
-            throw new IllegalArgumentException("v must be the shape of k; k is " + text(k) + ", v " + text(v));
+            throw new IllegalArgumentException("v must have the shape of k; k is " + text(k) + ", v is " + text(v));
         }
         DType dtype = DType.of(q);
         if (DType.of(k) != dtype || DType.of(v) != dtype) {
             throw new IllegalArgumentException(
-                    "q, k and v must be of one type, not " + dtype + ", " + DType.of(k) + " and " + DType.of(v));
+                    "q, k and v must have the same dtype, not " + dtype + ", " + DType.of(k) + " and " + DType.of(v));
         }
         if (!TensorChecks.oneDevice(q, k) || !TensorChecks.oneDevice(q, v)) {
-            throw new IllegalArgumentException("q, k and v must be on one device");
+            throw new IllegalArgumentException("q, k and v must be on the same device");
         }
     }
 

@@ -5,22 +5,23 @@ import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * {@link FlashAttention} under its names: in the form that suits the tensors, or in one form, to set it beside another.
+ * The named implementations of {@link FlashAttention}: {@code flash} selects the fastest variant for its inputs, the
+ * others always use one variant, for comparisons.
  */
 public final class FlashAttentions {
     private FlashAttentions() {}
 
-    private abstract static class Named implements Attention {
+    private abstract static class NamedFlashAttention implements Attention {
         private final String name;
-        private final Function<Tensor, FlashVariant> form;
+        private final Function<Tensor, FlashVariant> variant;
 
-        Named(String name, Function<Tensor, FlashVariant> form) {
+        NamedFlashAttention(String name, Function<Tensor, FlashVariant> variant) {
             this.name = name;
-            this.form = form;
+            this.variant = variant;
         }
 
-        Named(String name, FlashVariant form) {
-            this(name, q -> form);
+        NamedFlashAttention(String name, FlashVariant variant) {
+            this(name, q -> variant);
         }
 
         @Override
@@ -30,56 +31,56 @@ public final class FlashAttentions {
 
         @Override
         public Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
-            return FlashAttention.apply(q, k, v, causal, form);
+            return FlashAttention.apply(q, k, v, causal, variant);
         }
     }
 
-    /** The fastest form for the tensors, under the name {@code flash}. */
-    public static final class Fastest extends Named {
+    /** {@code flash}: the fastest variant for the inputs. */
+    public static final class Fastest extends NamedFlashAttention {
         public Fastest() {
             super("flash", FlashVariant::of);
         }
     }
 
-    /** The fastest form whose results all repeat bit for bit, under the name {@code flash-deterministic}. */
-    public static final class Deterministic extends Named {
+    /** {@code flash-deterministic}: the fastest variant with bitwise reproducible results. */
+    public static final class Deterministic extends NamedFlashAttention {
         public Deterministic() {
             super("flash-deterministic", q -> FlashVariant.of(q, true));
         }
     }
 
-    /** {@link TiledFlash} under the name {@code flash-tiled}. */
-    public static final class Tiled extends Named {
+    /** {@code flash-tiled}: {@link TiledFlash}. */
+    public static final class Tiled extends NamedFlashAttention {
         public Tiled() {
             super("flash-tiled", TiledFlash.DEFAULT);
         }
     }
 
-    /** {@link FirstFlash} under the name {@code flash-first}. */
-    public static final class First extends Named {
+    /** {@code flash-first}: {@link FirstFlash}. */
+    public static final class First extends NamedFlashAttention {
         public First() {
             super("flash-first", new FirstFlash());
         }
     }
 
-    /** {@link MmaFlash}, for bf16 and fp16 above all, under the name {@code flash-mma}. */
-    public static final class Mma extends Named {
+    /** {@code flash-mma}: {@link MmaFlash}, mainly for bf16 and fp16. */
+    public static final class Mma extends NamedFlashAttention {
         public Mma() {
-            super("flash-mma", new MmaFlash(MmaFlash.Products.TF32_X3));
+            super("flash-mma", new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3));
         }
     }
 
-    /** {@link MmaFlash} with fp32 as TF32, under the name {@code flash-tf32}. */
-    public static final class Tf32 extends Named {
+    /** {@code flash-tf32}: {@link MmaFlash} with fp32 rounded to TF32. */
+    public static final class Tf32 extends NamedFlashAttention {
         public Tf32() {
-            super("flash-tf32", new MmaFlash(MmaFlash.Products.TF32));
+            super("flash-tf32", new MmaFlash(MmaFlash.Fp32Gemm.TF32));
         }
     }
 
-    /** {@link MmaFlash} with fp32 as sums of two TF32 numbers, under the name {@code flash-3xtf32}. */
-    public static final class ThreeTimesTf32 extends Named {
+    /** {@code flash-3xtf32}: {@link MmaFlash} with fp32 as sums of two TF32 numbers. */
+    public static final class ThreeTimesTf32 extends NamedFlashAttention {
         public ThreeTimesTf32() {
-            super("flash-3xtf32", new MmaFlash(MmaFlash.Products.TF32_X3));
+            super("flash-3xtf32", new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3));
         }
     }
 }

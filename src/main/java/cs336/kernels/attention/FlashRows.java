@@ -7,36 +7,41 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * {@code kernels/flash_rows.cu}: what the backward pass does row by row, before and after its products.
+ * The tile sizes of {@code kernels/flash_rows.cu}: the row-wise kernels before and after the main kernel of Hopper's
+ * backward pass.
  *
- * @param type of O, dO and dQ
+ * @param type dtype of O, dO and dQ
  * @param width columns of the kernels, at least d
- * @param queries in a block of queries of the main kernel
+ * @param queries queries in a block of queries of the main kernel
  */
 public record FlashRows(DType type, int width, int queries) {
     public static final String FILE = "flash_rows.cu";
 
-    /** Which kernel. */
-    public enum Pass {
+    /** The kernels of the file. */
+    public enum RowKernel {
+        /** Computes D and L of each query and clears dQ. */
         BEFORE,
+        /** Converts the fp32 sum of dQ to the dtype of the queries. */
         AFTER;
 
-        public String kernel() {
+        /** Returns the name of the {@code __global__} function. */
+        public String function() {
             return "flash_rows_" + name().toLowerCase(Locale.ROOT);
         }
     }
 
-    private static final int COLUMNS_OF_THREAD = 8;
-    private static final int ROWS_OF_THREAD = 4;
+    private static final int COLUMNS_PER_THREAD = 8;
+    private static final int ROWS_PER_THREAD = 4;
 
-    /** Of a block, which has one block of queries. */
+    /** Returns the number of threads in a block, which processes one block of queries. */
     public int threads() {
-        return queries * (width / COLUMNS_OF_THREAD) / ROWS_OF_THREAD;
+        return queries * (width / COLUMNS_PER_THREAD) / ROWS_PER_THREAD;
     }
 
-    public Map<String, Object> defines(Pass pass) {
+    /** Returns the macros that a kernel is compiled with. */
+    public Map<String, Object> defines(RowKernel kernel) {
         Map<String, Object> defines = new LinkedHashMap<>();
-        defines.put(pass.name(), 1);
+        defines.put(kernel.name(), 1);
         defines.put("ELEMENT", RowLayout.cudaName(type));
         defines.put("WIDTH", width);
         defines.put("QUERIES", queries);

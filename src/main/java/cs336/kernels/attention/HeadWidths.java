@@ -3,8 +3,8 @@ package cs336.kernels.attention;
 import java.util.List;
 
 /**
- * The widths of rows that attention's kernels on tensor cores are compiled for; rows between them are filled up with
- * zeros.
+ * The row widths that the tensor-core kernels of attention are compiled for. Rows of other widths are padded with zeros
+ * to the next one.
  */
 final class HeadWidths {
     static final List<Integer> ALL = List.of(16, 32, 64, 128);
@@ -13,9 +13,9 @@ final class HeadWidths {
     private HeadWidths() {}
 
     /**
-     * The width of the kernels for rows of d.
+     * Returns the width of the kernels for head dimension d.
      *
-     * @throws IllegalArgumentException if there is none so wide
+     * @throws IllegalArgumentException if d is greater than {@value #WIDEST}
      */
     static int of(long d) {
         for (int width : ALL) {

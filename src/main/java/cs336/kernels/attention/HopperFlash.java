@@ -12,37 +12,37 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.MemoryFormat;
 
 /**
- * FlashAttention on the tensor cores and the copy engine of Hopper cards (sm_90a). Inputs are bf16 or fp16 with d a
- * multiple of 8, at most 128; where the copy engine cannot reach a tensor as it lies, it is copied first. Output, L, dK
- * and dV have the same bits each time.
+ * FlashAttention on the tensor cores (wgmma) and the tensor memory accelerator (TMA) of Hopper GPUs, sm_90a. Inputs are
+ * bf16 or fp16 with d a multiple of 8, at most 128; a tensor whose layout TMA cannot access is copied first. O, L, dK
+ * and dV are bitwise reproducible.
  *
- * <p>Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, for the division of labour among
+ * <p>Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, for the specialisation of
  * warpgroups.
  *
- * @param deterministic whether dQ, too, has the same bits each time, which takes longer
+ * @param deterministic whether dQ is bitwise reproducible too, which takes longer
  */
 public record HopperFlash(boolean deterministic) implements FlashVariant {
     private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
-    private static final int COLUMNS_OF_16_BYTES = 8; // the copy engine's unit
+    private static final int COLUMNS_OF_16_BYTES = 8; // TMA's alignment
     private static final int GENERATION = 9;
     private static final MemoryFormatOptional CONTIGUOUS =
             MemoryScope.keep(new MemoryFormatOptional(MemoryFormat.Contiguous));
 
-    /** Whether this form takes such queries. */
+    /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
     public static boolean takes(Tensor q) {
         return q.is_cuda() && isHopper(q) && HALVES.contains(DType.of(q)) && fits(q.size(-1));
     }
 
-    /** @throws IllegalArgumentException if an input is of another type or width, or on another card */
+    /** @throws IllegalArgumentException if the dtype, head dimension or device of an input is not supported */
     @Override
-    public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+    public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
         requireTaken(q, k, v);
         return HopperFlashForward.run(q, k, v, causal);
     }
 
-    /** @throws IllegalArgumentException if an input is of another type or width, or on another card */
+    /** @throws IllegalArgumentException if the dtype, head dimension or device of an input is not supported */
     @Override
-    public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+    public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
         requireTaken(q, k, v);
         TensorChecks.type("dO", dO, HALVES);
         return HopperFlashBackward.run(q, k, v, o, l, dO, causal, deterministic);
@@ -55,7 +55,7 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
         if (!q.is_cuda() || !isHopper(q)) {
             try (var device = q.device()) {
                 throw new IllegalArgumentException(
-                        "q must be on a Hopper card, not " + device.str().getString());
+                        "q must be on a Hopper GPU, not " + device.str().getString());
             }
         }
         if (!fits(q.size(-1))) {
@@ -72,12 +72,12 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
         return Gpu.of(q).architecture().major() == GENERATION;
     }
 
-    /** The same values where the copy engine can reach them. */
+    /** Returns the tensor itself if TMA can access its layout, otherwise a contiguous copy. */
     static Tensor reachable(Tensor x) {
         return TensorMap.fits(x) ? x : x.clone(CONTIGUOUS);
     }
 
-    /** From one sequence to the next, in elements; of [heads, rows, d] there is one. */
+    /** Returns the stride between sequences in elements: 0 for [heads, rows, d], which has one sequence. */
     static long batchStride(Tensor x) {
         return x.dim() > 3 ? x.stride(0) : 0;
     }

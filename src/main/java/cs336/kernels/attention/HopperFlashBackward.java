@@ -1,5 +1,7 @@
 package cs336.kernels.attention;
 
+import cs336.kernels.attention.FlashRows.RowKernel;
+import cs336.kernels.attention.FlashVariant.AttentionGradients;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GridDim;
@@ -19,53 +21,53 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The backward pass of attention on Hopper, three kernels: D and L of each query, the products
- * ({@code kernels/flash_hopper_backward.cu}), and dQ out of its sum in fp32.
+ * The backward pass of attention on Hopper, in three kernels: D and L of each query, the GEMMs
+ * ({@code kernels/flash_hopper_backward.cu}), and the conversion of dQ from its fp32 sum.
  */
 final class HopperFlashBackward {
-    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
-    private static final Map<Key, HopperFlashBackward> KERNELS = new ConcurrentHashMap<>();
-    private static final int TERMS = 2; // of a query: L and D
-    private static final int CHUNKS = 2; // of dQ in a block of queries
+    private static final MemoryFormatOptional DEFAULT_FORMAT = MemoryScope.keep(new MemoryFormatOptional());
+    private static final Map<HopperBackwardKey, HopperFlashBackward> KERNELS = new ConcurrentHashMap<>();
+    private static final int STATISTICS = 2; // per query: L and D
+    private static final int CHUNKS = 2; // of dQ per block of queries
 
-    private record Key(DType type, HopperBackwardTile tile, Device device) {}
+    private record HopperBackwardKey(DType type, HopperBackwardTile tile, Device device) {}
 
     private final HopperBackwardTile tile;
     private final Kernel before;
-    private final Kernel products;
+    private final Kernel main;
     private final Kernel after;
     private final BlockDim rowBlock;
 
-    private HopperFlashBackward(Key key) {
+    private HopperFlashBackward(HopperBackwardKey key) {
         tile = key.tile();
         var rows = new FlashRows(key.type(), tile.width(), tile.queries());
-        before = load(FlashRows.FILE, rows.defines(FlashRows.Pass.BEFORE), FlashRows.Pass.BEFORE.kernel(), key);
-        products = load(HopperBackwardTile.FILE, tile.defines(key.type()), HopperBackwardTile.KERNEL, key);
-        after = load(FlashRows.FILE, rows.defines(FlashRows.Pass.AFTER), FlashRows.Pass.AFTER.kernel(), key);
+        before = load(FlashRows.FILE, rows.defines(RowKernel.BEFORE), RowKernel.BEFORE.function(), key);
+        main = load(HopperBackwardTile.FILE, tile.defines(key.type()), HopperBackwardTile.KERNEL, key);
+        after = load(FlashRows.FILE, rows.defines(RowKernel.AFTER), RowKernel.AFTER.function(), key);
         rowBlock = new BlockDim(rows.threads());
     }
 
-    private static Kernel load(String file, Map<String, Object> defines, String kernel, Key key) {
+    private static Kernel load(String file, Map<String, Object> defines, String kernel, HopperBackwardKey key) {
         return KernelModule.load(KernelSource.named(file), defines, key.device())
                 .kernel(kernel);
     }
 
     /**
-     * The gradients, as {@link FlashVariant#backward} says.
+     * Computes the gradients, as {@link FlashVariant#backward} defines them.
      *
-     * @param q queries [B, T, d] or [B, H, T, d], fp16 or bf16, on a Hopper card; d at most 128, a multiple of 8
+     * @param q queries [B, T, d] or [B, H, T, d], fp16 or bf16, on a Hopper GPU; d a multiple of 8, at most 128
      * @param k keys [B, S, d] or [B, H, S, d]
-     * @param v values, of the shape of the keys
+     * @param v values, of the keys' shape
      * @param o output of the forward pass
      * @param l log-sum-exp of the forward pass, fp32
      * @param dO gradient of the output
-     * @param deterministic whether dQ is the same, bit for bit, each time; dK and dV always are
-     * @return in the caller's memory scope
+     * @param deterministic whether dQ is bitwise reproducible; dK and dV always are
+     * @return gradients in the caller's memory scope
      */
-    static FlashVariant.Gradients run(
+    static AttentionGradients run(
             Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal, boolean deterministic) {
         int n = (int) q.dim();
-        var tile = HopperBackwardTiles.tile(
+        var tile = HopperBackwardTile.of(
                 q.size(n - 1),
                 q.size(0) * (n > 3 ? q.size(1) : 1),
                 q.size(n - 2),
@@ -75,8 +77,8 @@ final class HopperFlashBackward {
         return run(tile, q, k, v, o, l, dO, causal, deterministic);
     }
 
-    /** The same with a tile of the caller's choice. */
-    static FlashVariant.Gradients run(
+    /** Computes the gradients with a given tile. */
+    static AttentionGradients run(
             HopperBackwardTile tile,
             Tensor q,
             Tensor k,
@@ -86,15 +88,16 @@ final class HopperFlashBackward {
             Tensor dO,
             boolean causal,
             boolean deterministic) {
-        Gpu card = Gpu.of(q);
+        Gpu gpu = Gpu.of(q);
         Tensor dQ = emptyFor(q);
         Tensor dK = emptyFor(k);
         Tensor dV = emptyFor(v);
-        var kernels = KERNELS.computeIfAbsent(new Key(DType.of(q), tile, card.device()), HopperFlashBackward::new);
+        var kernels = KERNELS.computeIfAbsent(
+                new HopperBackwardKey(DType.of(q), tile, gpu.device()), HopperFlashBackward::new);
         try (var scope = MemoryScope.open();
-                var stream = LaunchStream.of(card.device())) {
+                var stream = LaunchStream.of(gpu.device())) {
             kernels.launch(
-                    card,
+                    gpu,
                     stream,
                     HopperFlash.reachable(q),
                     HopperFlash.reachable(k),
@@ -108,12 +111,12 @@ final class HopperFlashBackward {
                     causal,
                     deterministic);
         }
-        return new FlashVariant.Gradients(dQ, dK, dV);
+        return new AttentionGradients(dQ, dK, dV);
     }
 
-    /** Of [batch, heads, rows, d] or [heads, rows, d] each, but for l. */
+    /** Launches the kernels on tensors [B, H, rows, d] or [H, rows, d]; l has no last dimension. */
     private void launch(
-            Gpu card,
+            Gpu gpu,
             LaunchStream stream,
             Tensor q,
             Tensor k,
@@ -131,20 +134,20 @@ final class HopperFlashBackward {
         int rows = Math.toIntExact(q.size(-2));
         int keys = Math.toIntExact(k.size(-2));
         int d = (int) q.size(-1);
-        int queriesOfBlock = tile.queries();
-        long blocks = (long) batchedHeads * ceilDiv(rows, queriesOfBlock);
+        int blockQueries = tile.queries();
+        long blocks = (long) batchedHeads * ceilDiv(rows, blockQueries);
 
-        // One piece of memory, in fp32: L and D, the sum of dQ, and whose turn it is to add to that.
-        long terms = blocks * TERMS * queriesOfBlock;
-        long sum = blocks * queriesOfBlock * tile.width();
+        // One fp32 buffer: L and D, the sum of dQ, and the counters that order the additions to it.
+        long statistics = blocks * STATISTICS * blockQueries;
+        long sum = blocks * blockQueries * tile.width();
         long turns = deterministic ? blocks * CHUNKS : 0;
-        Tensor workspace = card.empty(terms + sum + turns);
-        long termsAt = workspace.data_ptr().address();
-        long sumAt = termsAt + terms * Float.BYTES;
+        Tensor workspace = gpu.empty(statistics + sum + turns);
+        long statisticsAt = workspace.data_ptr().address();
+        long sumAt = statisticsAt + statistics * Float.BYTES;
         long turnsAt = deterministic ? sumAt + sum * Float.BYTES : 0;
 
-        boolean isReachable = TensorMap.fits(dO); // the gradient of a sum, for one, is not
-        Tensor reachableDO = isReachable ? dO : torch.empty_like(o);
+        boolean reachable = TensorMap.fits(dO); // the gradient of a sum is not: its strides are 0
+        Tensor dOut = reachable ? dO : torch.empty_like(o);
         var rowGrid = new GridDim(Math.toIntExact(blocks));
         double scale = 1 / Math.sqrt(d);
         before.launch(
@@ -155,7 +158,7 @@ final class HopperFlashBackward {
                 o,
                 dO,
                 l,
-                termsAt,
+                statisticsAt,
                 sumAt,
                 turnsAt,
                 heads,
@@ -168,30 +171,30 @@ final class HopperFlashBackward {
                 dO.stride(-3),
                 dO.stride(-2),
                 dO.stride(-1),
-                isReachable ? (Object) 0L : reachableDO,
-                HopperFlash.batchStride(reachableDO),
-                reachableDO.stride(-3),
-                reachableDO.stride(-2));
-        products.launch(
+                reachable ? (Object) 0L : dOut,
+                HopperFlash.batchStride(dOut),
+                dOut.stride(-3),
+                dOut.stride(-2));
+        main.launch(
                 stream,
                 new GridDim(
                         Math.toIntExact((long) batchedHeads * ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
                 new BlockDim(HopperBackwardTile.THREADS),
                 tile.sharedBytes(),
-                boxes(q, queriesOfBlock),
+                boxes(q, blockQueries),
                 boxes(k, HopperBackwardTile.KEYS),
                 boxes(v, HopperBackwardTile.KEYS),
-                boxes(reachableDO, queriesOfBlock),
+                boxes(dOut, blockQueries),
                 boxes(dK, HopperBackwardTile.BOX),
                 boxes(dV, HopperBackwardTile.BOX),
-                termsAt,
+                statisticsAt,
                 sumAt,
                 turnsAt,
                 rows,
                 keys,
                 heads,
                 batchedHeads,
-                HopperBackwardTiles.headGroup(tile, rows, card.l2Bytes()),
+                tile.headGroup(rows, gpu.l2Bytes()),
                 causal ? 1 : 0,
                 (float) scale,
                 (float) (scale / Math.log(2)));
@@ -215,9 +218,9 @@ final class HopperFlashBackward {
         return TensorMap.of(tensor, 1, 1, rows, HopperBackwardTile.BOX);
     }
 
-    /** A place for a gradient: in its tensor's layout if the copy engine can reach that. */
+    /** Returns an empty gradient with the layout of x if TMA can access that, otherwise contiguous. */
     private static Tensor emptyFor(Tensor x) {
-        return TensorMap.fits(x) ? torch.empty_like(x) : torch.empty(Tensors.shape(x), x.options(), DENSE);
+        return TensorMap.fits(x) ? torch.empty_like(x) : torch.empty(Tensors.shape(x), x.options(), DEFAULT_FORMAT);
     }
 
     private static int ceilDiv(int a, int b) {

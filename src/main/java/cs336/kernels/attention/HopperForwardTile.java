@@ -3,67 +3,149 @@ package cs336.kernels.attention;
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
- * How Hopper's forward kernel lays out its work. The meaning of each number stands in
- * {@code kernels/flash_hopper_forward.cu}; which numbers are taken, in {@link HopperForwardTiles}.
+ * The tile sizes of Hopper's forward kernel, {@code kernels/flash_hopper_forward.cu}, which explains each number.
+ * {@link #of} selects the tile with the shortest estimated kernel time among those that fit into registers and shared
+ * memory: large tiles read keys less often and are fastest once there are enough of them; small tiles with split keys
+ * keep all multiprocessors occupied when there are few tiles, and clusters do so when there are very few. The estimate
+ * uses times measured on an H200.
  *
- * @param dimension 16, 32, 64 or 128
+ * @param dimension columns of the kernel: 16, 32, 64 or 128
  * @param consumers warpgroups that compute
- * @param splitKeys whether they have the same queries, and each a share of the keys
- * @param cluster blocks that share a tile in the same way; 1 unless keys are split
- * @param keys in a block of keys
- * @param stages blocks of keys, and of values, in shared memory for each share of the keys
+ * @param splitKeys whether the consumers share the same queries and each takes a part of the keys
+ * @param cluster blocks of a cluster that share a tile in the same way; 1 unless keys are split
+ * @param keys keys per block of keys
+ * @param stages blocks of keys, and of values, in shared memory, for each part of the keys
  */
 public record HopperForwardTile(int dimension, int consumers, boolean splitKeys, int cluster, int keys, int stages) {
     public static final String FILE = "flash_hopper_forward.cu";
     public static final String KERNEL = "flash_hopper_forward";
 
-    /** Rows of queries that a box of the copy engine has. */
+    /** Query rows in a TMA box. */
     static final int BOX_ROWS = 64;
 
-    /** Columns of a box: 128 bytes. */
+    /** Columns in a TMA box: 128 bytes. */
     static final int BOX_COLUMNS = 64;
 
     private static final int WARPGROUP = 128;
     private static final int ELEMENT_BYTES = 2;
     private static final int Q_BUFFERS = 2;
     private static final int BARRIER_BYTES = 8;
-    private static final int STATISTICS = 4; // numbers a thread
+    private static final int STATISTICS = 4; // fp32 values per thread
+    private static final int MANY_ROUNDS = 8;
 
-    /** Queries of a tile. */
+    /** All tiles with their times, by columns of the kernel. */
+    private static final Map<Integer, List<TimedForwardTile>> TILES = Stream.of(
+                    separate(16, 3, 128, 4, 2.5, 0.98),
+                    separate(16, 2, 128, 4, 2.0, 0.83),
+                    split(16, 3, 1, 3, 1.8, 0.185),
+                    split(16, 3, 2, 3, 2.8, 0.092),
+                    split(16, 3, 4, 3, 3.4, 0.045),
+                    split(16, 3, 8, 3, 4.6, 0.027),
+                    separate(32, 3, 128, 4, 2.7, 1.06),
+                    separate(32, 2, 128, 4, 2.3, 0.89),
+                    split(32, 3, 1, 3, 1.9, 0.197),
+                    split(32, 3, 2, 3, 3.0, 0.100),
+                    split(32, 3, 4, 3, 3.7, 0.052),
+                    split(32, 3, 8, 3, 5.4, 0.028),
+                    separate(64, 3, 128, 4, 2.5, 1.25),
+                    separate(64, 2, 128, 4, 2.3, 0.99),
+                    split(64, 3, 1, 3, 1.9, 0.224),
+                    split(64, 3, 2, 3, 3.1, 0.117),
+                    split(64, 3, 4, 3, 4.6, 0.066),
+                    split(64, 3, 8, 3, 7.1, 0.034),
+                    separate(128, 3, 64, 4, 3.3, 0.875),
+                    separate(128, 2, 128, 2, 3.0, 1.21),
+                    split(128, 2, 1, 2, 2.4, 0.341),
+                    split(128, 2, 2, 2, 3.9, 0.174),
+                    split(128, 2, 4, 2, 6.0, 0.090),
+                    split(128, 2, 8, 2, 10.3, 0.049))
+            .collect(Collectors.groupingBy(timed -> timed.tile.dimension()));
+
+    /** Returns a tile whose consumers have separate queries. */
+    private static TimedForwardTile separate(
+            int dimension, int consumers, int keys, int stages, double fixed, double perBlock) {
+        return new TimedForwardTile(
+                new HopperForwardTile(dimension, consumers, false, 1, keys, stages), fixed, perBlock);
+    }
+
+    /** Returns a tile whose consumers, in all blocks of a cluster, share the keys: 64 per block of keys. */
+    private static TimedForwardTile split(
+            int dimension, int consumers, int cluster, int stages, double fixed, double perBlock) {
+        return new TimedForwardTile(
+                new HopperForwardTile(dimension, consumers, true, cluster, 64, stages), fixed, perBlock);
+    }
+
+    /**
+     * Selects the tile for attention of this size.
+     *
+     * @param d head dimension, at most 128
+     * @param heads heads of the whole batch
+     * @param multiprocessors multiprocessors of the GPU
+     */
+    public static HopperForwardTile of(int d, int heads, int queries, int keys, boolean causal, int multiprocessors) {
+        TimedForwardTile best = null;
+        double shortest = Double.POSITIVE_INFINITY;
+        for (TimedForwardTile timed : TILES.get(HeadWidths.of(d))) {
+            double time = timed.time(heads, queries, keys, causal, multiprocessors);
+            if (time < shortest) {
+                best = timed;
+                shortest = time;
+            }
+        }
+        return best.tile();
+    }
+
+    /** Returns all tiles that {@link #of} can select. */
+    public static List<HopperForwardTile> all() {
+        return HeadWidths.ALL.stream()
+                .flatMap(dimension -> TILES.get(dimension).stream())
+                .map(TimedForwardTile::tile)
+                .toList();
+    }
+
+    /** Returns the number of queries in a tile. */
     int queries() {
         return splitKeys ? BOX_ROWS : consumers * BOX_ROWS;
     }
 
-    /** How many tiles attention has. */
+    /**
+     * Returns the number of tiles of all heads.
+     *
+     * @throws ArithmeticException if the kernel could not count them in 32 bits
+     */
     int tiles(int heads, int rows) {
-        return Math.toIntExact(
-                (long) heads * ((rows + queries() - 1) / queries())); // which also a kernel counts in 32 bits
+        return Math.toIntExact((long) heads * ((rows + queries() - 1) / queries()));
     }
 
     /**
-     * How many tiles are worked on at a time: larger clusters must lie within groups of multiprocessors, and leave
-     * gaps.
+     * Returns the number of tiles that run concurrently. Clusters of more than 2 blocks must lie within a group of
+     * multiprocessors and leave some of them idle.
      */
     int clusters(int multiprocessors) {
         return (cluster <= 2 ? multiprocessors : multiprocessors * 6 / 7) / cluster;
     }
 
+    /** Returns the number of threads in a block. */
     public int blockThreads() {
         return (1 + consumers) * WARPGROUP;
     }
 
-    /** Dynamic shared memory of a block, in bytes. */
+    /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes() {
         int rowBytes = Math.max(dimension, BOX_COLUMNS) * ELEMENT_BYTES;
-        int places = stages * (splitKeys ? consumers : 1);
+        int keyBlocks = stages * (splitKeys ? consumers : 1);
         int partials = splitKeys ? (consumers - 1) * (dimension / 2 + STATISTICS) * WARPGROUP * Float.BYTES : 0;
-        int barriers = 2 * Q_BUFFERS + 4 * places + 2;
-        return (Q_BUFFERS * queries() + 2 * places * keys) * rowBytes + partials + barriers * BARRIER_BYTES;
+        int barriers = 2 * Q_BUFFERS + 4 * keyBlocks + 2;
+        return (Q_BUFFERS * queries() + 2 * keyBlocks * keys) * rowBytes + partials + barriers * BARRIER_BYTES;
     }
 
+    /** Returns the macros that the kernel is compiled with. */
     public Map<String, Object> defines(DType type) {
         Map<String, Object> defines = new LinkedHashMap<>();
         defines.put("ELEMENT", RowLayout.cudaName(type));
@@ -74,5 +156,49 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
         defines.put("KEYS", keys);
         defines.put("STAGES", stages);
         return defines;
+    }
+
+    /**
+     * A tile and its measured times.
+     *
+     * @param fixed microseconds before and after a tile's blocks of keys
+     * @param perBlock microseconds per block of keys, divided among the warpgroups and blocks that share it
+     */
+    private record TimedForwardTile(HopperForwardTile tile, double fixed, double perBlock) {
+        /** Estimates microseconds until the last cluster finishes; the kernel explains how tiles are assigned. */
+        double time(int heads, int queries, int keys, boolean causal, int multiprocessors) {
+            int tiles = tile.tiles(heads, queries);
+            int concurrent = tile.clusters(multiprocessors);
+            int rounds = (tiles + concurrent - 1) / concurrent;
+            if (!causal) return rounds * (fixed + perBlock * blocks(keys));
+            if (rounds == 1) return clusterTime(0, 1, tiles, concurrent, heads, queries, keys);
+            if (rounds > MANY_ROUNDS) { // all clusters have nearly the same amount of work
+                double meanKeys = queries <= keys ? queries / 2.0 : keys * (1 - keys / 2.0 / queries);
+                return (fixed + perBlock * blocks(meanKeys + tile.queries() / 2.0)) * tiles / concurrent;
+            }
+            int remaining = tiles - (rounds - 1) * concurrent; // tiles of the last round
+            int lastBusy = rounds % 2 == 1 ? remaining - 1 : concurrent - remaining; // rounds alternate in direction
+            double first = clusterTime(0, rounds, tiles, concurrent, heads, queries, keys);
+            double last = clusterTime(concurrent - 1, rounds, tiles, concurrent, heads, queries, keys);
+            return Math.max(
+                    Math.max(first, last), clusterTime(lastBusy, rounds, tiles, concurrent, heads, queries, keys));
+        }
+
+        /** Estimates the microseconds of all tiles of one cluster, with a causal mask. */
+        private double clusterTime(
+                int cluster, int rounds, int tiles, int concurrent, int heads, int queries, int keys) {
+            int groups = (queries + BOX_ROWS - 1) / BOX_ROWS;
+            double sum = 0;
+            for (int round = 0; round < rounds; round++) {
+                int number = round * concurrent + (round % 2 == 0 ? cluster : concurrent - 1 - cluster);
+                int queryEnd = groups * BOX_ROWS - number / heads * tile.queries();
+                if (number < tiles) sum += fixed + perBlock * blocks(Math.min(keys, queryEnd));
+            }
+            return sum;
+        }
+
+        private double blocks(double keys) {
+            return Math.ceil(keys / tile.keys());
+        }
     }
 }

@@ -1,6 +1,6 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.attention.MmaTile.Pass;
+import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GpuArchitecture;
@@ -22,70 +22,71 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * FlashAttention-2 as CUDA kernels on tensor cores by mma.sync ({@code kernels/flash_mma_forward.cu} and
- * {@code flash_mma_backward.cu}): for every card from sm_80 on, fp16, bf16 and fp32, d up to 128. All results repeat
- * bit for bit: nothing is added in an order that may change.
+ * FlashAttention-2 on tensor cores with mma.sync, {@code kernels/flash_mma_forward.cu} and
+ * {@code flash_mma_backward.cu}: for every GPU from sm_80 on, in fp16, bf16 and fp32, with d up to 128. All results are
+ * bitwise reproducible because no sum depends on timing.
  *
- * <p>Rows whose strides and addresses are not multiples of 16 bytes are copied first, as are rows of a d other than 16,
- * 32, 64 and 128, with zeros up to the next of these.
+ * <p>Inputs are copied first if their rows are not 16-byte aligned, or if d is not 16, 32, 64 or 128; the copy is
+ * padded with zeros to the next of these widths.
  *
- * @param products how fp32 inputs are multiplied; those of 16 bits are taken as they are
+ * @param fp32 how fp32 inputs are multiplied; 16-bit inputs are multiplied directly
  */
-public record MmaFlash(Products products) implements FlashVariant {
-    /** Tensor cores have no fp32. What stands in for it: */
-    public enum Products {
+public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
+    /** The emulation of fp32 matrix multiplications, which tensor cores do not offer. */
+    public enum Fp32Gemm {
         /** Operands rounded to TF32, 11 significant bits. */
         TF32(1),
         /**
-         * Operands as sums of two TF32 numbers and three products of them, as good as fp32, at a third of the speed.
-         * Infinite inputs, and those above 3.4e38, make NaN.
+         * Operands split into sums of two TF32 numbers, with three TF32 multiplications: as accurate as fp32, at a
+         * third of TF32's speed. Infinite inputs, and those above 3.4e38, give NaN.
          */
         TF32_X3(3);
 
-        private final int count;
+        private final int products;
 
-        Products(int count) {
-            this.count = count;
+        Fp32Gemm(int products) {
+            this.products = products;
         }
 
-        /** Products of tensor cores for each product. */
-        int count() {
-            return count;
+        /** Returns the tensor-core multiplications per fp32 multiplication. */
+        int products() {
+            return products;
         }
     }
 
     private static final int LEAST_GENERATION = 8; // Ampere
-    private static final Map<Work, Ready> READY = new ConcurrentHashMap<>();
+    private static final Map<MmaProblem, LoadedMmaTile> LOADED = new ConcurrentHashMap<>();
     private static final int LAST = -1;
 
-    /** What decides on a kernel: which pass, over how many rows of all heads. */
-    private record Work(Pass pass, DType type, Products products, int width, long rows, Device device) {
+    /** The kernel and problem size that determine the tile; rows counts those of all heads. */
+    private record MmaProblem(MmaKernel kernel, DType type, Fp32Gemm fp32, int width, long rows, Device device) {
         MmaTile tile() {
-            int count = type == DType.FLOAT32 ? products.count() : 1;
-            Gpu card = Gpu.of(device);
-            return MmaTileTable.of(pass, type, count, width, rows, card.architecture(), card.multiprocessors());
+            int products = type == DType.FLOAT32 ? fp32.products() : 1;
+            Gpu gpu = Gpu.of(device);
+            return MmaTileTable.of(kernel, type, products, width, rows, gpu.architecture(), gpu.multiprocessors());
         }
     }
 
-    /** A tile and its kernel on a card; kernels are loaded once a tile. */
-    private record Ready(MmaTile tile, Kernel kernel) {
-        private static final Map<Place, Kernel> KERNELS = new ConcurrentHashMap<>();
+    /** A tile with its kernel, loaded once per tile and device. */
+    private record LoadedMmaTile(MmaTile tile, Kernel kernel) {
+        private static final Map<MmaTileOnDevice, Kernel> KERNELS = new ConcurrentHashMap<>();
 
-        private record Place(MmaTile tile, Device device) {}
+        private record MmaTileOnDevice(MmaTile tile, Device device) {}
 
-        static Ready of(Work work) {
-            MmaTile tile = work.tile();
-            return new Ready(tile, KERNELS.computeIfAbsent(new Place(tile, work.device), Ready::load));
+        static LoadedMmaTile of(MmaProblem problem) {
+            MmaTile tile = problem.tile();
+            Kernel kernel = KERNELS.computeIfAbsent(new MmaTileOnDevice(tile, problem.device), LoadedMmaTile::load);
+            return new LoadedMmaTile(tile, kernel);
         }
 
-        private static Kernel load(Place place) {
-            Pass pass = place.tile.pass();
-            return KernelModule.load(KernelSource.named(pass.file()), place.tile.defines(), place.device)
-                    .kernel(pass.kernel());
+        private static Kernel load(MmaTileOnDevice key) {
+            MmaKernel kernel = key.tile.kernel();
+            return KernelModule.load(KernelSource.named(kernel.file()), key.tile.defines(), key.device)
+                    .kernel(kernel.function());
         }
     }
 
-    /** Whether this form takes such queries. */
+    /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
     public static boolean takes(Tensor q) {
         return q.is_cuda()
                 && TensorChecks.KERNEL_TYPES.contains(DType.of(q))
@@ -93,13 +94,10 @@ public record MmaFlash(Products products) implements FlashVariant {
                 && Gpu.of(q).architecture().major() >= LEAST_GENERATION;
     }
 
-    /**
-     * @throws IllegalArgumentException if q is on no card from sm_80 on, of a type that kernels do not have, or too
-     *     wide
-     */
+    /** @throws IllegalArgumentException if q is not on a GPU from sm_80 on, or its dtype or d is not supported */
     @Override
-    public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
-        requireServed(q);
+    public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        requireTaken(q);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
@@ -108,12 +106,12 @@ public record MmaFlash(Products products) implements FlashVariant {
             Tensor o = torch.empty_like(q);
             HeadRows outputs = HeadRows.forResult(o, width);
             Tensor l = Gpu.of(q).empty(Tensors.leadingShape(q));
-            double inPowersOfTwo = scale(q) / Math.log(2);
+            double scaleLog2 = scale(q) / Math.log(2);
             try (var stream = LaunchStream.of(Gpu.of(q).device())) {
                 launch(
                         stream,
-                        Pass.FORWARD,
-                        sizes(queries, keys, causal, inPowersOfTwo),
+                        MmaKernel.FORWARD,
+                        sizes(queries, keys, causal, scaleLog2),
                         queries,
                         keys,
                         values,
@@ -121,13 +119,13 @@ public record MmaFlash(Products products) implements FlashVariant {
                         l);
             }
             outputs.copyTo(o);
-            return new Attended(scope.escape(o), scope.escape(l));
+            return new AttentionOutput(scope.escape(o), scope.escape(l));
         }
     }
 
     @Override
-    public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
-        requireServed(q);
+    public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        requireTaken(q);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
@@ -138,27 +136,27 @@ public record MmaFlash(Products products) implements FlashVariant {
             Tensor dQ = torch.empty_like(q);
             Tensor dK = torch.empty_like(k);
             Tensor dV = torch.empty_like(v);
-            HeadRows ofQueries = HeadRows.forResult(dQ, width);
-            HeadRows ofKeys = HeadRows.forResult(dK, width);
-            HeadRows ofValues = HeadRows.forResult(dV, width);
-            // L · log₂ e and D of each query: the first kernel writes them, the second one reads them.
+            HeadRows dQRows = HeadRows.forResult(dQ, width);
+            HeadRows dKRows = HeadRows.forResult(dK, width);
+            HeadRows dVRows = HeadRows.forResult(dV, width);
+            // L · log₂ e and D of each query: the first kernel writes them, the second one reads them. [2, B · H · T]
             Tensor statistics = Gpu.of(q).empty(2, l.numel());
             Object[] sizes = sizes(queries, keys, causal, scale(q));
             try (var stream = LaunchStream.of(Gpu.of(q).device())) {
-                launch(stream, Pass.QUERIES, sizes, queries, keys, values, outputs, dOut, l, statistics, ofQueries);
-                launch(stream, Pass.KEYS, sizes, queries, keys, values, dOut, statistics, ofKeys, ofValues);
+                launch(stream, MmaKernel.QUERIES, sizes, queries, keys, values, outputs, dOut, l, statistics, dQRows);
+                launch(stream, MmaKernel.KEYS, sizes, queries, keys, values, dOut, statistics, dKRows, dVRows);
             }
-            ofQueries.copyTo(dQ);
-            ofKeys.copyTo(dK);
-            ofValues.copyTo(dV);
-            return new Gradients(scope.escape(dQ), scope.escape(dK), scope.escape(dV));
+            dQRows.copyTo(dQ);
+            dKRows.copyTo(dK);
+            dVRows.copyTo(dV);
+            return new AttentionGradients(scope.escape(dQ), scope.escape(dK), scope.escape(dV));
         }
     }
 
-    private static void requireServed(Tensor q) {
+    private static void requireTaken(Tensor q) {
         TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
-            throw new IllegalArgumentException("q must be on a CUDA card for these kernels, not on cpu");
+            throw new IllegalArgumentException("q must be on a CUDA device for these kernels, not on cpu");
         }
         if (q.size(LAST) > HeadWidths.WIDEST) {
             throw new IllegalArgumentException(
@@ -167,36 +165,36 @@ public record MmaFlash(Products products) implements FlashVariant {
         GpuArchitecture architecture = Gpu.of(q).architecture();
         if (architecture.major() < LEAST_GENERATION) {
             throw new IllegalArgumentException(
-                    "q must be on a card from sm_80 on for these kernels, not " + architecture);
+                    "q must be on a GPU from sm_80 on for these kernels, not " + architecture);
         }
     }
 
     /**
-     * Launches a kernel with the addresses of these tensors, the sizes, and the strides of those that are
-     * {@link HeadRows}: the order of every kernel's parameters.
+     * Launches a kernel. Every kernel's parameters are the addresses of its tensors, the sizes, and the strides of
+     * those tensors that are {@link HeadRows}.
      *
-     * @param tensors queries and keys come first
+     * @param tensors tensors and {@link HeadRows}, starting with queries and keys
      */
-    private void launch(LaunchStream stream, Pass pass, Object[] sizes, Object... tensors) {
-        HeadRows owned = (HeadRows) tensors[pass == Pass.KEYS ? 1 : 0];
-        Work work = new Work(
-                pass,
-                DType.of(owned.tensor()),
-                products,
-                owned.width(),
-                owned.rows() * owned.heads(),
-                Gpu.of(owned.tensor()).device());
-        Ready ready = READY.computeIfAbsent(work, Ready::of);
+    private void launch(LaunchStream stream, MmaKernel mmaKernel, Object[] sizes, Object... tensors) {
+        HeadRows own = (HeadRows) tensors[mmaKernel == MmaKernel.KEYS ? 1 : 0];
+        MmaProblem problem = new MmaProblem(
+                mmaKernel,
+                DType.of(own.tensor()),
+                fp32,
+                own.width(),
+                own.rows() * own.heads(),
+                Gpu.of(own.tensor()).device());
+        LoadedMmaTile loaded = LOADED.computeIfAbsent(problem, LoadedMmaTile::of);
         List<Object> arguments = new ArrayList<>();
         for (Object tensor : tensors) arguments.add(tensor instanceof HeadRows rows ? rows.tensor() : tensor);
         arguments.addAll(Arrays.asList(sizes));
         for (Object tensor : tensors) {
             if (tensor instanceof HeadRows rows) arguments.addAll(Arrays.asList(rows.strides()));
         }
-        MmaTile tile = ready.tile;
-        int blocks = Math.toIntExact((owned.rows() + tile.rows() - 1) / tile.rows());
-        ready.kernel.launch(
-                stream, owned.grid(blocks), new BlockDim(tile.threads()), tile.sharedBytes(), arguments.toArray());
+        MmaTile tile = loaded.tile;
+        int blocks = Math.toIntExact((own.rows() + tile.rows() - 1) / tile.rows());
+        loaded.kernel.launch(
+                stream, own.grid(blocks), new BlockDim(tile.threads()), tile.sharedBytes(), arguments.toArray());
     }
 
     private static Object[] sizes(HeadRows queries, HeadRows keys, boolean causal, double scale) {

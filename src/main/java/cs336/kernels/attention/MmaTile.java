@@ -8,21 +8,22 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * How the work of a kernel of {@link MmaFlash} is laid out. The meaning of each number stands in
- * {@code kernels/mma.cuh} and {@code kernels/flash_mma_forward.cu}; which numbers are taken, in {@link MmaTileTable}.
+ * The tile sizes of a kernel of {@link MmaFlash}; {@code kernels/mma.cuh} and {@code kernels/flash_mma_forward.cu}
+ * explain each number, and {@link MmaTileTable} selects them.
  *
- * @param pass which kernel
- * @param type of the elements
- * @param products of tensor cores for each product: 3 for fp32 as sums of two TF32, else 1
+ * @param kernel the kernel
+ * @param type dtype of the elements
+ * @param products tensor-core multiplications per multiplication (macro PRODUCTS): 3 for fp32 as sums of two TF32
+ *     numbers, otherwise 1
  * @param width elements in a row
- * @param rowWarps warps of a block one below the other, each with rows of its own
- * @param columnWarps warps side by side that share rows, each with columns of its own
- * @param rowTiles rows of a warp, in sixteens
- * @param columns of a warp in a tile
- * @param smBlocks blocks that shall fit into a multiprocessor
+ * @param rowWarps warps of a block along the rows; each has separate rows
+ * @param columnWarps warps of a block along the columns; they share rows, and each has separate columns
+ * @param rowTiles rows of a warp, in units of 16
+ * @param columns columns of a warp in a tile
+ * @param smBlocks blocks that must fit on a multiprocessor concurrently
  */
 public record MmaTile(
-        Pass pass,
+        MmaKernel kernel,
         DType type,
         int products,
         int width,
@@ -31,53 +32,57 @@ public record MmaTile(
         int rowTiles,
         int columns,
         int smBlocks) {
-    private static final int PADDING = 16; // bytes between rows in shared memory
-    private static final int STAGES = 2; // tiles in shared memory: one in use, the next on its way
+    private static final int PADDING = 16; // bytes between rows in shared memory, against bank conflicts
+    private static final int STAGES = 2; // tiles in shared memory: the current one, and the next one being loaded
 
-    /** The kernels. A block of the first two owns queries, one of the third keys. */
-    public enum Pass {
+    /** The kernels. A block of the first two owns queries, a block of the third owns keys. */
+    public enum MmaKernel {
         FORWARD("flash_mma_forward.cu", "flash_mma_forward", 1),
         QUERIES("flash_mma_backward.cu", "flash_mma_queries", 2),
         KEYS("flash_mma_backward.cu", "flash_mma_keys", 2);
 
         private final String file;
-        private final String kernel;
+        private final String function;
         private final int ownedTensors;
 
-        Pass(String file, String kernel, int ownedTensors) {
+        MmaKernel(String file, String function, int ownedTensors) {
             this.file = file;
-            this.kernel = kernel;
+            this.function = function;
             this.ownedTensors = ownedTensors;
         }
 
+        /** Returns the source file. */
         public String file() {
             return file;
         }
 
-        public String kernel() {
-            return kernel;
+        /** Returns the name of the {@code __global__} function. */
+        public String function() {
+            return function;
         }
     }
 
+    /** Returns the number of threads in a block. */
     public int threads() {
         return rowWarps * columnWarps * 32;
     }
 
-    /** Rows of a block. */
+    /** Returns the number of rows of a block. */
     int rows() {
         return rowWarps * rowTiles * 16;
     }
 
-    /** Dynamic shared memory of a block, in bytes. */
+    /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes() {
         int tile = columnWarps * columns;
-        int tensorRows = pass.ownedTensors * rows() + STAGES * 2 * tile;
-        int statistics = pass == Pass.KEYS ? STAGES * 2 * tile * Float.BYTES : 0;
+        int tensorRows = kernel.ownedTensors * rows() + STAGES * 2 * tile;
+        int statistics = kernel == MmaKernel.KEYS ? STAGES * 2 * tile * Float.BYTES : 0;
         return tensorRows * (width * type.bytes() + PADDING) + statistics;
     }
 
     /**
-     * The same for a card with less shared memory: fewer blocks at a time and, where not even one fits, smaller ones.
+     * Returns this tile adapted to the shared memory of an architecture: with fewer concurrent blocks and, if not even
+     * one fits, with smaller blocks.
      */
     MmaTile fitting(GpuArchitecture architecture) {
         int shared = Occupancy.sharedBytes(architecture);
@@ -94,12 +99,13 @@ public record MmaTile(
     }
 
     private MmaTile with(int rowWarps, int columnWarps, int columns, int smBlocks) {
-        return new MmaTile(pass, type, products, width, rowWarps, columnWarps, rowTiles, columns, smBlocks);
+        return new MmaTile(kernel, type, products, width, rowWarps, columnWarps, rowTiles, columns, smBlocks);
     }
 
+    /** Returns the macros that the kernel is compiled with. */
     public Map<String, Object> defines() {
         Map<String, Object> defines = new LinkedHashMap<>();
-        if (pass != Pass.FORWARD) defines.put(pass.name(), 1);
+        if (kernel != MmaKernel.FORWARD) defines.put(kernel.name(), 1);
         defines.put("ELEMENT", RowLayout.cudaName(type));
         defines.put("PRODUCTS", products);
         defines.put("HEAD_DIM", width);

@@ -1,6 +1,6 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.attention.MmaTile.Pass;
+import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.DType;
@@ -14,36 +14,36 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * Which tile a kernel of {@link MmaFlash} gets. Found by timing, on one H200 with T = S and causal, a dozen layouts a
- * pass, type and width that do not spill, for one head of 1,024 to 32,768 rows and 16 heads of 8,192: where rows are
- * few, warps share them and take columns of their own, so that all multiprocessors have work; where they are many, a
- * warp takes as many rows as its registers hold, since each element read from shared memory is then multiplied more
- * often.
+ * The tiles of the kernels of {@link MmaFlash}, selected by the number of rows. They were found by timing a dozen
+ * layouts without spills for each kernel, dtype and width on one H200, with T = S and a causal mask, for one head of
+ * 1,024 to 32,768 rows and for 16 heads of 8,192. With few rows, warps share rows and split the columns, so that all
+ * multiprocessors have work. With many rows, a warp takes as many rows as its registers hold, because each element read
+ * from shared memory is then used more often.
  */
 public final class MmaTileTable {
-    private static final int MULTIPROCESSORS = 132; // of the card that the limits below were found on
-    private static final int HOPPER = 9; // the generation that has all lines
+    private static final int MULTIPROCESSORS = 132; // of the H200 on which the row limits below were found
+    private static final int HOPPER = 9; // the generation that has a line for every key
 
-    /** What is multiplied: two types of 16 bits, whose kernels are alike, and fp32 in either way. */
-    private enum Numbers {
+    /** The tensor-core operands: 16-bit types, which share their tiles, or fp32 by one of two emulations. */
+    private enum MmaOperands {
         HALF,
         TF32,
         TF32_X3;
 
-        public static Numbers of(DType type, int products) {
+        static MmaOperands of(DType type, int products) {
             return type.bytes() == 2 ? HALF : products == 1 ? TF32 : TF32_X3;
         }
     }
 
-    private record Key(int generation, Pass pass, Numbers numbers, int width) {}
+    private record MmaTableKey(int generation, MmaKernel kernel, MmaOperands operands, int width) {}
 
-    /** A layout, and from how many rows of all heads on it is taken. The other numbers are those of {@link MmaTile}. */
-    private record Layout(int fromRows, int rowWarps, int columnWarps, int rowTiles, int columns, int smBlocks) {}
+    /** A layout and the least number of rows, of all heads, that it is used for; the rest is as in {@link MmaTile}. */
+    private record MmaLayout(int fromRows, int rowWarps, int columnWarps, int rowTiles, int columns, int smBlocks) {}
 
     /**
-     * Architecture, pass, numbers and width; then, for each layout, from how many rows on, rowWarps × columnWarps,
-     * rowTiles × columns, and blocks a multiprocessor. For sm_80 those lines stand here of which a layout would spill
-     * on it, with others instead; none was timed there.
+     * Architecture, kernel, operands and width; then, for each layout, its least number of rows, rowWarps ×
+     * columnWarps, rowTiles × columns, and blocks per multiprocessor. The lines of sm_80 replace layouts that would
+     * spill there; they were not timed on it.
      */
     private static final String TABLE = """
             sm_90  FORWARD  HALF     16 | from 0: 2x4 1x32 4 | from 8192: 4x1 1x64 6
@@ -89,60 +89,61 @@ public final class MmaTileTable {
 
     private static final Pattern LAYOUT = Pattern.compile("from (\\d+): (\\d+)x(\\d+) (\\d+)x(\\d+) (\\d+)");
 
-    private static final Map<Key, List<Layout>> LAYOUTS =
+    private static final Map<MmaTableKey, List<MmaLayout>> LAYOUTS =
             TABLE.lines().collect(Collectors.toMap(MmaTileTable::key, MmaTileTable::layouts));
 
     private MmaTileTable() {}
 
-    private static Key key(String line) {
+    private static MmaTableKey key(String line) {
         String[] words = line.trim().split(" +");
-        return new Key(
+        return new MmaTableKey(
                 GpuArchitecture.parse(words[0]).major(),
-                Pass.valueOf(words[1]),
-                Numbers.valueOf(words[2]),
+                MmaKernel.valueOf(words[1]),
+                MmaOperands.valueOf(words[2]),
                 Integer.parseInt(words[3]));
     }
 
-    private static List<Layout> layouts(String line) {
+    private static List<MmaLayout> layouts(String line) {
         return LAYOUT.matcher(line).results().map(MmaTileTable::layout).toList();
     }
 
-    private static Layout layout(MatchResult found) {
+    private static MmaLayout layout(MatchResult found) {
         int[] n = IntStream.rangeClosed(1, 6)
                 .map(i -> Integer.parseInt(found.group(i)))
                 .toArray();
-        return new Layout(n[0], n[1], n[2], n[3], n[4], n[5]);
+        return new MmaLayout(n[0], n[1], n[2], n[3], n[4], n[5]);
     }
 
     /**
-     * The tile for so many rows.
+     * Selects the tile for a number of rows.
      *
-     * @param rows that blocks own, of all heads: queries, or keys for {@link Pass#KEYS}
+     * @param rows rows that blocks own, of all heads: queries, or keys for {@link MmaKernel#KEYS}
      */
     public static MmaTile of(
-            Pass pass,
+            MmaKernel kernel,
             DType type,
             int products,
             int width,
             long rows,
             GpuArchitecture architecture,
             int multiprocessors) {
-        Layout found = null;
-        for (Layout layout : layouts(architecture, pass, type, products, width)) {
+        MmaLayout found = null;
+        for (MmaLayout layout : layouts(architecture, kernel, type, products, width)) {
             if (layout.fromRows <= rows * MULTIPROCESSORS / multiprocessors) found = layout;
         }
-        return tile(pass, type, products, width, found).fitting(architecture);
+        return tile(kernel, type, products, width, found).fitting(architecture);
     }
 
-    private static List<Layout> layouts(GpuArchitecture architecture, Pass pass, DType type, int products, int width) {
-        Numbers numbers = Numbers.of(type, products);
-        List<Layout> found = LAYOUTS.get(new Key(architecture.major(), pass, numbers, width));
-        return found != null ? found : LAYOUTS.get(new Key(HOPPER, pass, numbers, width));
+    private static List<MmaLayout> layouts(
+            GpuArchitecture architecture, MmaKernel kernel, DType type, int products, int width) {
+        MmaOperands operands = MmaOperands.of(type, products);
+        List<MmaLayout> found = LAYOUTS.get(new MmaTableKey(architecture.major(), kernel, operands, width));
+        return found != null ? found : LAYOUTS.get(new MmaTableKey(HOPPER, kernel, operands, width));
     }
 
-    private static MmaTile tile(Pass pass, DType type, int products, int width, Layout layout) {
+    private static MmaTile tile(MmaKernel kernel, DType type, int products, int width, MmaLayout layout) {
         return new MmaTile(
-                pass,
+                kernel,
                 type,
                 products,
                 width,
@@ -153,15 +154,15 @@ public final class MmaTileTable {
                 layout.smBlocks);
     }
 
-    /** Every tile that may be taken on a card of this architecture. */
+    /** Returns every tile that {@link #of} can select for an architecture. */
     public static Stream<MmaTile> all(GpuArchitecture architecture) {
         List<MmaTile> all = new ArrayList<>();
         for (DType type : TensorChecks.KERNEL_TYPES) {
             for (int products : type == DType.FLOAT32 ? new int[] {1, 3} : new int[] {1}) {
-                for (Pass pass : Pass.values()) {
-                    HeadWidths.ALL.forEach(width -> layouts(architecture, pass, type, products, width)
+                for (MmaKernel kernel : MmaKernel.values()) {
+                    HeadWidths.ALL.forEach(width -> layouts(architecture, kernel, type, products, width)
                             .forEach(layout -> all.add(
-                                    tile(pass, type, products, width, layout).fitting(architecture))));
+                                    tile(kernel, type, products, width, layout).fitting(architecture))));
                 }
             }
         }

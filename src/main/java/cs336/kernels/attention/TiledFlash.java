@@ -13,33 +13,33 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * FlashAttention-2 in plain tensor operations, on any device and with the same bits each time. It shows the algorithm
- * and is what kernels are checked against; each operation works on one tile of queries and one tile of keys, of all
- * heads at once, so at most a few matrices of B·H × queryTile × keyTile exist at a time.
+ * FlashAttention-2 in tensor operations, on any device and bitwise reproducible: the readable form of the algorithm and
+ * the reference that kernels are tested against. Each operation processes one tile of queries and one tile of keys of
+ * all heads, so that only a few matrices [B·H, queryTile, keyTile] exist at a time.
  *
  * <p>Source: Dao, "FlashAttention-2", 2023, algorithms 1 and 2.
  *
- * @param queryTile how many queries a tile has; the last one may have fewer
- * @param keyTile how many keys a tile has; the last one may have fewer
+ * @param queryTile queries per tile; the last tile may have fewer
+ * @param keyTile keys per tile; the last tile may have fewer
  */
 public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
-    /** Tiles whose scores, for one head in fp32, fill a quarter of a megabyte: large enough for fast products. */
+    /** Tiles with 256 KiB of fp32 scores per head, large enough for efficient matrix multiplications. */
     public static final TiledFlash DEFAULT = new TiledFlash(256, 256);
 
-    /** Stands for the number of a query that comes after all keys. */
-    private static final long SEES_ALL = Long.MAX_VALUE;
+    /** Index of a query that attends to all keys. */
+    private static final long ATTENDS_TO_ALL = Long.MAX_VALUE;
 
     private static final long[] LAST = {-1};
 
-    /** @throws IllegalArgumentException if a tile has no rows */
+    /** @throws IllegalArgumentException if a tile size is below 1 */
     public TiledFlash {
         ArgumentCheck.atLeast("queryTile", 1, queryTile);
         ArgumentCheck.atLeast("keyTile", 1, keyTile);
     }
 
     @Override
-    public Attended forward(Tensor q, Tensor k, Tensor v, boolean causal) {
-        note("flash_forward", q);
+    public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        log("flash_forward", q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = flat(q).mul(scale(q)); // [N, T, d] with N = B·H
             Tensor keys = flat(k); // [N, S, d]
@@ -53,41 +53,41 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
                         queries.narrow(1, i, rows),
                         keys,
                         values,
-                        causal ? i : SEES_ALL,
+                        causal ? i : ATTENDS_TO_ALL,
                         o.narrow(1, i, rows),
                         l.narrow(1, i, rows));
             }
             Tensor output = o.to(q.scalar_type()).view_as(q);
-            return new Attended(scope.escape(output), scope.escape(l.view(Tensors.leadingShape(q))));
+            return new AttentionOutput(scope.escape(output), scope.escape(l.view(Tensors.leadingShape(q))));
         }
     }
 
-    private static void note(String name, Tensor q) {
+    private static void log(String name, Tensor q) {
         KernelLog.noteTensorOperations(name, "for " + DType.of(q) + (q.is_cuda() ? "" : " on cpu"));
     }
 
     /**
-     * Attends from one tile of queries to all keys, tile by tile. After each, max is the largest score so far, sum the
-     * sum of exp(score − max), and o the sum of exp(score − max) · value.
+     * Computes attention from one tile of queries to all keys by online softmax. After each tile of keys, max is the
+     * largest score so far, sum is the sum of exp(score − max), and o is the sum of exp(score − max) · value.
      *
-     * @param i number of the first query, or {@link #SEES_ALL}
-     * @param o takes the tile's output; zero at first
-     * @param l takes the tile's log-sum-exp
+     * @param i index of the first query, or {@link #ATTENDS_TO_ALL}
+     * @param o receives the tile's output; initially zero
+     * @param l receives the tile's log-sum-exp
      */
     private void attend(Tensor q, Tensor keys, Tensor values, long i, Tensor o, Tensor l) {
         try (var scope = MemoryScope.open()) {
             Tensor max = torch.full_like(l, new Scalar(Double.NEGATIVE_INFINITY)); // [N, rows, 1]
             Tensor sum = torch.zeros_like(l); // [N, rows, 1]
             long s = keys.size(1);
-            long seen = i < s ? Math.min(s, i + q.size(1)) : s;
-            for (long j = 0; j < seen; j += keyTile) {
+            long visible = i < s ? Math.min(s, i + q.size(1)) : s;
+            for (long j = 0; j < visible; j += keyTile) {
                 try (var tile = MemoryScope.open()) {
-                    long columns = Math.min(keyTile, seen - j);
+                    long columns = Math.min(keyTile, visible - j);
                     Tensor scores = scores(q, keys.narrow(1, j, columns), i, j); // [N, rows, columns]
                     Tensor newMax = torch.maximum(max, scores.amax(LAST, true));
                     Tensor shift = zeroWhereMinusInfinity(newMax);
                     Tensor p = scores.sub_(shift).exp_();
-                    Tensor decay = max.sub(shift).exp_(); // what the sums so far are worth under the new maximum
+                    Tensor decay = max.sub(shift).exp_(); // rescales the sums to the new maximum
                     sum.mul_(decay).add_(p.sum(LAST, true, new ScalarTypeOptional()));
                     o.mul_(decay).baddbmm_(p, values.narrow(1, j, columns));
                     max.copy_(newMax);
@@ -99,8 +99,8 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
     }
 
     @Override
-    public Gradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
-        note("flash_backward", q);
+    public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        log("flash_backward", q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = flat(q).mul(scale(q)); // [N, T, d]
             Tensor keys = flat(k); // [N, S, d]
@@ -115,13 +115,13 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
             long s = keys.size(1);
             for (long j = 0; j < s; j += keyTile) {
                 long columns = Math.min(keyTile, s - j);
-                for (long i = causal ? j : 0; i < t; i += queryTile) { // no query before j sees this tile
+                for (long i = causal ? j : 0; i < t; i += queryTile) { // queries before j do not attend to this tile
                     long rows = Math.min(queryTile, t - i);
                     try (var tile = MemoryScope.open()) {
                         Tensor qTile = queries.narrow(1, i, rows);
                         Tensor kTile = keys.narrow(1, j, columns);
                         Tensor dOutTile = dOut.narrow(1, i, rows);
-                        Tensor p = scores(qTile, kTile, causal ? i : SEES_ALL, j) // [N, rows, columns]
+                        Tensor p = scores(qTile, kTile, causal ? i : ATTENDS_TO_ALL, j) // [N, rows, columns]
                                 .sub_(logSumExp.narrow(1, i, rows))
                                 .exp_();
                         dV.narrow(1, j, columns).baddbmm_(p.transpose(1, 2), dOutTile);
@@ -133,7 +133,7 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
                 }
             }
             dQ.mul_(scale(q));
-            return new Gradients(
+            return new AttentionGradients(
                     scope.escape(dQ.to(q.scalar_type()).view_as(q)),
                     scope.escape(dK.to(k.scalar_type()).view_as(k)),
                     scope.escape(dV.to(v.scalar_type()).view_as(v)));
@@ -141,25 +141,24 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
     }
 
     /**
-     * Scores of one tile: [N, rows, columns]. Where its last key is after its first query, those that are not seen are
-     * −∞.
+     * Returns the scores of one tile, [N, rows, columns]; masked scores are −∞.
      *
-     * @param i number of the first query, or {@link #SEES_ALL}
-     * @param j number of the first key
+     * @param i index of the first query, or {@link #ATTENDS_TO_ALL}
+     * @param j index of the first key
      */
     private static Tensor scores(Tensor q, Tensor k, long i, long j) {
         Tensor scores = q.bmm(k.transpose(1, 2));
         long rows = scores.size(1);
         long columns = scores.size(2);
         if (j + columns - 1 > i) {
-            TensorOptions truths = scores.options().dtype(new ScalarTypeOptional(ScalarType.Bool));
-            Tensor hidden = torch.ones(new long[] {rows, columns}, truths).triu_(i - j + 1);
+            TensorOptions bool = scores.options().dtype(new ScalarTypeOptional(ScalarType.Bool));
+            Tensor hidden = torch.ones(new long[] {rows, columns}, bool).triu_(i - j + 1);
             scores.masked_fill_(hidden, new Scalar(Double.NEGATIVE_INFINITY));
         }
         return scores;
     }
 
-    /** exp(−∞ − 0) is the 0 that is meant, where exp(−∞ − (−∞)) is not a number. */
+    /** Replaces −∞, so that exp(−∞ − shift) is 0 and not NaN. */
     private static Tensor zeroWhereMinusInfinity(Tensor x) {
         return x.masked_fill(torch.isneginf(x), new Scalar(0));
     }
@@ -168,13 +167,13 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
         return new Scalar(1 / Math.sqrt(q.size(-1)));
     }
 
-    /** [B, T, d] or [B, H, T, d] → [N, T, d], in the type of the sums. */
+    /** Reshapes [B, T, d] or [B, H, T, d] to [N, T, d], and casts 16-bit types to fp32. */
     private static Tensor flat(Tensor x) {
         Tensor wide = x.element_size() < Float.BYTES ? x.to(ScalarType.Float) : x;
         return wide.flatten(0, -3);
     }
 
-    /** Zeros of this shape and type, in row-major order whatever the layout of the other is. */
+    /** Returns contiguous zeros with the shape and dtype of a tensor. */
     private static Tensor zeros(Tensor like) {
         return torch.zeros(Tensors.shape(like), like.options());
     }

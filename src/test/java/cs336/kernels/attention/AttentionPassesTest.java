@@ -15,8 +15,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class AttentionPassesTest {
-    /** Hands on what an attention gets. */
-    private record Seen(Attention attention, List<Tensor> inputs) implements Attention {
+    /** An attention that records its inputs. */
+    private record RecordingAttention(Attention attention, List<Tensor> inputs) implements Attention {
         @Override
         public String name() {
             return attention.name();
@@ -31,21 +31,21 @@ class AttentionPassesTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"plain", "flash", "sdpa"})
-    void aGraphServesManyBackwardPassesAndOnlyTheSumLeavesGradientsWhichDoNotAddUp(String name) {
+    void aGraphServesManyBackwardPassesAndOnlyTheSumStoresGradientsWithoutAccumulation(String name) {
         try (var scope = MemoryScope.open()) {
-            var seen = new Seen(Attention.named(name), new ArrayList<>());
-            var passes = new AttentionPasses(seen, true, Device.cpu(), DType.FLOAT32, 1, 2, 5, 4);
+            var recording = new RecordingAttention(Attention.named(name), new ArrayList<>());
+            var passes = new AttentionPasses(recording, true, Device.cpu(), DType.FLOAT32, 1, 2, 5, 4);
             Tensor output = passes.forward();
             passes.backward(output);
             passes.backward(output);
             passes.forwardBackward();
-            Tensor v = seen.inputs.get(2);
+            Tensor v = recording.inputs.get(2);
             assertFalse(v.grad().defined());
             passes.forwardSumBackward();
             passes.forwardSumBackward();
-            // Columns of probabilities, of all queries, sum to T · d in all.
+            // Each query's probabilities sum to 1, so the gradients of v sum to B · H · T · d.
             assertEquals(2 * 5 * 4, v.grad().sum().item_double(), 1e-4);
-            assertEquals(0, torch.isnan(seen.inputs.get(0).grad()).sum().item_double());
+            assertEquals(0, torch.isnan(recording.inputs.get(0).grad()).sum().item_double());
         }
     }
 }

@@ -35,21 +35,21 @@ class FlashAttentionTest {
     private static final Device DEVICE = Device.best();
     private static final long MIB = 1 << 20;
 
-    /** Output and gradients of one attention, as doubles: o, dQ, dK, dV. */
-    private record Result(double[] o, double[] dQ, double[] dK, double[] dV) {
+    /** Output and gradients as doubles: o, dQ, dK, dV. */
+    private record AttentionDoubles(double[] o, double[] dQ, double[] dK, double[] dV) {
         double[][] all() {
             return new double[][] {o, dQ, dK, dV};
         }
     }
 
     /** Queries, keys, values and the gradient of the output, from a fixed seed. */
-    private record Inputs(Tensor q, Tensor k, Tensor v, Tensor dO) {
-        static Inputs random(DType dtype, long[] queries, long[] keys) {
+    private record AttentionInputs(Tensor q, Tensor k, Tensor v, Tensor dO) {
+        static AttentionInputs random(DType dtype, long[] queries, long[] keys) {
             Torch.seed(336);
-            return new Inputs(randn(queries), randn(keys), randn(keys), randn(queries)).to(dtype);
+            return new AttentionInputs(randn(queries), randn(keys), randn(keys), randn(queries)).to(dtype);
         }
 
-        static Inputs random(DType dtype, long batch, long t, long s, long d) {
+        static AttentionInputs random(DType dtype, long batch, long t, long s, long d) {
             return random(dtype, new long[] {batch, t, d}, new long[] {batch, s, d});
         }
 
@@ -57,20 +57,20 @@ class FlashAttentionTest {
             return torch.randn(shape, DEVICE.options(DType.FLOAT64));
         }
 
-        Inputs to(DType dtype) {
-            return new Inputs(cast(q, dtype), cast(k, dtype), cast(v, dtype), cast(dO, dtype));
+        AttentionInputs to(DType dtype) {
+            return new AttentionInputs(cast(q, dtype), cast(k, dtype), cast(v, dtype), cast(dO, dtype));
         }
 
         private static Tensor cast(Tensor x, DType dtype) {
             return x.to(dtype.scalarType());
         }
 
-        Result attend(Attention attention, boolean causal) {
+        AttentionDoubles attend(Attention attention, boolean causal) {
             try (var scope = MemoryScope.open()) {
                 Tensor[] leaves = {leaf(q), leaf(k), leaf(v)};
                 Tensor o = attention.apply(leaves[0], leaves[1], leaves[2], causal);
                 Backward.of(o).with(dO).run();
-                return new Result(
+                return new AttentionDoubles(
                         Tensors.toDoubles(o),
                         Tensors.toDoubles(leaves[0].grad()),
                         Tensors.toDoubles(leaves[1].grad()),
@@ -97,24 +97,24 @@ class FlashAttentionTest {
         };
     }
 
-    /** The same inputs through plain attention in fp64. */
-    private static Result exact(Inputs inputs, boolean causal) {
+    /** Returns the results of plain attention in fp64. */
+    private static AttentionDoubles exact(AttentionInputs inputs, boolean causal) {
         return inputs.to(DType.FLOAT64).attend(new PlainAttention(), causal);
     }
 
-    /** Largest difference as a multiple of the largest expected value, or of 1, the size of the inputs. */
+    /** Returns the largest difference relative to the largest expected value, or to 1 if that is smaller. */
     private static double error(double[] expected, double[] actual) {
         assertEquals(expected.length, actual.length);
         double scale = Arrays.stream(expected).map(Math::abs).reduce(1, Math::max);
         double worst = 0;
         for (int i = 0; i < expected.length; i++) {
             double difference = Math.abs(expected[i] - actual[i]);
-            worst = difference <= worst ? worst : difference; // and NaN stays
+            worst = difference <= worst ? worst : difference; // keeps NaN
         }
         return worst / scale;
     }
 
-    private static void assertClose(Result expected, Result actual, double bound) {
+    private static void assertClose(AttentionDoubles expected, AttentionDoubles actual, double bound) {
         String[] names = {"o", "dQ", "dK", "dV"};
         for (int i = 0; i < names.length; i++) {
             double error = error(expected.all()[i], actual.all()[i]);
@@ -128,9 +128,9 @@ class FlashAttentionTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void theCoursesShapeIsFarMoreExactThanTheCourseAsks(boolean causal) {
+    void theCoursesShapeIsFarMoreAccurateThanTheCourseRequires(boolean causal) {
         try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT32, 4, 128, 128, 64);
+            AttentionInputs inputs = AttentionInputs.random(DType.FLOAT32, 4, 128, 128, 64);
             assertClose(exact(inputs, causal), inputs.attend(new FlashAttentions.Fastest(), causal), ulps(8));
             assertClose(exact(inputs, causal), inputs.attend(flash(16, 32), causal), ulps(8));
         }
@@ -143,20 +143,20 @@ class FlashAttentionTest {
         "2, 1, 7, 16, 16, 16", // one query
         "2, 7, 1, 16, 16, 16", // one key
         "1, 64, 64, 16, 16, 16", // whole tiles
-        "3, 65, 65, 32, 16, 16", // one row over
-        "2, 63, 63, 32, 16, 32", // one row under
+        "3, 65, 65, 32, 16, 16", // one row more
+        "2, 63, 63, 32, 16, 32", // one row less
         "2, 100, 100, 128, 32, 16", // tiles that are not square
         "1, 50, 130, 64, 16, 48", // more keys than queries
         "1, 130, 50, 64, 48, 16", // more queries than keys
         "1, 33, 97, 80, 32, 1", // tiles of a single key
         "1, 97, 33, 20, 1, 32", // tiles of a single query
         "2, 40, 40, 3, 256, 256", // one tile for all
-        "1, 300, 513, 24, 256, 256", // and the tiles in use
+        "1, 300, 513, 24, 256, 256", // the default tiles
     })
     void fp64AgreesWithPlainAttentionAtEveryShape(int b, int t, int s, int d, int queryTile, int keyTile) {
         for (boolean causal : new boolean[] {false, true}) {
             try (var scope = MemoryScope.open()) {
-                Inputs inputs = Inputs.random(DType.FLOAT64, b, t, s, d);
+                AttentionInputs inputs = AttentionInputs.random(DType.FLOAT64, b, t, s, d);
                 assertClose(exact(inputs, causal), inputs.attend(flash(queryTile, keyTile), causal), 2e-14);
             }
         }
@@ -164,9 +164,10 @@ class FlashAttentionTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void headsAreAttendedOneByOne(boolean causal) {
+    void headsAreSeparate(boolean causal) {
         try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT64, new long[] {2, 3, 37, 8}, new long[] {2, 3, 41, 8});
+            AttentionInputs inputs =
+                    AttentionInputs.random(DType.FLOAT64, new long[] {2, 3, 37, 8}, new long[] {2, 3, 41, 8});
             assertClose(exact(inputs, causal), inputs.attend(flash(16, 16), causal), 2e-14);
             Tensor o = FlashAttention.apply(inputs.q, inputs.k, inputs.v, causal);
             assertArrayEquals(new long[] {2, 3, 37, 8}, Tensors.shape(o));
@@ -175,9 +176,9 @@ class FlashAttentionTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void gradientsAreTheDifferencesOfOutputs(boolean causal) {
+    void gradientsMatchFiniteDifferences(boolean causal) {
         try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT64, 2, 5, 6, 3);
+            AttentionInputs inputs = AttentionInputs.random(DType.FLOAT64, 2, 5, 6, 3);
             GradCheck.check(
                     qkv -> new Tensor[] {FlashAttention.apply(qkv[0], qkv[1], qkv[2], causal, new TiledFlash(2, 4))},
                     inputs.q,
@@ -188,10 +189,10 @@ class FlashAttentionTest {
 
     @ParameterizedTest
     @EnumSource(ModelEdition.class)
-    void aModelLearnsTheSameAsFromPlainAttention(ModelEdition form) {
-        List<double[]> plain = gradients(form, "plain");
+    void aModelGetsTheSameGradientsAsWithPlainAttention(ModelEdition edition) {
+        List<double[]> plain = gradients(edition, "plain");
         for (String name : List.of("flash", "sdpa")) {
-            List<double[]> other = gradients(form, name);
+            List<double[]> other = gradients(edition, name);
             assertEquals(plain.size(), other.size());
             for (int i = 0; i < plain.size(); i++) {
                 double error = error(plain.get(i), other.get(i));
@@ -200,9 +201,9 @@ class FlashAttentionTest {
         }
     }
 
-    /** Gradients of all parameters of a tiny model in fp64. */
-    private static List<double[]> gradients(ModelEdition form, String attention) {
-        var config = new TransformerConfig(form, 50, 40, 32, 2, 4, 64, "rmsnorm", attention);
+    /** Returns the gradients of all parameters of a tiny model in fp64. */
+    private static List<double[]> gradients(ModelEdition edition, String attention) {
+        var config = new TransformerConfig(edition, 50, 40, 32, 2, 4, 64, "rmsnorm", attention);
         Torch.seed(1);
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, DEVICE, DType.FLOAT64)) {
@@ -218,9 +219,9 @@ class FlashAttentionTest {
     }
 
     @Test
-    void underAutocastInputsAreCastAndGradientsComeBackInTheirOwnType() {
+    void autocastCastsInputsAndReturnsGradientsInTheirDtype() {
         try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT32, 2, 20, 20, 8);
+            AttentionInputs inputs = AttentionInputs.random(DType.FLOAT32, 2, 20, 20, 8);
             Tensor q = inputs.q.set_requires_grad(true);
             Tensor o;
             try (var autocast = Autocast.of(DEVICE, DType.BFLOAT16)) {
@@ -232,6 +233,7 @@ class FlashAttentionTest {
         }
     }
 
+    /** Both passes of causal attention over 4,096 tokens. */
     static final class LongAttention implements MemoryGrowth.Work {
         static final int T = 4096;
         private final Tensor[] qkv = new Tensor[3];
@@ -252,7 +254,7 @@ class FlashAttentionTest {
     }
 
     @Test
-    void nothingOfTheSizeOfTheScoresExistsAtAnyTime() throws Exception {
+    void noTensorOfTheSizeOfTheScoresExistsAtAnyTime() throws Exception {
         long scores = 4L * LongAttention.T * LongAttention.T;
         long grown = MemoryGrowth.peakOfStep(LongAttention.class);
         assertTrue(
@@ -261,19 +263,19 @@ class FlashAttentionTest {
     }
 
     @Test
-    void withoutGradientsNothingIsRecorded() {
+    void withoutGradientsNoGraphIsRecorded() {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT32, 1, 8, 8, 4);
+            AttentionInputs inputs = AttentionInputs.random(DType.FLOAT32, 1, 8, 8, 4);
             assertTrue(!FlashAttention.apply(inputs.q.set_requires_grad(true), inputs.k, inputs.v, true)
                     .requires_grad());
         }
     }
 
     @Test
-    void aSecondDerivativeIsRefused() {
+    void aSecondDerivativeIsRejected() {
         try (var scope = MemoryScope.open()) {
-            Inputs inputs = Inputs.random(DType.FLOAT64, 1, 4, 4, 2);
+            AttentionInputs inputs = AttentionInputs.random(DType.FLOAT64, 1, 4, 4, 2);
             Tensor o = FlashAttention.apply(inputs.q.set_requires_grad(true), inputs.k, inputs.v, true);
             Tensor dQ = Backward.of(o).with(inputs.dO).createGraph().gradients(inputs.q)[0];
             var thrown = assertThrows(
@@ -283,39 +285,39 @@ class FlashAttentionTest {
     }
 
     @Test
-    void whatDoesNotFitIsNamed() {
+    void invalidInputsAreNamed() {
         try (var scope = MemoryScope.open()) {
-            assertRefused("q must be [B, T, d] or [B, H, T, d], not [4, 8]", ones(4, 8), ones(4, 8), ones(4, 8));
-            assertRefused(
-                    "k must be the shape of q but for its length; q is [2, 4, 8], k [2, 5, 9]",
+            assertRejected("q must be [B, T, d] or [B, H, T, d], not [4, 8]", ones(4, 8), ones(4, 8), ones(4, 8));
+            assertRejected(
+                    "k must have the shape of q except for T; q is [2, 4, 8], k is [2, 5, 9]",
                     ones(2, 4, 8),
                     ones(2, 5, 9),
                     ones(2, 5, 9));
-            assertRefused(
-                    "k must be the shape of q but for its length; q is [2, 4, 8], k [4, 8]",
+            assertRejected(
+                    "k must have the shape of q except for T; q is [2, 4, 8], k is [4, 8]",
                     ones(2, 4, 8),
                     ones(4, 8),
                     ones(4, 8));
-            assertRefused(
-                    "k must be the shape of q but for its length; q is [2, 4, 8], k [3, 4, 8]",
+            assertRejected(
+                    "k must have the shape of q except for T; q is [2, 4, 8], k is [3, 4, 8]",
                     ones(2, 4, 8),
                     ones(3, 4, 8),
                     ones(3, 4, 8));
-            assertRefused(
-                    "v must be the shape of k; k is [2, 5, 8], v [2, 4, 8]",
+            assertRejected(
+                    "v must have the shape of k; k is [2, 5, 8], v is [2, 4, 8]",
                     ones(2, 4, 8),
                     ones(2, 5, 8),
                     ones(2, 4, 8));
-            assertRefused(
-                    "q and k must not be empty; they are [2, 4, 8] and [2, 0, 8]",
+            assertRejected(
+                    "q and k must not be empty; their shapes are [2, 4, 8] and [2, 0, 8]",
                     ones(2, 4, 8),
                     ones(2, 0, 8),
                     ones(2, 0, 8));
             Tensor integers = ones(2, 4, 8).to(DType.INT64.scalarType());
-            assertRefused(
+            assertRejected(
                     "v must be one of [fp64, fp32, bf16, fp16], not int64", ones(2, 4, 8), ones(2, 4, 8), integers);
-            assertRefused(
-                    "q, k and v must be of one type, not fp32, fp32 and bf16",
+            assertRejected(
+                    "q, k and v must have the same dtype, not fp32, fp32 and bf16",
                     ones(2, 4, 8),
                     ones(2, 4, 8),
                     ones(2, 4, 8).to(DType.BFLOAT16.scalarType()));
@@ -326,7 +328,7 @@ class FlashAttentionTest {
         assertEquals("keyTile must be at least 1, not 0", rows.getMessage());
     }
 
-    private static void assertRefused(String message, Tensor q, Tensor k, Tensor v) {
+    private static void assertRejected(String message, Tensor q, Tensor k, Tensor v) {
         var thrown = assertThrows(IllegalArgumentException.class, () -> FlashAttention.apply(q, k, v, false));
         assertEquals(message, thrown.getMessage());
     }

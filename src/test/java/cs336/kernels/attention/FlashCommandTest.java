@@ -34,13 +34,13 @@ class FlashCommandTest extends CommandTest {
             quoteCharacter = '`',
             value = {
                 "--attention linear | attention 'linear' is unknown; known: ",
-                "--dtype fp64 | dtype 'fp64' is unknown; known: bf16, fp16, fp32",
-                "--batch 0 | --batch must be at least 1, not 0",
-                "--heads 0 | --heads must be at least 1, not 0",
-                "--d 16,0 | --d must be at least 1, not 0",
-                "--context -1 | --context must be at least 1, not -1",
-                "--warmup -1 | --warmup must be at least 0, not -1",
-                "--rep 0 | --rep must be at least 1, not 0",
+                "--dtype fp64 | dtype 'fp64' is unknown; known: fp32, bf16, fp16",
+                "--batch 0 | batch must be at least 1, not 0",
+                "--heads 0 | heads must be at least 1, not 0",
+                "--d 16,0 | d must be at least 1, not 0",
+                "--context -1 | context must be at least 1, not -1",
+                "--warmup -1 | warmup must be at least 0, not -1",
+                "--rep 0 | rep must be at least 1, not 0",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
     void wrongUseOfFlashIsOneLineAndExitCodeTwo(String arguments, String message) {
@@ -56,12 +56,12 @@ class FlashCommandTest extends CommandTest {
             quoteCharacter = '`',
             value = {
                 "--attention linear | attention 'linear' is unknown; known: ",
-                "--heads 0 | --heads must be at least 1, not 0",
-                "--d 0 | --d must be at least 1, not 0",
-                "--context 0 | --context must be at least 1, not 0",
-                "--warmup -1 | --warmup must be at least 0, not -1",
-                "--rep 0 | --rep must be at least 1, not 0",
-                "--round 0 | --round must be at least 1, not 0",
+                "--heads 0 | heads must be at least 1, not 0",
+                "--d 0 | d must be at least 1, not 0",
+                "--context 0 | context must be at least 1, not 0",
+                "--warmup -1 | warmup must be at least 0, not -1",
+                "--rep 0 | rep must be at least 1, not 0",
+                "--round 0 | round must be at least 1, not 0",
             })
     void wrongUseOfLeaderboardIsOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, leaderboard(arguments));
@@ -106,19 +106,20 @@ class FlashCommandTest extends CommandTest {
         List<Double> first = stored("flash_benchmarking").doubleColumn("median").asList();
         progress.reset();
         assertEquals(0, flash(line + "16,32"));
-        String said = progress.toString(StandardCharsets.UTF_8);
-        assertTrue(said.contains("1 of 2 cases are stored already"), said);
+        String printed = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(printed.contains("1 of 2 cases are stored already"), printed);
         List<Double> both = stored("flash_benchmarking").doubleColumn("median").asList();
         assertEquals(8, both.size());
         assertEquals(first, both.subList(0, 4));
     }
 
     @Test
-    void withoutACardTheLeaderboardIsASmallSizeThatIsSaidToBeOne() throws IOException {
+    void withoutAGpuTheLeaderboardReportsThatItsSizeIsSmall() throws IOException {
         assertEquals(0, leaderboard("--device cpu --machine here --warmup 0 --rep 1 --round 2"));
-        String said = progress.toString(StandardCharsets.UTF_8);
+        String printed = progress.toString(StandardCharsets.UTF_8);
         assertTrue(
-                said.contains("no card: heads × tokens default to 2 × 256, not to the leaderboard's 16 × 16384"), said);
+                printed.contains("no GPU: heads × tokens default to 2 × 256, not to the leaderboard's 16 × 16384"),
+                printed);
         Table table = stored("flash_leaderboard");
         assertEquals(
                 List.of(

@@ -10,7 +10,7 @@ import org.bytedeco.pytorch.global.torch;
 /** Queries, keys, values and the gradient of the output. */
 record FlashInputs(Tensor q, Tensor k, Tensor v, Tensor dO) {
     /**
-     * Standard normal numbers from a fixed seed.
+     * Samples standard normal numbers from a fixed seed.
      *
      * @param queries shape of q and dO
      * @param keys shape of k and v

@@ -12,26 +12,25 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Attention and its gradients from their formulas, in fp64, with all scores stored.
+ * Attention and its gradients computed from their formulas in fp64, with all scores stored.
  *
  * @param exact the results
- * @param terms for each element of a result the sum of the magnitudes that it is a sum of; roundings are in proportion
- *     to it also where the sum itself is small. For L, the largest such sum of a score, and 1
- * @param subnormal what an element is off by, at most, for each unit that rounding takes from or adds to P, dS and the
- *     element itself where these are too small for relative roundings: 1, and the magnitudes that P or dS are
- *     multiplied by
+ * @param terms for each element of a result, the sum of the magnitudes of its terms, to which rounding errors are
+ *     proportional even if the sum cancels; for L, 1 plus the largest such sum of a score
+ * @param subnormal for each element, the error per unit of absolute rounding error of P, dS and the element itself,
+ *     which applies to subnormal numbers: 1 plus the magnitudes that P or dS are multiplied by
  */
 record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnormal) {
-    /** Subnormal fp16 numbers are twice this far apart. */
+    /** Half the spacing of subnormal fp16 numbers. */
     private static final double SUBNORMAL_ROUNDING_OF_FP16 = 0x1p-25;
 
-    /** @param inputs of any type; what they hold counts as exact */
+    /** @param inputs inputs of any dtype, whose values count as exact */
     static FlashReference of(FlashInputs inputs, boolean causal) {
         FlashInputs x = inputs.to(DType.FLOAT64);
         FlashInputs abs = x.each(Tensor::abs);
         Scalar scale = new Scalar(1 / Math.sqrt(x.q().size(-1)));
 
-        Tensor s = hide(timesTransposed(x.q(), x.k()).mul(scale), Double.NEGATIVE_INFINITY, causal);
+        Tensor s = mask(timesTransposed(x.q(), x.k()).mul(scale), Double.NEGATIVE_INFINITY, causal);
         Tensor l = s.logsumexp(-1);
         Tensor p = s.sub(l.unsqueeze(-1)).exp();
         Tensor o = p.matmul(x.v());
@@ -39,7 +38,7 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
         FlashResult exact = new FlashResult(
                 o, l, dS.matmul(x.k()).mul(scale), transposedTimes(dS, x.q()).mul(scale), transposedTimes(p, x.dO()));
 
-        Tensor sTerms = hide(timesTransposed(abs.q(), abs.k()).mul(scale), 0, causal);
+        Tensor sTerms = mask(timesTransposed(abs.q(), abs.k()).mul(scale), 0, causal);
         Tensor oTerms = p.matmul(abs.v());
         Tensor dSTerms =
                 p.mul(timesTransposed(abs.dO(), abs.v()).add(rowSums(abs.dO().mul(oTerms))));
@@ -59,10 +58,10 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
         return new FlashReference(exact, terms, subnormal);
     }
 
-    private static Tensor hide(Tensor scores, double value, boolean causal) {
+    private static Tensor mask(Tensor scores, double value, boolean causal) {
         if (!causal) return scores;
-        Tensor hidden = torch.ones_like(scores).triu(1).gt(new Scalar(0));
-        return scores.masked_fill(hidden, new Scalar(value));
+        Tensor masked = torch.ones_like(scores).triu(1).gt(new Scalar(0));
+        return scores.masked_fill(masked, new Scalar(value));
     }
 
     private static Tensor timesTransposed(Tensor a, Tensor b) {
@@ -82,57 +81,57 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
     }
 
     /**
-     * Asserts that results are as near as their type and the form's products allow: each element within a few roundings
-     * of its terms, and, where enough is averaged for cancellation not to count, all together within one rounding of
-     * the result.
+     * Asserts that results are as close as their dtype and the precision of matrix multiplications allow: each element
+     * within a few rounding errors of its terms and, with enough queries and keys for cancellation to average out, the
+     * norm of the error within one rounding error of the result.
      */
-    void assertNear(TestedVariant form, DType type, FlashResult actual, String what) {
-        assertElementsNear(form, type, actual, 0, what);
+    void assertClose(TestedVariant tested, DType type, FlashResult actual, String what) {
+        assertElementsClose(tested, type, actual, 0, what);
         if (fewest() < 63) return;
         for (int i = 0; i < FlashResult.NAMES.size(); i++) {
-            double allowed = unit(form, type, i);
+            double allowed = unit(tested, type, i);
             double error = relative(exact.tensors().get(i), actual.tensors().get(i));
             assertTrue(
                     error <= allowed,
-                    name(i, form, type, what) + ": off by " + error + " of its norm; allowed: " + allowed);
+                    name(i, tested, type, what) + ": off by " + error + " of its norm; allowed: " + allowed);
         }
     }
 
     /**
-     * Asserts that each element is within a few roundings of its terms.
+     * Asserts that each element is within a few rounding errors of its terms.
      *
-     * @param further relative error of probabilities beside it, for scores so large that their own roundings count
+     * @param further additional relative error of probabilities, for scores so large that their own rounding counts
      */
-    void assertElementsNear(TestedVariant form, DType type, FlashResult actual, double further, String what) {
+    void assertElementsClose(TestedVariant tested, DType type, FlashResult actual, double further, String what) {
         double rounding = type == DType.FLOAT16 ? SUBNORMAL_ROUNDING_OF_FP16 : 1e-30;
         for (int i = 0; i < FlashResult.NAMES.size(); i++) {
             try (var scope = MemoryScope.open()) {
                 Tensor expected = exact.tensors().get(i);
                 Tensor result = actual.tensors().get(i);
-                assertArrayEquals(Tensors.shape(expected), Tensors.shape(result), name(i, form, type, what));
+                assertArrayEquals(Tensors.shape(expected), Tensors.shape(result), name(i, tested, type, what));
                 Tensor error =
                         result.to(DType.FLOAT64.scalarType()).sub(expected).abs();
                 Tensor allowed = terms.tensors()
                         .get(i)
-                        .mul(new Scalar(4 * unit(form, type, i) + further))
+                        .mul(new Scalar(4 * unit(tested, type, i) + further))
                         .add(subnormal.tensors().get(i).mul(new Scalar(rounding)));
                 double worst = number(error.div(allowed).max());
                 assertTrue(
                         worst <= 1,
-                        name(i, form, type, what) + ": an element is off by " + worst + " times what is allowed");
+                        name(i, tested, type, what) + ": an element is off by " + worst + " times what is allowed");
             }
         }
     }
 
-    private static String name(int i, TestedVariant form, DType type, String what) {
-        return FlashResult.NAMES.get(i) + " of " + form + " in " + type + ", " + what;
+    private static String name(int i, TestedVariant tested, DType type, String what) {
+        return FlashResult.NAMES.get(i) + " of " + tested + " in " + type + ", " + what;
     }
 
-    /** One rounding of a result. L, the second one, stays in fp32. */
-    private double unit(TestedVariant form, DType type, int i) {
+    /** Returns one relative rounding error of result i. L, with index 1, stays in fp32. */
+    private double unit(TestedVariant tested, DType type, int i) {
         double sums =
-                TestedVariant.ofSums(Math.max(exact.o().size(-2), exact.dK().size(-2)));
-        return sums + (i == 1 ? form.products().of(type) : form.rounding(type));
+                TestedVariant.sumError(Math.max(exact.o().size(-2), exact.dK().size(-2)));
+        return sums + (i == 1 ? tested.precision().of(type) : tested.rounding(type));
     }
 
     private long fewest() {

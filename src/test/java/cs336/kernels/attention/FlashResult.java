@@ -3,20 +3,20 @@ package cs336.kernels.attention;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
-/** What the two passes of an attention compute. */
+/** The results of both passes of attention. */
 record FlashResult(Tensor o, Tensor l, Tensor dQ, Tensor dK, Tensor dV) {
     static final List<String> NAMES = List.of("O", "L", "dQ", "dK", "dV");
 
-    /** In the order of the names. */
+    /** Returns the tensors in the order of {@link #NAMES}. */
     List<Tensor> tensors() {
         return List.of(o, l, dQ, dK, dV);
     }
 
-    /** Computes both passes in one form. */
-    static FlashResult of(FlashVariant form, FlashInputs x, boolean causal) {
-        FlashVariant.Attended attended = form.forward(x.q(), x.k(), x.v(), causal);
-        FlashVariant.Gradients gradients =
-                form.backward(x.q(), x.k(), x.v(), attended.o(), attended.l(), x.dO(), causal);
-        return new FlashResult(attended.o(), attended.l(), gradients.dQ(), gradients.dK(), gradients.dV());
+    /** Computes both passes with a variant. */
+    static FlashResult of(FlashVariant variant, FlashInputs x, boolean causal) {
+        FlashVariant.AttentionOutput output = variant.forward(x.q(), x.k(), x.v(), causal);
+        FlashVariant.AttentionGradients gradients =
+                variant.backward(x.q(), x.k(), x.v(), output.o(), output.l(), x.dO(), causal);
+        return new FlashResult(output.o(), output.l(), gradients.dQ(), gradients.dK(), gradients.dV());
     }
 }

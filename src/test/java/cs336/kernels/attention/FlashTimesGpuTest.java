@@ -14,11 +14,11 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Both passes of 16 heads through autograd, launches included, for what the stored measurements do not cover. */
+/** Times both passes of 16 heads through autograd, for cases that the stored measurements do not cover. */
 @Tag("gpu")
 class FlashTimesGpuTest {
     private static final int HEADS = 16;
-    private static final Device CARD = Device.cuda(0);
+    private static final Device GPU = Device.cuda(0);
 
     @ParameterizedTest
     @CsvSource({
@@ -33,20 +33,20 @@ class FlashTimesGpuTest {
         "128, bf16, false, 4096, 16384",
         "128, bf16, false, 16384, 4096"
     })
-    void areShorterThanWithPyTorchsFlashAttention(int d, String type, boolean causal, int queries, int keys) {
+    void bothPassesAreFasterThanPyTorchsFlashAttention(int d, String type, boolean causal, int queries, int keys) {
         try (var scope = MemoryScope.open()) {
             long[] ofQueries = {1, HEADS, queries, d}, ofKeys = {1, HEADS, keys, d};
-            FlashInputs x = FlashInputs.random(CARD, DType.parse(type), ofQueries, ofKeys);
+            FlashInputs x = FlashInputs.random(GPU, DType.parse(type), ofQueries, ofKeys);
             for (Tensor input : List.of(x.q(), x.k(), x.v())) input.set_requires_grad(true);
-            double theirs = milliseconds(new PyTorchsFlash(), x, causal);
+            double theirs = milliseconds(new PyTorchFlash(), x, causal);
             double ours = milliseconds(new FlashAttentions.Fastest(), x, causal);
             assertTrue(ours < theirs, "%.3f ms; PyTorch's: %.3f ms".formatted(ours, theirs));
         }
     }
 
-    /** Median of what {@link DoBench} takes. */
+    /** Returns the median time by {@link DoBench}. */
     private static double milliseconds(Attention attention, FlashInputs x, boolean causal) {
-        return DoBench.on(CARD)
+        return DoBench.on(GPU)
                 .warmup(50)
                 .rep(200)
                 .time(

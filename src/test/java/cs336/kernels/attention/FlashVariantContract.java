@@ -35,12 +35,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** What holds of every form of {@link FlashAttention}, for each type that it takes. */
+/** Properties of every variant of {@link FlashAttention}, tested for each dtype that it supports. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 abstract class FlashVariantContract {
     private static final boolean[] MASKS = {false, true};
 
-    /** How many batches, heads, queries and keys. */
+    /** The numbers of batches, heads, queries and keys. */
     record Shape(int b, int h, int t, int s) {
         static Shape of(int t, int s) {
             return t * s <= 512 * 512 ? new Shape(2, 3, t, s) : new Shape(1, 1, t, s);
@@ -56,26 +56,27 @@ abstract class FlashVariantContract {
     }
 
     private final Device device;
-    private final List<TestedVariant> forms;
+    private final List<TestedVariant> variants;
     private MemoryScope scope;
 
-    FlashVariantContract(Device device, List<TestedVariant> forms) {
+    FlashVariantContract(Device device, List<TestedVariant> variants) {
         this.device = device;
-        this.forms = forms;
+        this.variants = variants;
     }
 
-    /** Lengths around those of tiles, and others. */
+    /** Returns shapes with lengths around tile sizes, and others. */
     abstract List<Shape> shapes();
 
-    /** A shape with more work than the device does at once. */
-    abstract Shape busy();
+    /** Returns a shape with more blocks than run concurrently. */
+    abstract Shape large();
 
+    /** Returns the head dimensions to test. */
     abstract int[] widths();
 
     @BeforeEach
     void open() {
         scope = MemoryScope.open();
-        Torch.allowTf32(false); // the references must not
+        Torch.allowTf32(false); // references need full fp32
     }
 
     @AfterEach
@@ -84,24 +85,25 @@ abstract class FlashVariantContract {
         scope.close();
     }
 
-    List<TestedVariant> forms() {
-        return forms;
+    List<TestedVariant> variants() {
+        return variants;
     }
 
-    Stream<Arguments> formsAndTypes() {
-        return forms.stream().flatMap(form -> form.types().stream().sorted().map(type -> Arguments.of(form, type)));
+    Stream<Arguments> variantsAndTypes() {
+        return variants.stream()
+                .flatMap(tested -> tested.types().stream().sorted().map(type -> Arguments.of(tested, type)));
     }
 
-    Stream<Arguments> formsAndTypesWithRangeOfFp32() {
-        return formsAndTypes().filter(arguments -> arguments.get()[1] != DType.FLOAT16);
+    Stream<Arguments> variantsAndTypesWithRangeOfFp32() {
+        return variantsAndTypes().filter(arguments -> arguments.get()[1] != DType.FLOAT16);
     }
 
     private FlashInputs random(DType type, Shape shape, int d) {
         return FlashInputs.random(device, type, shape.queries(d), shape.keys(d));
     }
 
-    /** Runs a form in memory that held NaN before: what it does not write shows. */
-    private FlashResult run(TestedVariant form, FlashInputs x, boolean causal) {
+    /** Runs a variant after filling memory with NaN, so that elements it does not write show. */
+    private FlashResult run(TestedVariant tested, FlashInputs x, boolean causal) {
         List<Tensor> poisoned = new ArrayList<>();
         for (int i = 0; i < 4; i++) {
             for (Tensor like : List.of(x.q(), x.k())) {
@@ -111,50 +113,50 @@ abstract class FlashVariantContract {
             poisoned.add(nan(x.q().select(-1, 0), DType.FLOAT32));
         }
         poisoned.forEach(Tensor::close);
-        return FlashResult.of(form.form(), x, causal);
+        return FlashResult.of(tested.variant(), x, causal);
     }
 
     private Tensor nan(Tensor like, DType type) {
         return torch.full(Tensors.shape(like), new Scalar(Double.NaN), device.options(type));
     }
 
-    private void assertRight(TestedVariant form, DType type, FlashInputs x, String what) {
+    private void assertRight(TestedVariant tested, DType type, FlashInputs x, String what) {
         for (boolean causal : MASKS) {
             try (var each = MemoryScope.open()) {
                 String which = what + (causal ? ", causal" : "");
-                FlashReference.of(x, causal).assertNear(form, type, run(form, x, causal), which);
+                FlashReference.of(x, causal).assertClose(tested, type, run(tested, x, causal), which);
             }
         }
     }
 
-    private static void assertSameBits(TestedVariant form, FlashResult expected, FlashResult actual, String what) {
+    private static void assertSameBits(TestedVariant tested, FlashResult expected, FlashResult actual, String what) {
         for (int i = 0; i < FlashResult.NAMES.size(); i++) {
             String name = FlashResult.NAMES.get(i);
             boolean same = expected.tensors().get(i).equal(actual.tensors().get(i));
-            assertTrue(same || name.equals("dQ") && !form.dQRepeats(), name + " of " + form + ", " + what);
+            assertTrue(same || name.equals("dQ") && !tested.dQRepeats(), name + " of " + tested + ", " + what);
         }
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void everyShapeIsAsNearToFp64AsTheTypeAllows(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypes")
+    void everyShapeIsAsCloseToFp64AsTheTypeAllows(TestedVariant tested, DType type) {
         for (int d : widths()) {
             for (Shape shape : shapes()) {
                 try (var each = MemoryScope.open()) {
-                    assertRight(form, type, random(type, shape, d), shape + ", d " + d);
+                    assertRight(tested, type, random(type, shape, d), shape + ", d " + d);
                 }
             }
         }
     }
 
     @ParameterizedTest
-    @MethodSource("forms")
-    void theCoursesShapeHoldsThroughAutograd(TestedVariant form) {
-        for (DType type : form.types()) {
+    @MethodSource("variants")
+    void theCoursesShapePassesThroughAutograd(TestedVariant tested) {
+        for (DType type : tested.types()) {
             for (boolean causal : MASKS) {
                 FlashInputs x = FlashInputs.random(device, type, new long[] {4, 128, 64}, new long[] {4, 128, 64});
                 FlashInputs leaves = x.each(tensor -> tensor.detach().set_requires_grad(true));
-                Tensor o = Attention.named(form.name()).apply(leaves.q(), leaves.k(), leaves.v(), causal);
+                Tensor o = Attention.named(tested.name()).apply(leaves.q(), leaves.k(), leaves.v(), causal);
                 Backward.of(o).with(x.dO()).run();
                 FlashResult exact = FlashReference.of(x, causal).exact();
                 for (Tensor[] pair : new Tensor[][] {
@@ -171,25 +173,25 @@ abstract class FlashVariantContract {
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void lIsOneNumberOfFp32AQuery(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypes")
+    void lIsOneFp32NumberPerQuery(TestedVariant tested, DType type) {
         FlashInputs heads = random(type, new Shape(2, 3, 20, 30), 16);
-        FlashVariant.Attended attended = form.form().forward(heads.q(), heads.k(), heads.v(), false);
-        assertEquals(DType.FLOAT32, DType.of(attended.l()));
-        assertEquals(List.of(2L, 3L, 20L), list(attended.l()));
-        assertEquals(type, DType.of(attended.o()));
+        FlashVariant.AttentionOutput output = tested.variant().forward(heads.q(), heads.k(), heads.v(), false);
+        assertEquals(DType.FLOAT32, DType.of(output.l()));
+        assertEquals(List.of(2L, 3L, 20L), list(output.l()));
+        assertEquals(type, DType.of(output.o()));
         FlashInputs one = heads.each(x -> x.select(1, 0));
-        FlashVariant.Attended ofOne = form.form().forward(one.q(), one.k(), one.v(), false);
+        FlashVariant.AttentionOutput ofOne = tested.variant().forward(one.q(), one.k(), one.v(), false);
         assertEquals(List.of(2L, 20L), list(ofOne.l()));
         assertEquals(List.of(2L, 20L, 16L), list(ofOne.o()));
-        assertTrue(ofOne.o().equal(attended.o().select(1, 0)), "a head by itself is the same");
+        assertTrue(ofOne.o().equal(output.o().select(1, 0)), "a single head gives the same bits");
     }
 
     private static List<Long> list(Tensor x) {
         return Arrays.stream(Tensors.shape(x)).boxed().toList();
     }
 
-    /** The same numbers, laid out in other ways. */
+    /** The same numbers in other layouts. */
     private static final Map<String, UnaryOperator<Tensor>> LAYOUTS = Map.of(
             "heads between batch and rows",
             x -> x.transpose(1, 2).contiguous().transpose(1, 2),
@@ -201,35 +203,36 @@ abstract class FlashVariantContract {
             x -> x.transpose(2, 3).contiguous().transpose(2, 3));
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void stridesAndAddressesDoNotMatter(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypes")
+    void stridesAndAddressesDoNotMatter(TestedVariant tested, DType type) {
         for (int d : new int[] {16, 64}) {
             FlashInputs dense = random(type, new Shape(2, 3, 70, 90), d);
             LAYOUTS.forEach((what, layout) -> {
                 FlashInputs other = dense.each(layout);
                 assertTrue(other.k().equal(dense.k()) && !other.k().is_contiguous(), what);
-                assertRight(form, type, other, what);
+                assertRight(tested, type, other, what);
             });
             FlashInputs expanded = new FlashInputs(
                     dense.q(),
                     dense.k().narrow(1, 0, 1).expand(2, 3, 90, d),
                     dense.v().narrow(1, 0, 1).expand(2, 3, 90, d),
                     dense.dO().narrow(2, 0, 1).narrow(3, 0, 1).expand(2, 3, 70, d));
-            assertRight(form, type, expanded, "one key for all heads, one gradient for all of a head");
+            assertRight(tested, type, expanded, "one key for all heads, one gradient for all of a head");
         }
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void repeatsBitForBit(TestedVariant form, DType type) {
-        int runs = device.isCuda() ? 200 : 10; // a race is lost now and then only
-        for (Shape shape : List.of(busy(), new Shape(1, 1, busy().t(), busy().s()))) {
+    @MethodSource("variantsAndTypes")
+    void repeatsBitForBit(TestedVariant tested, DType type) {
+        int runs = device.isCuda() ? 200 : 10; // races show only now and then
+        for (Shape shape : List.of(large(), new Shape(1, 1, large().t(), large().s()))) {
             for (int d : new int[] {64, 128}) {
                 FlashInputs x = random(type, shape, d);
-                FlashResult first = run(form, x, true);
+                FlashResult first = run(tested, x, true);
                 for (int i = 1; i < runs; i++) {
                     try (var each = MemoryScope.open()) {
-                        assertSameBits(form, first, FlashResult.of(form.form(), x, true), "d " + d + ", run " + i);
+                        assertSameBits(
+                                tested, first, FlashResult.of(tested.variant(), x, true), "d " + d + ", run " + i);
                     }
                 }
             }
@@ -237,29 +240,29 @@ abstract class FlashVariantContract {
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void scoresOfTenThousandNeitherOverflowNorVanish(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypes")
+    void scoresOfTenThousandNeitherOverflowNorVanish(TestedVariant tested, DType type) {
         int d = 64;
         for (double score : new double[] {1e4, -1e4}) {
-            // q·k / 8 is about the score at every key, and a few more or less at some. Eight bits hold each number.
+            // q·k / 8 is about the score at every key, with small differences. Eight bits hold each number.
             FlashInputs random = random(DType.BFLOAT16, new Shape(1, 2, 150, 200), d);
             Tensor q = torch.full_like(random.q(), new Scalar(128));
             Tensor k = random.k().mul(new Scalar(0.03)).add(new Scalar(score / 1024));
             FlashInputs x = new FlashInputs(q, k, random.v(), random.dO()).to(type);
             for (boolean causal : MASKS) {
-                // A score, a sum of 64 numbers up to 1e4, is known to a few times 1e4 · 2⁻²³.
+                // The rounding error of a score, a sum of 64 numbers up to 1e4, is a few times 1e4 · 2⁻²³.
                 FlashReference.of(x, causal)
-                        .assertElementsNear(form, type, run(form, x, causal), 2e-2, "scores of " + score);
+                        .assertElementsClose(tested, type, run(tested, x, causal), 2e-2, "scores of " + score);
             }
         }
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void growingScoresMoveTheMaximumAtEveryTile(TestedVariant form, DType type) {
-        int s = busy().s();
+    @MethodSource("variantsAndTypes")
+    void growingScoresRaiseTheMaximumAtEveryTile(TestedVariant tested, DType type) {
+        int s = large().s();
         FlashInputs random = random(DType.BFLOAT16, new Shape(1, 2, s, s), 64);
-        for (double slope : new double[] {0.5, -0.5, 0.02}) { // of the scores, a key
+        for (double slope : new double[] {0.5, -0.5, 0.02}) { // of the scores, per key
             Tensor ramp = torch.arange(new Scalar(0), new Scalar(s), device.options(DType.FLOAT64))
                     .mul(new Scalar(slope / 8))
                     .unsqueeze(-1);
@@ -269,14 +272,14 @@ abstract class FlashVariantContract {
                     .to(type);
             for (boolean causal : MASKS) {
                 FlashReference.of(x, causal)
-                        .assertElementsNear(form, type, run(form, x, causal), 1e-3, "scores grow by " + slope);
+                        .assertElementsClose(tested, type, run(tested, x, causal), 1e-3, "scores grow by " + slope);
             }
         }
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void oneKeyThatOutweighsAllOthersIsCopied(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypes")
+    void oneKeyThatOutweighsAllOthersIsCopied(TestedVariant tested, DType type) {
         FlashInputs x = random(type, new Shape(1, 2, 70, 300), 16);
         x.q().fill_(new Scalar(1e3));
         x.k().fill_(new Scalar(-30));
@@ -284,29 +287,29 @@ abstract class FlashVariantContract {
             Tensor k = x.k().clone();
             k.select(2, key).fill_(new Scalar(30)); // scores of −120,000 elsewhere, 120,000 here
             Tensor copied = x.v().narrow(2, key, 1);
-            Tensor o = form.form().forward(x.q(), k, x.v(), false).o();
-            double allowed = 2 * form.rounding(type) + TestedVariant.ofSums(1);
+            Tensor o = tested.variant().forward(x.q(), k, x.v(), false).o();
+            double allowed = 2 * tested.rounding(type) + TestedVariant.sumError(1);
             double error = number(o.sub(copied)
                     .div(copied)
                     .abs()
                     .to(DType.FLOAT64.scalarType())
                     .max());
-            assertTrue(error <= allowed, form + " in " + type + ", key " + key + ": " + error);
+            assertTrue(error <= allowed, tested + " in " + type + ", key " + key + ": " + error);
         }
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypesWithRangeOfFp32")
-    void aQueryWhoseScoresAreAllMinusInfinityGetsZeroAndGivesNoGradient(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypesWithRangeOfFp32")
+    void aQueryWhoseScoresAreAllMinusInfinityGetsZeroAndContributesNoGradient(TestedVariant tested, DType type) {
         FlashInputs without = random(type, new Shape(1, 2, 100, 130), 64);
         without.k().abs_().add_(new Scalar(2));
         int query = 77;
         FlashInputs with = new FlashInputs(
                 without.q().clone(), without.k(), without.v(), without.dO().clone());
-        with.q().select(2, query).fill_(new Scalar(-3e38)); // its products overflow
-        without.dO().select(2, query).fill_(new Scalar(0)); // which makes it take no part
+        with.q().select(2, query).fill_(new Scalar(-3e38)); // its scores overflow
+        without.dO().select(2, query).fill_(new Scalar(0)); // so that it contributes no gradient
         for (boolean causal : MASKS) {
-            FlashResult result = run(form, with, causal);
+            FlashResult result = run(tested, with, causal);
             assertEquals(0, number(result.o().select(2, query).abs().max()), "o");
             assertEquals(0, number(result.dQ().select(2, query).abs().max()), "dQ");
             assertEquals(
@@ -314,28 +317,28 @@ abstract class FlashVariantContract {
             FlashReference others = FlashReference.of(without, causal);
             result.o().select(2, query).copy_(others.exact().o().select(2, query));
             result.l().select(2, query).copy_(others.exact().l().select(2, query));
-            others.assertElementsNear(form, type, result, 0, "the others");
+            others.assertElementsClose(tested, type, result, 0, "the others");
         }
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void notANumberStaysWithItsQueryAndItsHead(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypes")
+    void nanStaysInItsQueryAndItsHead(TestedVariant tested, DType type) {
         FlashInputs clean = random(type, new Shape(1, 3, 100, 130), 64);
         int query = 50;
         FlashInputs dirty = new FlashInputs(clean.q().clone(), clean.k(), clean.v(), clean.dO());
         dirty.q().select(1, 1).select(1, query).narrow(1, 3, 1).fill_(new Scalar(Double.NaN)); // of head 1
         for (boolean causal : MASKS) {
-            FlashResult expected = run(form, clean, causal);
-            FlashResult result = run(form, dirty, causal);
+            FlashResult expected = run(tested, clean, causal);
+            FlashResult result = run(tested, dirty, causal);
             for (Tensor x : List.of(result.o(), result.l(), result.dQ())) {
                 assertTrue(allNaN(x.select(1, 1).select(1, query)), "its own results");
             }
             for (Tensor x : List.of(result.dK(), result.dV())) {
-                assertTrue(allNaN(x.select(1, 1).narrow(1, 0, causal ? query + 1 : 130)), "of keys that it sees");
+                assertTrue(allNaN(x.select(1, 1).narrow(1, 0, causal ? query + 1 : 130)), "of keys that it attends to");
                 assertTrue(!anyNaN(x.select(1, 0)) && !anyNaN(x.select(1, 2)), "of other heads");
             }
-            // Without that query, and the gradients to which it adds, all is as before.
+            // All other results are as before.
             for (int i = 0; i < 3; i++) {
                 Tensor now = result.tensors().get(i);
                 now.select(1, 1)
@@ -348,16 +351,16 @@ abstract class FlashVariantContract {
                         .select(1, 1)
                         .copy_(expected.tensors().get(i).select(1, 1));
             }
-            FlashReference.of(clean, causal).assertNear(form, type, result, "the others");
+            FlashReference.of(clean, causal).assertClose(tested, type, result, "the others");
 
-            // Nor does a key reach queries that do not see it.
+            // A NaN key does not affect queries that do not attend to it.
             FlashInputs later = new FlashInputs(clean.q(), clean.k().clone(), clean.v(), clean.dO());
             later.k().select(2, query).fill_(new Scalar(Double.NaN));
-            FlashVariant.Attended attended = form.form().forward(later.q(), later.k(), later.v(), causal);
-            int seeing = causal ? query : 0;
-            for (Tensor x : List.of(attended.o(), attended.l())) {
-                assertTrue(!causal || !anyNaN(x.narrow(2, 0, query)), "before a key that is not a number");
-                assertTrue(allNaN(x.narrow(2, seeing, 100 - seeing)), "from a key on that is not a number");
+            FlashVariant.AttentionOutput output = tested.variant().forward(later.q(), later.k(), later.v(), causal);
+            int firstAttending = causal ? query : 0;
+            for (Tensor x : List.of(output.o(), output.l())) {
+                assertTrue(!causal || !anyNaN(x.narrow(2, 0, query)), "queries before a NaN key");
+                assertTrue(allNaN(x.narrow(2, firstAttending, 100 - firstAttending)), "queries from a NaN key on");
             }
         }
     }
@@ -371,33 +374,33 @@ abstract class FlashVariantContract {
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void keysThatNoQuerySeesHaveNoGradient(TestedVariant form, DType type) {
+    @MethodSource("variantsAndTypes")
+    void keysThatNoQueryAttendsToHaveZeroGradients(TestedVariant tested, DType type) {
         for (Shape shape : List.of(new Shape(2, 2, 10, 30), new Shape(1, 2, 65, 300), new Shape(1, 1, 64, 1000))) {
             for (int d : new int[] {16, 64, 128}) {
-                FlashResult result = run(form, random(type, shape, d), true);
+                FlashResult result = run(tested, random(type, shape, d), true);
                 for (Tensor x : List.of(result.dK(), result.dV())) {
-                    Tensor unseen = x.narrow(2, shape.t(), shape.s() - shape.t());
-                    assertEquals(0, number(unseen.abs().max()), form + " in " + type + ", " + shape + ", d " + d);
+                    Tensor unattended = x.narrow(2, shape.t(), shape.s() - shape.t());
+                    assertEquals(0, number(unattended.abs().max()), tested + " in " + type + ", " + shape + ", d " + d);
                 }
             }
         }
     }
 
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void aModelLearnsTheSameAsFromPlainAttention(TestedVariant form, DType type) {
-        for (ModelEdition year : ModelEdition.values()) {
-            List<double[]> exact = gradients(year, "plain", DType.FLOAT64);
-            double plain = distance(exact, gradients(year, "plain", type));
-            double flash = distance(exact, gradients(year, form.name(), type));
-            // Attention's own roundings are a few among the many of a model in this type.
-            double allowed = 1.2 * plain + form.products().of(type);
-            assertTrue(flash <= allowed, form + " in " + type + ": " + flash + "; plain attention: " + plain);
+    @MethodSource("variantsAndTypes")
+    void aModelGetsTheSameGradientsAsWithPlainAttention(TestedVariant tested, DType type) {
+        for (ModelEdition edition : ModelEdition.values()) {
+            List<double[]> exact = gradients(edition, "plain", DType.FLOAT64);
+            double plain = distance(exact, gradients(edition, "plain", type));
+            double flash = distance(exact, gradients(edition, tested.name(), type));
+            // Attention's rounding errors are a small part of those of the whole model.
+            double allowed = 1.2 * plain + tested.precision().of(type);
+            assertTrue(flash <= allowed, tested + " in " + type + ": " + flash + "; plain attention: " + plain);
         }
     }
 
-    /** Distance of all gradients together, as a part of their norm. */
+    /** Returns the distance of all gradients, relative to their norm. */
     private static double distance(List<double[]> exact, List<double[]> actual) {
         double squares = 0;
         double norm = 0;
@@ -411,13 +414,13 @@ abstract class FlashVariantContract {
         return Math.sqrt(squares / norm);
     }
 
-    /** Gradients of all parameters of a small model, the same in every type: in fp64, in fp32, or under autocast. */
-    private List<double[]> gradients(ModelEdition year, String attention, DType type) {
-        var config = new TransformerConfig(year, 50, 150, 64, 2, 2, 128, "rmsnorm", attention);
+    /** Returns the gradients of all parameters of a small model with fixed weights: fp64, fp32 or autocast. */
+    private List<double[]> gradients(ModelEdition edition, String attention, DType type) {
+        var config = new TransformerConfig(edition, 50, 150, 64, 2, 2, 128, "rmsnorm", attention);
         boolean wide = type == DType.FLOAT64;
         try (var each = MemoryScope.open();
                 var model = new TransformerLM(config, device, wide ? type : DType.FLOAT32)) {
-            giveWeights(model);
+            initialiseWeights(model);
             long[] tokens = new long[2 * 151];
             Arrays.setAll(tokens, i -> (long) i * i % 47);
             Tensor ids = Tensors.of(tokens, 2, 151).to(device.toTorch(), DType.INT64.scalarType());
@@ -432,7 +435,7 @@ abstract class FlashVariantContract {
         }
     }
 
-    private void giveWeights(TransformerLM model) {
+    private void initialiseWeights(TransformerLM model) {
         Torch.seed(1);
         try (var noGrad = NoGrad.open()) {
             for (Tensor parameter : model.parameters()) {
@@ -444,22 +447,22 @@ abstract class FlashVariantContract {
     }
 
     @ParameterizedTest
-    @MethodSource("forms")
-    void whatAFormDoesNotTakeIsRefusedBeforeAnyNativeCall(TestedVariant form) {
-        if (form.form() instanceof TiledFlash) return; // takes everything
+    @MethodSource("variants")
+    void unsupportedInputsAreRejectedBeforeAnyNativeCall(TestedVariant tested) {
+        if (tested.variant() instanceof TiledFlash) return; // supports everything
         FlashInputs cpu =
                 FlashInputs.random(Device.cpu(), DType.BFLOAT16, new long[] {1, 9, 16}, new long[] {1, 9, 16});
-        assertRefused(form, cpu, "cpu");
-        assertRefused(form, cpu.to(DType.FLOAT64), "fp64");
-        assertRefused(form, random(form.types().iterator().next(), new Shape(1, 1, 9, 9), 136), "136");
+        assertRejected(tested, cpu, "cpu");
+        assertRejected(tested, cpu.to(DType.FLOAT64), "fp64");
+        assertRejected(tested, random(tested.types().iterator().next(), new Shape(1, 1, 9, 9), 136), "136");
     }
 
-    private static void assertRefused(TestedVariant form, FlashInputs x, String named) {
-        String said = assertThrows(
+    private static void assertRejected(TestedVariant tested, FlashInputs x, String named) {
+        String message = assertThrows(
                         IllegalArgumentException.class,
-                        () -> form.form().forward(x.q(), x.k(), x.v(), false),
-                        form.toString())
+                        () -> tested.variant().forward(x.q(), x.k(), x.v(), false),
+                        tested.toString())
                 .getMessage();
-        assertTrue(said.startsWith("q must ") && said.contains(named), said);
+        assertTrue(message.startsWith("q must ") && message.contains(named), message);
     }
 }

@@ -4,7 +4,7 @@ import static cs336.kernels.attention.FlashReference.relative;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.kernels.attention.TestedVariant.Products;
+import cs336.kernels.attention.TestedVariant.GemmPrecision;
 import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -18,27 +18,33 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The forms that run on a card. */
+/** Tests of the variants that run on a GPU. */
 @Tag("gpu")
 class FlashVariantsGpuTest extends FlashVariantContract {
     private static final TestedVariant FIRST =
-            new TestedVariant("flash-first", new FirstFlash(), TensorChecks.KERNEL_TYPES, Products.FP32, true);
-    private static final List<TestedVariant> FORMS = List.of(
-            new TestedVariant("flash-tiled", TiledFlash.DEFAULT, TensorChecks.KERNEL_TYPES, Products.FP32, true), //
-            FIRST,
-            new TestedVariant("flash", new HopperFlash(false), TestedVariant.HALVES, Products.FP32, false),
-            new TestedVariant("flash-deterministic", new HopperFlash(true), TestedVariant.HALVES, Products.FP32, true),
+            new TestedVariant("flash-first", new FirstFlash(), TensorChecks.KERNEL_TYPES, GemmPrecision.FP32, true);
+    private static final List<TestedVariant> VARIANTS = List.of(
             new TestedVariant(
-                    "flash-tf32", new MmaFlash(MmaFlash.Products.TF32), TensorChecks.KERNEL_TYPES, Products.TF32, true),
+                    "flash-tiled", TiledFlash.DEFAULT, TensorChecks.KERNEL_TYPES, GemmPrecision.FP32, true), //
+            FIRST,
+            new TestedVariant("flash", new HopperFlash(false), TestedVariant.HALVES, GemmPrecision.FP32, false),
+            new TestedVariant(
+                    "flash-deterministic", new HopperFlash(true), TestedVariant.HALVES, GemmPrecision.FP32, true),
+            new TestedVariant(
+                    "flash-tf32",
+                    new MmaFlash(MmaFlash.Fp32Gemm.TF32),
+                    TensorChecks.KERNEL_TYPES,
+                    GemmPrecision.TF32,
+                    true),
             new TestedVariant(
                     "flash-3xtf32",
-                    new MmaFlash(MmaFlash.Products.TF32_X3),
+                    new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3),
                     TestedVariant.FP32,
-                    Products.TF32_THREE_TIMES,
+                    GemmPrecision.TF32_THREE_TIMES,
                     true));
 
     FlashVariantsGpuTest() {
-        super(Device.cuda(0), FORMS);
+        super(Device.cuda(0), VARIANTS);
     }
 
     @Override
@@ -73,7 +79,7 @@ class FlashVariantsGpuTest extends FlashVariantContract {
     }
 
     @Override
-    Shape busy() {
+    Shape large() {
         return new Shape(2, 8, 1000, 1030);
     }
 
@@ -84,31 +90,31 @@ class FlashVariantsGpuTest extends FlashVariantContract {
 
     @ParameterizedTest
     @ValueSource(ints = {1, 3, 20, 100, 127})
-    void theFirstKernelTakesAnyWidth(int d) {
+    void firstFlashSupportsAnyWidth(int d) {
         for (DType type : TensorChecks.KERNEL_TYPES) {
             long[] keys = {2, 90, d};
             FlashInputs x = FlashInputs.random(Device.cuda(0), type, new long[] {2, 70, d}, keys);
             FlashReference.of(x, true)
-                    .assertElementsNear(FIRST, type, FlashResult.of(FIRST.form(), x, true), 0, "d " + d);
+                    .assertElementsClose(FIRST, type, FlashResult.of(FIRST.variant(), x, true), 0, "d " + d);
         }
     }
 
-    /** Against the same reference. Roundings fall by chance: errors of the same kind differ by a few percent. */
+    /** Compares errors against the same reference. They differ by a few percent by chance. */
     @ParameterizedTest
-    @MethodSource("formsAndTypes")
-    void errorsAreNoLargerThanThoseOfPyTorchsFlashAttention(TestedVariant form, DType type) {
-        if (!TestedVariant.HALVES.contains(type)) return; // PyTorch's takes no others
+    @MethodSource("variantsAndTypes")
+    void errorsAreNoLargerThanThoseOfPyTorchsFlashAttention(TestedVariant tested, DType type) {
+        if (!TestedVariant.HALVES.contains(type)) return; // PyTorch's kernel supports no others
         for (int d : new int[] {16, 32, 64, 128}) {
             for (boolean causal : new boolean[] {false, true}) {
                 try (var each = MemoryScope.open()) {
                     long[] shape = {2, 4, 1024, d};
                     FlashInputs x = FlashInputs.random(Device.cuda(0), type, shape, shape);
                     FlashInputs leaves = x.each(tensor -> tensor.detach().set_requires_grad(true));
-                    Tensor o = new PyTorchsFlash().apply(leaves.q(), leaves.k(), leaves.v(), causal);
+                    Tensor o = new PyTorchFlash().apply(leaves.q(), leaves.k(), leaves.v(), causal);
                     Backward.of(o).with(x.dO()).run();
                     FlashResult exact = FlashReference.of(x, causal).exact();
-                    FlashResult ours = FlashResult.of(form.form(), x, causal);
-                    String what = form + " in " + type + ", d " + d + (causal ? ", causal: " : ": ");
+                    FlashResult ours = FlashResult.of(tested.variant(), x, causal);
+                    String what = tested + " in " + type + ", d " + d + (causal ? ", causal: " : ": ");
                     assertNoWorse(what + "O", exact.o(), o, ours.o());
                     assertNoWorse(what + "dQ", exact.dQ(), leaves.q().grad(), ours.dQ());
                     assertNoWorse(what + "dK", exact.dK(), leaves.k().grad(), ours.dK());
@@ -125,16 +131,16 @@ class FlashVariantsGpuTest extends FlashVariantContract {
     }
 
     @ParameterizedTest
-    @MethodSource("forms")
-    void keysOnAnotherDeviceAreRefused(TestedVariant form) {
-        DType type = form.types().iterator().next();
+    @MethodSource("variants")
+    void keysOnAnotherDeviceAreRejected(TestedVariant tested) {
+        DType type = tested.types().iterator().next();
         long[] shape = {1, 9, 16};
-        FlashInputs card = FlashInputs.random(Device.cuda(0), type, shape, shape);
+        FlashInputs gpu = FlashInputs.random(Device.cuda(0), type, shape, shape);
         FlashInputs cpu = FlashInputs.random(Device.cpu(), type, shape, shape);
-        String said = assertThrows(
+        String message = assertThrows(
                         IllegalArgumentException.class,
-                        () -> FlashAttention.apply(card.q(), cpu.k(), card.v(), false, form.form()))
+                        () -> FlashAttention.apply(gpu.q(), cpu.k(), gpu.v(), false, tested.variant()))
                 .getMessage();
-        assertTrue(said.contains("q, k and v must be on one device"), said);
+        assertTrue(message.contains("q, k and v must be on the same device"), message);
     }
 }

@@ -26,9 +26,7 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/**
- * Each tile of Hopper's forward kernel on a card, whether or not it would be chosen, against tensor operations in fp64.
- */
+/** Compares each tile of Hopper's forward kernel, selected or not, with tensor operations in fp64. */
 @Tag("gpu")
 class HopperFlashForwardGpuTest {
     private static final int RACES = 200;
@@ -51,7 +49,7 @@ class HopperFlashForwardGpuTest {
     }
 
     private static Stream<Arguments> tiles() {
-        return HopperForwardTiles.all().stream()
+        return HopperForwardTile.all().stream()
                 .flatMap(tile -> Stream.of(DType.BFLOAT16, DType.FLOAT16).map(type -> Arguments.of(tile, type)));
     }
 
@@ -65,7 +63,7 @@ class HopperFlashForwardGpuTest {
         return x.to(DType.FLOAT64.scalarType());
     }
 
-    /** Memory that is handed out next holds NaN: what is not written shows. */
+    /** Fills memory with NaN, so that elements that are not written show. */
     private static void poison(Tensor q) {
         List<Tensor> poisoned = new ArrayList<>();
         poisoned.add(torch.full_like(q, new Scalar(Double.NaN)));
@@ -77,15 +75,15 @@ class HopperFlashForwardGpuTest {
         return wide(actual).sub(exact).norm().div(exact.norm()).item().toDouble();
     }
 
-    /** Rounding of P and of O, each uniform within half a unit in the last place: 0.29 of a unit each, and a little. */
+    /** Returns the rounding error of P and O: each uniform in half a unit in the last place, plus a margin. */
     private static double rounding(DType type) {
         return type == DType.BFLOAT16 ? 0x1p-8 * 0.7 : 0x1p-11 * 0.7;
     }
 
     private static void check(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
         poison(q);
-        FlashVariant.Attended actual = HopperFlashForward.run(tile, q, k, v, causal);
-        FlashVariant.Attended exact = TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal);
+        FlashVariant.AttentionOutput actual = HopperFlashForward.run(tile, q, k, v, causal);
+        FlashVariant.AttentionOutput exact = TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal);
         String what = tile + " on " + List.of(q.size(-2), k.size(-2), q.size(-1)) + (causal ? " causal" : "");
         double error = relative(actual.o(), exact.o());
         assertTrue(error <= rounding(DType.of(q)), what + ": O is off by " + error);
@@ -97,7 +95,7 @@ class HopperFlashForwardGpuTest {
 
     @ParameterizedTest
     @MethodSource("tiles")
-    void outputAndLogSumExpAreThoseOfDoubles(HopperForwardTile tile, DType type) {
+    void outputAndLogSumExpAreCloseToFp64(HopperForwardTile tile, DType type) {
         int[][] lengths = {{1, 1}, {1, 300}, {65, 63}, {200, 700}, {700, 200}, {1000, 1000}};
         for (int[] each : lengths) {
             for (long d : new long[] {tile.dimension(), tile.dimension() - 8}) {
@@ -110,10 +108,10 @@ class HopperFlashForwardGpuTest {
         }
     }
 
-    /** So many heads that each block of the launch has some tiles that are not full, one after the other. */
+    /** Uses so many heads that each block processes several partial tiles. */
     @ParameterizedTest
     @MethodSource("tiles")
-    void manyRoundsOfTilesThatAreNotFull(HopperForwardTile tile, DType type) {
+    void manyRoundsOfPartialTiles(HopperForwardTile tile, DType type) {
         int heads = 5 * Gpu.of(random(type, 1, 1)).multiprocessors();
         for (int rows : new int[] {1, 64, 200}) {
             Tensor q = random(type, 1, 1, heads, rows, tile.dimension());
@@ -124,10 +122,10 @@ class HopperFlashForwardGpuTest {
         }
     }
 
-    /** So many heads that PyTorch does not share their keys out, which makes errors smaller, as it does here. */
+    /** Uses so many heads that PyTorch does not split keys, which would make its errors smaller. */
     @ParameterizedTest
     @CsvSource({
-        "16, 4096, 64, false, 1.01", // roundings fall by chance
+        "16, 4096, 64, false, 1.01", // rounding errors are random
         "16, 4096, 64, true, 1",
         "16, 4096, 128, false, 1.01",
         "16, 4096, 128, true, 1",
@@ -142,15 +140,15 @@ class HopperFlashForwardGpuTest {
         Tensor v = random(DType.BFLOAT16, 1, shape);
         Tensor exact =
                 TiledFlash.DEFAULT.forward(wide(q), wide(k), wide(v), causal).o();
-        double their = relative(new PyTorchsFlash().apply(q, k, v, causal), exact);
+        double their = relative(new PyTorchFlash().apply(q, k, v, causal), exact);
         double our = relative(HopperFlashForward.run(q, k, v, causal).o(), exact);
         assertTrue(our <= most * their, "O is off by " + our + ", PyTorch's by " + their);
     }
 
-    /** Scores in the hundreds and thousands: references are raised again and again. */
+    /** Uses scores in the thousands, so that the reference of the softmax is raised repeatedly. */
     @ParameterizedTest
     @MethodSource("tiles")
-    void growingScoresAreFollowed(HopperForwardTile tile, DType type) {
+    void largeScoresAreCorrect(HopperForwardTile tile, DType type) {
         Tensor q = random(type, 20, 1, 2, 1500, tile.dimension());
         Tensor k = random(type, 20, 1, 2, 1500, tile.dimension());
         Tensor v = random(type, 1, 1, 2, 1500, tile.dimension());
@@ -164,47 +162,47 @@ class HopperFlashForwardGpuTest {
         Tensor q = random(type, 3, 1, 5, 1300, tile.dimension());
         Tensor k = random(type, 3, 1, 5, 1300, tile.dimension());
         Tensor v = random(type, 1, 1, 5, 1300, tile.dimension());
-        FlashVariant.Attended first = HopperFlashForward.run(tile, q, k, v, true);
+        FlashVariant.AttentionOutput first = HopperFlashForward.run(tile, q, k, v, true);
         for (int run = 0; run < RACES; run++) {
             try (var inner = MemoryScope.open()) {
-                FlashVariant.Attended again = HopperFlashForward.run(tile, q, k, v, true);
+                FlashVariant.AttentionOutput again = HopperFlashForward.run(tile, q, k, v, true);
                 assertTrue(again.o().equal(first.o()) && again.l().equal(first.l()), "run " + run);
             }
         }
     }
 
     @Test
-    void theOutputLiesAsTheQueriesDo() {
+    void theOutputHasTheLayoutOfTheQueries() {
         Tensor q = random(DType.BFLOAT16, 1, 2, 100, 3, 64).transpose(1, 2);
-        FlashVariant.Attended attended = new HopperFlash(false).forward(q, q, q, true);
-        assertEquals(q.stride(1), attended.o().stride(1));
-        assertArrayEquals(new long[] {2, 3, 100}, Tensors.shape(attended.l()));
-        FlashVariant.Attended single =
+        FlashVariant.AttentionOutput output = new HopperFlash(false).forward(q, q, q, true);
+        assertEquals(q.stride(1), output.o().stride(1));
+        assertArrayEquals(new long[] {2, 3, 100}, Tensors.shape(output.l()));
+        FlashVariant.AttentionOutput single =
                 new HopperFlash(false).forward(q.select(1, 0), q.select(1, 0), q.select(1, 0), true);
         assertArrayEquals(new long[] {2, 100, 64}, Tensors.shape(single.o()));
         assertArrayEquals(new long[] {2, 100}, Tensors.shape(single.l()));
-        assertTrue(single.o().equal(attended.o().select(1, 0)));
+        assertTrue(single.o().equal(output.o().select(1, 0)));
     }
 
     @Test
-    void whatTheCopyEngineCannotReachIsCopied() {
+    void inputsThatTmaCannotAccessAreCopied() {
         Tensor one = random(DType.BFLOAT16, 1, 1, 1, 64).expand(2, 90, 64); // a stride of 0
         Tensor shifted = random(DType.BFLOAT16, 1, 2, 90, 65).narrow(2, 1, 64); // rows at odd addresses
         Tensor dense = shifted.contiguous();
-        FlashVariant.Attended expected = new HopperFlash(false).forward(dense, one.contiguous(), dense, true);
-        FlashVariant.Attended actual = new HopperFlash(false).forward(shifted, one, shifted, true);
+        FlashVariant.AttentionOutput expected = new HopperFlash(false).forward(dense, one.contiguous(), dense, true);
+        FlashVariant.AttentionOutput actual = new HopperFlash(false).forward(shifted, one, shifted, true);
         assertTrue(actual.o().equal(expected.o()) && actual.l().equal(expected.l()));
     }
 
     @Test
-    void whatItDoesNotTakeIsRefusedByName() {
+    void unsupportedInputsAreNamed() {
         Tensor half = random(DType.BFLOAT16, 1, 2, 10, 64), single = random(DType.FLOAT32, 1, 2, 10, 64);
         Tensor odd = random(DType.BFLOAT16, 1, 2, 10, 20);
-        HopperFlash form = new HopperFlash(false);
-        assertMessage("v must be one of", () -> form.forward(half, half, single, true));
-        assertMessage("q must have a multiple of 8 columns", () -> form.forward(odd, odd, odd, true));
+        HopperFlash variant = new HopperFlash(false);
+        assertMessage("v must be one of", () -> variant.forward(half, half, single, true));
+        assertMessage("q must have a multiple of 8 columns", () -> variant.forward(odd, odd, odd, true));
         Tensor cpu = half.cpu();
-        assertMessage("q must be on a Hopper card", () -> form.forward(cpu, cpu, cpu, true));
+        assertMessage("q must be on a Hopper GPU", () -> variant.forward(cpu, cpu, cpu, true));
         assertTrue(HopperFlash.takes(half) && !HopperFlash.takes(odd) && !HopperFlash.takes(single));
     }
 

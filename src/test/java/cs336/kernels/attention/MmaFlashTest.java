@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.kernels.attention.MmaFlash.Products;
+import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelVariant;
 import cs336.kernels.runtime.Occupancy;
@@ -18,24 +18,24 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What can be said of attention by mma.sync without a card. */
+/** Tests of {@link MmaFlash} that need no GPU. */
 class MmaFlashTest {
     @Test
-    void tensorsOnTheCpuAreRefused() {
+    void tensorsOnTheCpuAreRejected() {
         try (var scope = MemoryScope.open()) {
             Tensor x = torch.ones(new long[] {1, 4, 16}, Device.cpu().options(DType.FLOAT32));
             var thrown = assertThrows(
                     IllegalArgumentException.class,
-                    () -> FlashAttention.apply(x, x, x, false, new MmaFlash(Products.TF32)));
-            assertEquals("q must be on a CUDA card for these kernels, not on cpu", thrown.getMessage());
+                    () -> FlashAttention.apply(x, x, x, false, new MmaFlash(MmaFlash.Fp32Gemm.TF32)));
+            assertEquals("q must be on a CUDA device for these kernels, not on cpu", thrown.getMessage());
         }
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"sm_80", "sm_86", "sm_90a", "sm_100a"})
-    void everyTileFitsIntoTheSharedMemoryOfEveryCardAsOftenAsItSays(String name) {
+    void smBlocksOfEveryTileFitIntoTheSharedMemoryOfEveryArchitecture(String name) {
         GpuArchitecture architecture = GpuArchitecture.parse(name);
-        assertTrue(MmaTileTable.all(architecture).count() >= 3 * 4 * 4); // passes, numbers, widths
+        assertTrue(MmaTileTable.all(architecture).count() >= 3 * 4 * 4); // kernels, operands, widths
         MmaTileTable.all(architecture).forEach(tile -> {
             int shared = tile.smBlocks() * (tile.sharedBytes() + 1024);
             assertTrue(shared <= Occupancy.sharedBytes(architecture), tile::toString);
@@ -44,20 +44,20 @@ class MmaFlashTest {
     }
 
     @Test
-    void fewRowsAreSharedByWarpsAndManyAreNot() {
+    void warpsShareRowsIfThereAreFew() {
         GpuArchitecture hopper = KernelVariant.HOPPER;
-        for (MmaTile.Pass pass : MmaTile.Pass.values()) {
-            MmaTile few = MmaTileTable.of(pass, DType.FLOAT32, 3, 64, 1024, hopper, 132);
-            MmaTile many = MmaTileTable.of(pass, DType.FLOAT32, 3, 64, 1 << 18, hopper, 132);
+        for (MmaKernel kernel : MmaKernel.values()) {
+            MmaTile few = MmaTileTable.of(kernel, DType.FLOAT32, 3, 64, 1024, hopper, 132);
+            MmaTile many = MmaTileTable.of(kernel, DType.FLOAT32, 3, 64, 1 << 18, hopper, 132);
             assertTrue(few.columnWarps() > 1 && few.rows() <= 32, few::toString);
             assertTrue(many.columnWarps() == 1 && many.rows() >= 2 * few.rows(), many::toString);
-            MmaTile ofSmallerCard = MmaTileTable.of(pass, DType.FLOAT32, 3, 64, 1 << 14, hopper, 8);
-            assertEquals(many, ofSmallerCard);
+            MmaTile onSmallerGpu = MmaTileTable.of(kernel, DType.FLOAT32, 3, 64, 1 << 14, hopper, 8);
+            assertEquals(many, onSmallerGpu);
         }
     }
 
     @Test
-    void headsAreCopiedOnlyWhereTheirRowsDoNotFit() {
+    void headsAreCopiedOnlyIfTheirLayoutDoesNotFit() {
         try (var scope = MemoryScope.open()) {
             Tensor x = torch.randn(new long[] {2, 5, 3, 32}, Device.cpu().options(DType.BFLOAT16));
             assertSame(true, x, 32);

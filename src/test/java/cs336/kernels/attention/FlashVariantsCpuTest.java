@@ -12,17 +12,17 @@ import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The forms that run on the CPU; and whether the reference is right. */
-class FlashFormsTest extends FlashVariantContract {
-    private static final List<TestedVariant> FORMS = List.of(new TestedVariant(
+/** Tests of the variants that run on the CPU, and of the reference itself. */
+class FlashVariantsCpuTest extends FlashVariantContract {
+    private static final List<TestedVariant> VARIANTS = List.of(new TestedVariant(
             "flash-tiled",
             new TiledFlash(48, 32),
             EnumSet.of(DType.FLOAT32, DType.BFLOAT16),
-            TestedVariant.Products.FP32,
+            TestedVariant.GemmPrecision.FP32,
             true));
 
-    FlashFormsTest() {
-        super(Device.cpu(), FORMS);
+    FlashVariantsCpuTest() {
+        super(Device.cpu(), VARIANTS);
     }
 
     @Override
@@ -38,7 +38,7 @@ class FlashFormsTest extends FlashVariantContract {
     }
 
     @Override
-    Shape busy() {
+    Shape large() {
         return new Shape(2, 2, 150, 170);
     }
 
@@ -49,7 +49,7 @@ class FlashFormsTest extends FlashVariantContract {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void theReferenceIsPlainAttentionAndWhatAutogradMakesOfIt(boolean causal) {
+    void theReferenceIsPlainAttentionWithGradientsByAutograd(boolean causal) {
         FlashInputs x =
                 FlashInputs.random(Device.cpu(), DType.FLOAT64, new long[] {2, 3, 20, 8}, new long[] {2, 3, 30, 8});
         FlashInputs leaves = x.each(tensor -> tensor.detach().set_requires_grad(true));

@@ -8,11 +8,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-class HopperBackwardTilesTest {
+class HopperBackwardTileTest {
     private static final int MULTIPROCESSORS = 132; // of an H200
-    private static final int MOST_SHARED_BYTES = 227 * 1024;
+    private static final int MAX_SHARED_BYTES = 227 * 1024;
 
-    /** What was fastest of 1, 2 and 4 on an H200. */
+    /** The fastest of 1, 2 and 4 blocks, measured on an H200. */
     @ParameterizedTest
     @CsvSource({
         "64, 1, 128, 1",
@@ -26,8 +26,8 @@ class HopperBackwardTilesTest {
         "128, 1, 16384, 2",
         "128, 32, 1024, 1"
     })
-    void fewLongTilesAreSharedOutAndManyAreNot(int d, int heads, int length, int split) {
-        HopperBackwardTile tile = HopperBackwardTiles.tile(d, heads, length, length, true, MULTIPROCESSORS);
+    void fewLongTilesAreSplitAndManyAreNot(int d, int heads, int length, int split) {
+        HopperBackwardTile tile = HopperBackwardTile.of(d, heads, length, length, true, MULTIPROCESSORS);
         assertEquals(new HopperBackwardTile(d, split), tile);
     }
 
@@ -38,22 +38,22 @@ class HopperBackwardTilesTest {
     }
 
     @Test
-    void rowsOfMoreThan128AreRefused() {
-        String said = assertThrows(IllegalArgumentException.class, () -> HeadWidths.of(136))
+    void rowsOfMoreThan128AreRejected() {
+        String message = assertThrows(IllegalArgumentException.class, () -> HeadWidths.of(136))
                 .getMessage();
-        assertEquals("d must be at most 128, not 136", said);
+        assertEquals("d must be at most 128, not 136", message);
     }
 
     @Test
-    void sharedMemoryIsEnoughForABlock() {
-        HopperBackwardTiles.all()
-                .forEach(tile -> assertTrue(tile.sharedBytes() <= MOST_SHARED_BYTES, tile + ": " + tile.sharedBytes()));
+    void everyTileFitsIntoSharedMemory() {
+        HopperBackwardTile.all()
+                .forEach(tile -> assertTrue(tile.sharedBytes() <= MAX_SHARED_BYTES, tile + ": " + tile.sharedBytes()));
     }
 
     @Test
-    void headsThatFitIntoHalfOfL2AreWorkedOnTogether() {
+    void headsThatFitIntoHalfOfL2AreProcessedTogether() {
         var tile = new HopperBackwardTile(64, 1);
-        assertEquals(3, HopperBackwardTiles.headGroup(tile, 16384, 50L << 20));
-        assertEquals(1, HopperBackwardTiles.headGroup(tile, 1 << 20, 50L << 20));
+        assertEquals(3, tile.headGroup(16384, 50L << 20));
+        assertEquals(1, tile.headGroup(1 << 20, 50L << 20));
     }
 }

@@ -14,11 +14,12 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 @Tag("gpu")
-class FlashWorkloadGpuTest {
-    private static List<Samples> measure(FlashWorkload workload, String attention, int context) {
+class AttentionWorkloadGpuTest {
+    private static List<Samples> measure(AttentionWorkload workload, String attention, int context) {
         List<Samples> samples = new ArrayList<>();
         workload.run(
-                FlashWorkload.of(attention, 1, 2, 64, context, "bf16", true)
+                AttentionProtocol.DO_BENCH
+                        .caseOf(new AttentionCase(attention, 1, 2, 64, context, "bf16", true))
                         .setting("device", "cuda")
                         .setting("warmup", 1)
                         .setting("rep", 5),
@@ -32,22 +33,22 @@ class FlashWorkloadGpuTest {
     }
 
     @Test
-    void peakMemoryOfPlainAttentionIsItsCopiesAndALongerCaseBeforeChangesNothing() {
-        var workload = new FlashWorkload();
+    void peakMemoryOfPlainAttentionIsItsTensorsWhateverTheCaseBefore() {
+        var workload = new AttentionWorkload();
         double large = peak(measure(workload, "plain", 4096));
         double small = peak(measure(workload, "plain", 2048));
-        assertEquals(copies(4096), large, 0.05 * large);
-        assertEquals(copies(2048), small, 0.05 * small);
+        assertEquals(tensors(4096), large, 0.05 * large);
+        assertEquals(tensors(2048), small, 0.05 * small);
     }
 
-    private static double copies(int context) {
+    private static double tensors(int context) {
         var twoHeads = new AttentionMemory(2, context, 64, DType.BFLOAT16, true, DeviceKind.CUDA);
         return twoHeads.peakBytes() - twoHeads.inputBytes();
     }
 
     @Test
     void everyTimeIsPositiveAndEndToEndTakesLongerThanForward() {
-        List<Samples> samples = measure(new FlashWorkload(), "sdpa", 4096);
+        List<Samples> samples = measure(new AttentionWorkload(), "sdpa", 4096);
         double forward = samples.get(0).summary().median();
         double backward = samples.get(1).summary().median();
         double both = samples.get(2).summary().median();

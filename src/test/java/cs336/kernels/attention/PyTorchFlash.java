@@ -6,10 +6,10 @@ import cs336.torch.MemoryScope;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * PyTorch's FlashAttention-2 on a card, for 16-bit tensors [B, H, T, d]. What PyTorch picks by itself may be another
- * kernel: on Hopper it is cuDNN's where that is new enough.
+ * PyTorch's FlashAttention-2 on a GPU, for 16-bit tensors [B, H, T, d]. PyTorch's own choice may be another kernel: on
+ * Hopper it is cuDNN's if that is recent enough.
  */
-final class PyTorchsFlash implements Attention {
+final class PyTorchFlash implements Attention {
     private static final AtenOperator OPERATOR = AtenOperator.of("aten::_scaled_dot_product_flash_attention", "");
 
     @Override

@@ -8,16 +8,16 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-class HopperForwardTilesTest {
+class HopperForwardTileTest {
     private static final int H200 = 132; // multiprocessors
 
     private static HopperForwardTile tile(int d, int heads, int queries, int keys, boolean causal) {
-        return HopperForwardTiles.of(d, heads, queries, keys, causal, H200);
+        return HopperForwardTile.of(d, heads, queries, keys, causal, H200);
     }
 
     @ParameterizedTest
     @ValueSource(ints = {16, 32, 64, 128})
-    void manyTilesHaveQueriesOfTheirOwnAndFewShareKeys(int d) {
+    void manyTilesHaveSeparateQueriesAndFewSplitKeys(int d) {
         for (boolean causal : new boolean[] {false, true}) {
             assertEquals(1, tile(d, 16, 16384, 16384, causal).cluster());
             assertTrue(!tile(d, 16, 16384, 16384, causal).splitKeys());
@@ -27,20 +27,20 @@ class HopperForwardTilesTest {
     }
 
     @Test
-    void wideHeadsReadKeysForMoreQueriesWhereTilesAreManyEnough() {
+    void wideHeadsUseLargerTilesIfThereAreEnough() {
         assertEquals(192, tile(128, 16, 16384, 16384, true).queries());
-        assertEquals(128, tile(128, 16, 4096, 4096, true).queries()); // 8/3 rounds of the larger ones, 4 of these
+        assertEquals(128, tile(128, 16, 4096, 4096, true).queries()); // 8/3 rounds of tiles of 192, 4 rounds of these
     }
 
     @Test
-    void oneQueryWithManyKeysIsSharedByACluster() {
+    void oneQueryWithManyKeysIsSplitOverACluster() {
         assertTrue(tile(64, 1, 1, 65536, false).cluster() > 2);
         assertTrue(tile(128, 1, 1, 65536, false).cluster() > 2);
     }
 
     @ParameterizedTest
     @CsvSource({"1, 16", "8, 16", "16, 16", "24, 32", "40, 64", "64, 64", "72, 128", "128, 128"})
-    void aTileIsAsWideAsTheHeadOrTheNextWider(int d, int dimension) {
+    void aTileIsAsWideAsTheHeadOrTheNextWidth(int d, int dimension) {
         assertEquals(dimension, tile(d, 4, 1000, 1000, true).dimension());
     }
 
