@@ -15,7 +15,6 @@ import cs336.kernels.attention.HopperForwardTiles;
 import cs336.kernels.attention.MmaTile;
 import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
-import cs336.kernels.norms.RmsNormTiles;
 import cs336.kernels.norms.WeightedSum;
 import cs336.kernels.runtime.Cubin;
 import cs336.kernels.runtime.GpuArchitecture;
@@ -115,7 +114,7 @@ public final class KernelsCommand implements Callable<Integer> {
                 rows.add(Measurement.of(Samples.once(REGISTERS, used.registers())));
                 rows.add(Measurement.of(Samples.once(SHARED, used.sharedBytes() + form.shared)));
                 rows.add(Measurement.of(Samples.once(SPILLS, used.spillStores() + used.spillLoads())));
-                rows.add(Measurement.of(Samples.once(OCCUPANCY, 100 * occupancy.share())));
+                rows.add(Measurement.of(Samples.once(OCCUPANCY, 100 * occupancy.fraction())));
                 measurements.put(c, rows, provenance);
                 spec.commandLine()
                         .getOut()
@@ -139,7 +138,7 @@ public final class KernelsCommand implements Callable<Integer> {
             }
             for (int width : widths) {
                 RowLayout layout = new RowLayout(width, dtype, dtype, width % vector == 0 ? vector : 1, null);
-                for (RmsNormTile tile : List.of(RmsNormTiles.forward(layout), RmsNormTiles.backward(layout))) {
+                for (RmsNormTile tile : List.of(RmsNormTile.forward(layout), RmsNormTile.backward(layout))) {
                     forms.add(new Form(
                             "rmsnorm.cu",
                             tile.pass().kernel(),

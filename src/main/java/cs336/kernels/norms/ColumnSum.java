@@ -23,9 +23,9 @@ final class ColumnSum {
     private static final int COLUMNS_OF_BLOCK = 32;
     private static final BlockDim BLOCK = new BlockDim(1024);
     private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
-    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final Map<ColumnSumKey, Kernel> KERNELS = new ConcurrentHashMap<>();
 
-    private record Key(DType type, Device device) {}
+    private record ColumnSumKey(DType type, Device device) {}
 
     private ColumnSum() {}
 
@@ -53,7 +53,7 @@ final class ColumnSum {
 
     private static Kernel kernel(DType type, Device device) {
         return KERNELS.computeIfAbsent(
-                new Key(type, device),
+                new ColumnSumKey(type, device),
                 key -> KernelModule.load(SOURCE, Map.of("ELEMENT", RowLayout.cudaName(type)), device)
                         .kernel("column_sum"));
     }

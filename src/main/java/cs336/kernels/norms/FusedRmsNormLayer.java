@@ -28,7 +28,7 @@ public final class FusedRmsNormLayer extends NnModule {
     }
 
     /** Finds this layer under the name {@code rmsnorm-fused}. */
-    public static final class Kind implements Normalization {
+    public static final class FusedRmsNormFactory implements Normalization {
         @Override
         public String name() {
             return "rmsnorm-fused";

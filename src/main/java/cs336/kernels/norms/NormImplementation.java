@@ -27,7 +27,7 @@ public enum NormImplementation {
     MANUAL("manual") {
         @Override
         NnModule create(int width, Device device, DType dtype) {
-            return new Gain(width, device, dtype) {
+            return new GainModule(width, device, dtype) {
                 @Override
                 protected Tensor compute(Tensor x) {
                     return RmsNormFunction.apply(x, weight, Normalization.EPS);
@@ -54,7 +54,7 @@ public enum NormImplementation {
         @Override
         NnModule create(int width, Device device, DType dtype) {
             long[] shape = {width};
-            return new Gain(width, device, dtype) {
+            return new GainModule(width, device, dtype) {
                 @Override
                 protected Tensor compute(Tensor x) {
                     return torch.rms_norm(x, shape, new TensorOptional(weight), new DoubleOptional(Normalization.EPS));
@@ -86,10 +86,10 @@ public enum NormImplementation {
         return label;
     }
 
-    private abstract static class Gain extends NnModule {
+    private abstract static class GainModule extends NnModule {
         final Tensor weight;
 
-        Gain(int width, Device device, DType dtype) {
+        GainModule(int width, Device device, DType dtype) {
             try (var scope = MemoryScope.open()) {
                 weight = parameter("weight", torch.ones(new long[] {width}, device.options(dtype)));
             }

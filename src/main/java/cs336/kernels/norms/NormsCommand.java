@@ -93,7 +93,7 @@ public final class NormsCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
-        Plan plan = plan();
+        NormsPlan plan = plan();
         PrintWriter out = spec.commandLine().getOut();
         System.err.printf(
                 "%s: %d cases into %s%n", plan.provenance.device(), plan.cases.size(), plan.measurements.path());
@@ -107,7 +107,7 @@ public final class NormsCommand implements Callable<Integer> {
     }
 
     /** What to do, checked. */
-    private record Plan(
+    private record NormsPlan(
             Device device,
             Provenance provenance,
             Measurements measurements,
@@ -115,7 +115,7 @@ public final class NormsCommand implements Callable<Integer> {
             List<NormImplementation> implementations,
             List<Case> cases) {}
 
-    private Plan plan() throws IOException {
+    private NormsPlan plan() throws IOException {
         try {
             ArgumentCheck.atLeast("--rows", 1, rows);
             ArgumentCheck.atLeast("--passes", NormBenchmark.GROUPS, passes);
@@ -141,7 +141,7 @@ public final class NormsCommand implements Callable<Integer> {
                 }
             }
             for (Case c : cases) measurements.requireSameColumns(c);
-            return new Plan(where, provenance, measurements, types, chosen, cases);
+            return new NormsPlan(where, provenance, measurements, types, chosen, cases);
         } catch (IllegalArgumentException e) {
             throw new ParameterException(spec.commandLine(), e.getMessage(), e);
         }
@@ -157,7 +157,7 @@ public final class NormsCommand implements Callable<Integer> {
     }
 
     /** Measures what is not stored yet of one width and type, and prints it. Returns how many cases failed. */
-    private int measure(Plan plan, int width, DType dtype, PrintWriter out) throws IOException {
+    private int measure(NormsPlan plan, int width, DType dtype, PrintWriter out) throws IOException {
         List<NormImplementation> open = new ArrayList<>();
         for (NormImplementation implementation : plan.implementations) {
             Case c = caseOf(implementation.toString(), width, dtype, NormBenchmark.METRICS);
@@ -203,7 +203,7 @@ public final class NormsCommand implements Callable<Integer> {
         return samples.get(metric).summary().median();
     }
 
-    private static void store(Plan plan, Case c, List<Samples> samples, Status status) throws IOException {
+    private static void store(NormsPlan plan, Case c, List<Samples> samples, Status status) throws IOException {
         List<Measurement> rows = new ArrayList<>();
         samples.forEach(s -> rows.add(Measurement.of(s)));
         if (status != Status.OK) c.metrics().forEach(m -> rows.add(Measurement.missing(m, status)));

@@ -1,6 +1,6 @@
 package cs336.kernels.norms;
 
-import cs336.kernels.norms.RmsNormTile.Pass;
+import cs336.kernels.norms.RmsNormTile.RmsNormPass;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Driver;
 import cs336.kernels.runtime.Gpu;
@@ -52,7 +52,7 @@ final class RmsNormKernels {
     static Tensor forward(Tensor x, Tensor weight, double eps) {
         Tensor y = torch.empty_like(x);
         RowLayout layout = RowLayout.of(weight, x, y);
-        FORWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTiles.forward(l), l)))
+        FORWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTile.forward(l), l)))
                 .launchForward(x, weight, y, eps);
         return y;
     }
@@ -68,7 +68,7 @@ final class RmsNormKernels {
     static Tensor[] backward(Tensor x, Tensor weight, Tensor dy, double eps) {
         Tensor dx = torch.empty_like(x);
         RowLayout layout = RowLayout.of(weight, x, dy, dx);
-        return BACKWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTiles.backward(l), l)))
+        return BACKWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTile.backward(l), l)))
                 .launchBackward(x, weight, dy, dx, eps);
     }
 
@@ -89,8 +89,9 @@ final class RmsNormKernels {
         GridDim grid = grid(rows);
         long[] shape = {grid.x(), layout.width()};
         var options = layout.device().options(DType.FLOAT32);
-        Tensor partial =
-                tile.pass() == Pass.BACKWARD_WIDE ? torch.zeros(shape, options) : torch.empty(shape, options, DENSE);
+        Tensor partial = tile.pass() == RmsNormPass.BACKWARD_WIDE
+                ? torch.zeros(shape, options)
+                : torch.empty(shape, options, DENSE);
         kernel.launch(grid, block, sharedBytes, x, weight, dy, dx, partial, rows, (float) eps);
         return new Tensor[] {dx, ColumnSum.of(partial, layout.gainType(), layout.device())};
     }

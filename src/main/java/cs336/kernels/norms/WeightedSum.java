@@ -32,11 +32,11 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 public final class WeightedSum extends AutogradFunction {
     private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");
     private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
-    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final Map<WeightedSumKey, Kernel> KERNELS = new ConcurrentHashMap<>();
     private static final int THREADS = 128; // of a block
     private static final int SM_BLOCKS = 2048 / THREADS;
 
-    private record Key(String pass, DType type, int vector, Device device) {}
+    private record WeightedSumKey(String pass, DType type, int vector, Device device) {}
 
     private WeightedSum() {}
 
@@ -117,7 +117,7 @@ public final class WeightedSum extends AutogradFunction {
 
     private static Kernel kernel(String pass, RowLayout layout) {
         return KERNELS.computeIfAbsent(
-                new Key(pass, layout.type(), layout.vector(), layout.device()),
+                new WeightedSumKey(pass, layout.type(), layout.vector(), layout.device()),
                 key -> KernelModule.load(SOURCE, defines(pass, layout.type(), layout.vector()), layout.device())
                         .kernel("weighted_sum_" + pass));
     }

@@ -12,7 +12,7 @@ import org.bytedeco.pytorch.Tensor;
 /** The CUDA driver, with its return codes checked. */
 public final class Driver {
     private static final Map<Integer, CUctx_st> CONTEXTS = new ConcurrentHashMap<>();
-    private static final boolean ONE_CARD = Device.cudaCount() == 1;
+    private static final boolean ONE_GPU = Device.cudaCount() == 1;
 
     private Driver() {}
 
@@ -34,8 +34,8 @@ public final class Driver {
     }
 
     /** The context that PyTorch uses on this card. */
-    static CUctx_st context(int card) {
-        return CONTEXTS.computeIfAbsent(card, index -> {
+    static CUctx_st context(int device) {
+        return CONTEXTS.computeIfAbsent(device, index -> {
             check(cudart.cuInit(0), "cuInit");
             CUctx_st context = new CUctx_st();
             check(cudart.cuDevicePrimaryCtxRetain(context, index), "cuDevicePrimaryCtxRetain");
@@ -57,8 +57,8 @@ public final class Driver {
      * The number of the card that a CUDA tensor is on. To ask makes a native object for the answer; of one card, nobody
      * asks.
      */
-    static int card(Tensor tensor) {
-        if (ONE_CARD) return 0;
+    static int deviceIndex(Tensor tensor) {
+        if (ONE_GPU) return 0;
         try (var device = tensor.device()) {
             return device.index();
         }

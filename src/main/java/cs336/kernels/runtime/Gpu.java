@@ -21,11 +21,11 @@ import org.bytedeco.pytorch.global.torch_cuda;
  */
 public record Gpu(Device device, GpuArchitecture architecture, int multiprocessors, int l2Bytes, TensorOptions fp32) {
     private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
-    private static final Map<Integer, Gpu> CARDS = new ConcurrentHashMap<>();
+    private static final Map<Integer, Gpu> GPUS = new ConcurrentHashMap<>();
 
     /** The card that a tensor is on. */
     public static Gpu of(Tensor tensor) {
-        return of(Driver.card(tensor));
+        return of(Driver.deviceIndex(tensor));
     }
 
     /** The card that a device is. */
@@ -34,7 +34,7 @@ public record Gpu(Device device, GpuArchitecture architecture, int multiprocesso
     }
 
     private static Gpu of(int index) {
-        return CARDS.computeIfAbsent(index, Gpu::read);
+        return GPUS.computeIfAbsent(index, Gpu::read);
     }
 
     private static Gpu read(int index) {

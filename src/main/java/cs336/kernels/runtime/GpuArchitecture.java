@@ -20,7 +20,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
 public record GpuArchitecture(int major, int minor, boolean specific) {
     private static final Pattern NAME = Pattern.compile("sm_(\\d{1,2})(\\d)(a?)");
     private static final int HOPPER = 9;
-    private static final Map<Integer, GpuArchitecture> OF_CARDS = new ConcurrentHashMap<>();
+    private static final Map<Integer, GpuArchitecture> BY_DEVICE = new ConcurrentHashMap<>();
 
     /**
      * Reads a name as NVRTC takes it.
@@ -45,9 +45,9 @@ public record GpuArchitecture(int major, int minor, boolean specific) {
      */
     public static GpuArchitecture of(Device device) {
         if (!device.isCuda()) throw new IllegalArgumentException("device must be a CUDA card, not " + device);
-        return OF_CARDS.computeIfAbsent(device.index(), card -> {
+        return BY_DEVICE.computeIfAbsent(device.index(), index -> {
             try (var scope = MemoryScope.open()) {
-                cudaDeviceProp properties = torch_cuda.getDeviceProperties((byte) (int) card);
+                cudaDeviceProp properties = torch_cuda.getDeviceProperties((byte) (int) index);
                 return new GpuArchitecture(properties.major(), properties.minor(), properties.major() == HOPPER);
             }
         });

@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.Tensor;
 
 /** A kernel on a card, ready to be launched. Several threads may launch it. */
 public final class Kernel {
-    private static final int WITHOUT_ASKING = 48 * 1024; // bytes of shared memory
+    private static final int DEFAULT_SHARED_BYTES = 48 * 1024; // bytes of shared memory
 
     private final String name;
     private final CUfunc_st function;
@@ -26,8 +26,8 @@ public final class Kernel {
 
     // One launch's arguments. The driver copies them before a launch returns, so the next one may use the same place.
     private final LongPointer values;
-    private final PointerPointer<Pointer> places;
-    private final TensorMap.Place[] maps; // null where the parameter is no tensor map
+    private final PointerPointer<Pointer> argumentPointers;
+    private final TensorMap.TensorMapBuffer[] maps; // null where the parameter is no tensor map
     private final CUctx_st scratch = MemoryScope.keep(new CUctx_st());
     private int allowedSharedBytes; // dynamic ones
 
@@ -37,19 +37,19 @@ public final class Kernel {
         this.context = context;
         this.device = device;
         this.resources = resources;
-        allowedSharedBytes = WITHOUT_ASKING - resources.sharedBytes();
+        allowedSharedBytes = DEFAULT_SHARED_BYTES - resources.sharedBytes();
         List<Integer> sizes = new ArrayList<>();
         Driver.in(context, scratch, () -> sizes.addAll(parameterBytes(function)));
         parameterBytes = sizes.stream().mapToInt(Integer::intValue).toArray();
         values = MemoryScope.keep(new LongPointer(Math.max(1, parameterBytes.length)));
-        places = MemoryScope.keep(new PointerPointer<>(Math.max(1, parameterBytes.length)));
-        maps = new TensorMap.Place[parameterBytes.length];
+        argumentPointers = MemoryScope.keep(new PointerPointer<>(Math.max(1, parameterBytes.length)));
+        maps = new TensorMap.TensorMapBuffer[parameterBytes.length];
         for (int i = 0; i < parameterBytes.length; i++) {
-            if (parameterBytes[i] == TensorMap.Place.BYTES) {
-                maps[i] = new TensorMap.Place();
-                places.put(i, maps[i].map());
+            if (parameterBytes[i] == TensorMap.TensorMapBuffer.BYTES) {
+                maps[i] = new TensorMap.TensorMapBuffer();
+                argumentPointers.put(i, maps[i].map());
             } else {
-                places.put(i, values.getPointer(i));
+                argumentPointers.put(i, values.getPointer(i));
             }
         }
     }
@@ -72,7 +72,7 @@ public final class Kernel {
     public synchronized int residentBlocks(BlockDim block, int sharedBytes) {
         int[] blocks = new int[1];
         Driver.in(context, scratch, () -> {
-            allowShared(sharedBytes);
+            allowSharedBytes(sharedBytes);
             Driver.check(
                     cudart.cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, block.threads(), sharedBytes),
                     "cuOccupancyMaxActiveBlocksPerMultiprocessor " + name);
@@ -107,7 +107,7 @@ public final class Kernel {
             for (int i = 0; i < arguments.length; i++) {
                 put(i, arguments[i]);
             }
-            allowShared(sharedBytes);
+            allowSharedBytes(sharedBytes);
             int result = cudart.cuLaunchKernel(
                     function,
                     grid.x(),
@@ -118,7 +118,7 @@ public final class Kernel {
                     block.z(),
                     sharedBytes,
                     on.stream(),
-                    places,
+                    argumentPointers,
                     (PointerPointer<?>) null);
             if (result != cudart.CUDA_SUCCESS) Driver.check(result, "launch of " + shape(grid, block, sharedBytes));
         }
@@ -136,7 +136,7 @@ public final class Kernel {
         int bytes;
         long bits;
         if (argument instanceof Tensor tensor) {
-            requireHere(i, tensor);
+            requireSameDevice(i, tensor);
             bytes = Long.BYTES;
             Pointer data = tensor.data_ptr(); // null for a tensor without elements
             bits = data == null ? 0 : data.address();
@@ -150,11 +150,11 @@ public final class Kernel {
             bytes = Float.BYTES;
             bits = Integer.toUnsignedLong(Float.floatToRawIntBits(number));
         } else if (argument instanceof TensorMap map && maps[i] != null) {
-            requireHere(i, map.tensor());
+            requireSameDevice(i, map.tensor());
             maps[i].write(map);
             return;
         } else if (argument instanceof TensorMap) {
-            bytes = TensorMap.Place.BYTES;
+            bytes = TensorMap.TensorMapBuffer.BYTES;
             bits = 0;
         } else {
             throw new IllegalArgumentException("argument " + i + " of " + name
@@ -168,8 +168,8 @@ public final class Kernel {
         values.put(i, bits);
     }
 
-    private void requireHere(int i, Tensor tensor) {
-        if (tensor.is_cuda() && Driver.card(tensor) == device.index()) return;
+    private void requireSameDevice(int i, Tensor tensor) {
+        if (tensor.is_cuda() && Driver.deviceIndex(tensor) == device.index()) return;
         try (var where = tensor.device()) {
             throw new IllegalArgumentException("argument " + i + " of " + name + " is on "
                     + where.str().getString() + ", but the kernel is on " + device);
@@ -177,7 +177,7 @@ public final class Kernel {
     }
 
     /** More than 48 KB of shared memory, static and dynamic together, must be asked for. */
-    private void allowShared(int bytes) {
+    private void allowSharedBytes(int bytes) {
         if (bytes > allowedSharedBytes) {
             Driver.check(
                     cudart.cuFuncSetAttribute(function, cudart.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),

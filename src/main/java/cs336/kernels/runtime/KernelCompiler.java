@@ -20,14 +20,14 @@ public final class KernelCompiler {
     private static final KernelCompiler SHARED = new KernelCompiler(CubinFolder.ofUser());
 
     /** Where a cubin came from. */
-    public enum Origin {
+    public enum CubinOrigin {
         MEMORY,
         DISK,
         COMPILER
     }
 
     /** A cubin, and where it came from. */
-    public record Result(Cubin cubin, Origin origin) {}
+    public record CompilationResult(Cubin cubin, CubinOrigin origin) {}
 
     private final CubinFolder folder;
     private final Map<String, Cubin> memory = new ConcurrentHashMap<>();
@@ -58,21 +58,21 @@ public final class KernelCompiler {
     }
 
     /** The same, saying where the cubin came from. */
-    public Result find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
+    public CompilationResult find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options = options(defines, architecture);
         String key = key(source, options);
-        Origin[] origin = {Origin.MEMORY};
+        CubinOrigin[] origin = {CubinOrigin.MEMORY};
         Cubin cubin = memory.computeIfAbsent(
                 key,
                 k -> { // once, also where several threads ask
                     Cubin stored = folder.get(key);
-                    origin[0] = stored != null ? Origin.DISK : Origin.COMPILER;
+                    origin[0] = stored != null ? CubinOrigin.DISK : CubinOrigin.COMPILER;
                     if (stored != null) return stored;
                     Cubin compiled = Nvrtc.compile(source, options);
                     folder.put(key, compiled);
                     return compiled;
                 });
-        return new Result(cubin, origin[0]);
+        return new CompilationResult(cubin, origin[0]);
     }
 
     private static List<String> options(Map<String, ?> defines, GpuArchitecture architecture) {

@@ -25,14 +25,14 @@ public final class KernelLog implements AutoCloseable {
      * @param name of the kernel, or of what it would have computed
      * @param detail how it was launched, or why tensor operations stood in
      */
-    public record Entry(Route route, String name, String detail) {
+    public record KernelLogEntry(Route route, String name, String detail) {
         @Override
         public String toString() {
             return route + " " + name + " " + detail;
         }
     }
 
-    private final List<Entry> entries = new CopyOnWriteArrayList<>();
+    private final List<KernelLogEntry> entries = new CopyOnWriteArrayList<>();
 
     private KernelLog() {}
 
@@ -44,13 +44,13 @@ public final class KernelLog implements AutoCloseable {
     }
 
     /** What ran until now, in order. */
-    public List<Entry> entries() {
+    public List<KernelLogEntry> entries() {
         return List.copyOf(entries);
     }
 
     /** The ways taken until now, in order. */
     public List<Route> routes() {
-        return entries.stream().map(Entry::route).toList();
+        return entries.stream().map(KernelLogEntry::route).toList();
     }
 
     @Override
@@ -60,7 +60,7 @@ public final class KernelLog implements AutoCloseable {
 
     @Override
     public String toString() {
-        return entries.stream().map(Entry::toString).collect(Collectors.joining("\n"));
+        return entries.stream().map(KernelLogEntry::toString).collect(Collectors.joining("\n"));
     }
 
     /** Whether anybody looks: a note is not written for nobody. */
@@ -69,7 +69,7 @@ public final class KernelLog implements AutoCloseable {
     }
 
     static void note(Route route, String name, String detail) {
-        Entry entry = new Entry(route, name, detail);
+        KernelLogEntry entry = new KernelLogEntry(route, name, detail);
         OPEN.forEach(log -> log.entries.add(entry));
     }
 

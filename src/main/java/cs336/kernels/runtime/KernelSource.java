@@ -34,15 +34,15 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
     }
 
     /**
-     * A file from a disk, for kernels under work. What it includes stands beside it or, failing that, in
+     * A file from a disk, for kernels under work. What it includes stands sibling it or, failing that, in
      * {@code kernels/}.
      *
      * @throws UncheckedIOException if it cannot be read
      */
     public static KernelSource read(Path file) {
         return withIncludes(file.getFileName().toString(), name -> {
-            Path beside = file.resolveSibling(name);
-            return Files.exists(beside) ? Files.readString(beside) : fromClassPath(name);
+            Path sibling = file.resolveSibling(name);
+            return Files.exists(sibling) ? Files.readString(sibling) : fromClassPath(name);
         });
     }
 
@@ -52,11 +52,11 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
     }
 
     @FunctionalInterface
-    private interface Reader {
+    private interface SourceReader {
         String read(String name) throws IOException;
     }
 
-    private static KernelSource withIncludes(String name, Reader reader) {
+    private static KernelSource withIncludes(String name, SourceReader reader) {
         try {
             String text = reader.read(name);
             SortedMap<String, String> includes = new TreeMap<>();
@@ -67,7 +67,7 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
         }
     }
 
-    private static void collect(String text, Reader reader, Map<String, String> includes) throws IOException {
+    private static void collect(String text, SourceReader reader, Map<String, String> includes) throws IOException {
         Matcher include = INCLUDE.matcher(text);
         while (include.find()) {
             String name = include.group(1);

@@ -14,7 +14,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
 public final class LaunchStream implements AutoCloseable {
     private final CUDAStream current;
     private final CUstream_st stream;
-    private final CUctx_st left = new CUctx_st();
+    private final CUctx_st popped = new CUctx_st();
 
     private LaunchStream(Device device) {
         current = torch_cuda.getCurrentCUDAStream((byte) device.index());
@@ -33,7 +33,7 @@ public final class LaunchStream implements AutoCloseable {
 
     @Override
     public void close() {
-        cudart.cuCtxPopCurrent(left);
+        cudart.cuCtxPopCurrent(popped);
         current.close();
     }
 }

@@ -33,7 +33,7 @@ final class Nvrtc {
     private static final String[] IN_SYSTEM = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
     /** Functions of nvrtc.h, as they stand there. */
-    private interface Api extends Library {
+    private interface NvrtcLibrary extends Library {
         int nvrtcVersion(IntByReference major, IntByReference minor);
 
         int nvrtcCreateProgram(
@@ -59,14 +59,14 @@ final class Nvrtc {
         String nvrtcGetErrorString(int result);
     }
 
-    private static Api api;
+    private static NvrtcLibrary api;
 
     /**
      * The library, loaded when first needed.
      *
      * @throws IllegalStateException if it is not there, each time
      */
-    private static synchronized Api api() {
+    private static synchronized NvrtcLibrary api() {
         if (api == null) api = load();
         return api;
     }
@@ -95,7 +95,7 @@ final class Nvrtc {
      * @throws KernelCompileException if the source has errors
      */
     static Cubin compile(KernelSource source, List<String> options) {
-        Api api = api();
+        NvrtcLibrary api = api();
         PointerByReference program = new PointerByReference();
         var includes = source.includes();
         check(
@@ -139,7 +139,7 @@ final class Nvrtc {
         }
     }
 
-    private static Api load() {
+    private static NvrtcLibrary load() {
         List<String> tried = new ArrayList<>();
         String[] files = fromClassPath();
         if (files != null) {
@@ -159,8 +159,8 @@ final class Nvrtc {
                 + " libnvrtc to LD_LIBRARY_PATH.");
     }
 
-    private static Api load(String library) {
-        return Native.load(library, Api.class, Map.of(Library.OPTION_STRING_ENCODING, ENCODING));
+    private static NvrtcLibrary load(String library) {
+        return Native.load(library, NvrtcLibrary.class, Map.of(Library.OPTION_STRING_ENCODING, ENCODING));
     }
 
     /** Unpacked into JavaCPP's cache, or null where the jar is not there. */

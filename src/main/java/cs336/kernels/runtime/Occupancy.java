@@ -29,12 +29,14 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
     public static final int SHARED_OF_SYSTEM = 1024;
 
     /** Warps, blocks and KiB of shared memory of a multiprocessor. */
-    private record Limits(int warps, int blocks, int sharedKib) {
-        static Limits of(GpuArchitecture a) {
+    private record MultiprocessorLimits(int warps, int blocks, int sharedKib) {
+        static MultiprocessorLimits of(GpuArchitecture a) {
             if (a.major() == 8) {
-                return a.minor() == 0 ? new Limits(64, 32, 164) : new Limits(48, a.minor() == 9 ? 24 : 16, 100);
+                return a.minor() == 0
+                        ? new MultiprocessorLimits(64, 32, 164)
+                        : new MultiprocessorLimits(48, a.minor() == 9 ? 24 : 16, 100);
             } else if (a.major() >= 9) {
-                return a.major() == 12 ? new Limits(48, 24, 100) : new Limits(64, 32, 228);
+                return a.major() == 12 ? new MultiprocessorLimits(48, 24, 100) : new MultiprocessorLimits(64, 32, 228);
             }
             throw new IllegalArgumentException("architecture must be sm_80 or newer, not " + a);
         }
@@ -42,11 +44,11 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
 
     /** Shared memory of a multiprocessor, in bytes. */
     public static int sharedBytes(GpuArchitecture architecture) {
-        return Limits.of(architecture).sharedKib * 1024;
+        return MultiprocessorLimits.of(architecture).sharedKib * 1024;
     }
 
     /** The share of warps, from 0 to 1. */
-    public double share() {
+    public double fraction() {
         return (double) warps / maxWarps;
     }
 
@@ -59,7 +61,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
         if (blockThreads < 1 || blockThreads > 1024) {
             throw new IllegalArgumentException("blockThreads must be 1 to 1024, not " + blockThreads);
         }
-        Limits limits = Limits.of(architecture);
+        MultiprocessorLimits limits = MultiprocessorLimits.of(architecture);
         int warps = roundUp(blockThreads, WARP) / WARP;
         int warpRegisters = Math.max(REGISTER_UNIT, roundUp(used.registers() * WARP, REGISTER_UNIT));
         // The four quarters of a multiprocessor have registers of their own.

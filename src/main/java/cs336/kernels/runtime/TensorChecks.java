@@ -53,11 +53,11 @@ public final class TensorChecks {
 
     /** Whether two tensors are on the same device. */
     public static boolean oneDevice(Tensor a, Tensor b) {
-        if (a.is_cuda() && b.is_cuda()) return Driver.card(a) == Driver.card(b);
+        if (a.is_cuda() && b.is_cuda()) return Driver.deviceIndex(a) == Driver.deviceIndex(b);
         return !a.is_cuda() && !b.is_cuda() && a.is_cpu() == b.is_cpu();
     }
 
     private static String device(Tensor tensor) {
-        return tensor.is_cuda() ? "cuda:" + Driver.card(tensor) : "cpu";
+        return tensor.is_cuda() ? "cuda:" + Driver.deviceIndex(tensor) : "cpu";
     }
 }

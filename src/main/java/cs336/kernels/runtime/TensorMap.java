@@ -33,8 +33,8 @@ public final class TensorMap {
      * @param sizes this and the following: innermost dimension first
      * @param strides bytes, of all dimensions but the innermost
      */
-    private record Content(long address, int type, long[] sizes, long[] strides, int[] box) {
-        boolean is(Content other) {
+    private record TensorMapContent(long address, int type, long[] sizes, long[] strides, int[] box) {
+        boolean is(TensorMapContent other) {
             return address == other.address
                     && type == other.type
                     && Arrays.equals(sizes, other.sizes)
@@ -44,9 +44,9 @@ public final class TensorMap {
     }
 
     private final Tensor tensor;
-    private final Content content;
+    private final TensorMapContent content;
 
-    private TensorMap(Tensor tensor, Content content) {
+    private TensorMap(Tensor tensor, TensorMapContent content) {
         this.tensor = tensor;
         this.content = content;
     }
@@ -91,7 +91,7 @@ public final class TensorMap {
                     + " elements in its last dimension for " + dtype + ", not " + reversed[0]);
         }
         long address = tensor.data_ptr().address();
-        return new TensorMap(tensor, new Content(address, code(dtype), sizes, strides, reversed));
+        return new TensorMap(tensor, new TensorMapContent(address, code(dtype), sizes, strides, reversed));
     }
 
     /**
@@ -124,14 +124,14 @@ public final class TensorMap {
     }
 
     /** A place for a map as the card reads it, where one may follow another. */
-    static final class Place {
+    static final class TensorMapBuffer {
         static final int BYTES = 128;
         private static final int BYTES_ALIGNMENT = 64;
 
         private final CUtensorMap map;
-        private Content written; // not the tensor, which shall not live as long as this
+        private TensorMapContent written; // not the tensor, which shall not live as long as this
 
-        Place() {
+        TensorMapBuffer() {
             BytePointer room = MemoryScope.keep(new BytePointer(BYTES + BYTES_ALIGNMENT));
             long beyond = room.address() % BYTES_ALIGNMENT;
             Pointer aligned = MemoryScope.keep(room.getPointer(beyond == 0 ? 0 : BYTES_ALIGNMENT - beyond));
@@ -146,7 +146,7 @@ public final class TensorMap {
          * Writes a map; the card's context must be current. One that says the same as the last one is there already.
          */
         void write(TensorMap next) {
-            Content content = next.content;
+            TensorMapContent content = next.content;
             if (written != null && content.is(written)) return;
             int[] everyElement = new int[content.box.length];
             Arrays.fill(everyElement, 1);

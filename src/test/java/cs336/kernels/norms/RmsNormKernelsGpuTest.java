@@ -118,9 +118,9 @@ class RmsNormKernelsGpuTest {
         Tensor weight = random(1, weightType, width);
         Tensor y = torch.full_like(x, new Scalar(Double.NaN)), dx = torch.full_like(x, new Scalar(Double.NaN));
         RowLayout layout = RowLayout.of(weight, x, y, dx, dy);
-        new RmsNormKernels(layout, RmsNormTiles.forward(layout)).launchForward(x, weight, y, EPS);
+        new RmsNormKernels(layout, RmsNormTile.forward(layout)).launchForward(x, weight, y, EPS);
         for (int blocks = 66; blocks <= 2112; blocks *= 2) poison((long) blocks * width);
-        Tensor dw = new RmsNormKernels(layout, RmsNormTiles.backward(layout)).launchBackward(x, weight, dy, dx, EPS)[1];
+        Tensor dw = new RmsNormKernels(layout, RmsNormTile.backward(layout)).launchBackward(x, weight, dy, dx, EPS)[1];
         check(x, weight, dy, y, dx, dw);
     }
 
@@ -150,7 +150,7 @@ class RmsNormKernelsGpuTest {
             Backward.of(y).with(dy).run();
             assertEquals(
                     List.of("rmsnorm_forward", "rmsnorm_backward", "column_sum"),
-                    log.entries().stream().map(KernelLog.Entry::name).toList());
+                    log.entries().stream().map(KernelLog.KernelLogEntry::name).toList());
             assertArrayEquals(new long[] {10, 20, 50}, Tensors.shape(y));
             check(x, weight, dy, y, x.grad(), weight.grad());
         }

@@ -51,7 +51,7 @@ class WeightedSumGpuTest {
             Backward.of(y).with(dy).run();
             assertEquals(
                     List.of("weighted_sum_forward", "weighted_sum_backward", "column_sum"),
-                    log.entries().stream().map(KernelLog.Entry::name).toList());
+                    log.entries().stream().map(KernelLog.KernelLogEntry::name).toList());
 
             double[] xs = Tensors.toDoubles(x), ws = Tensors.toDoubles(weight), dys = Tensors.toDoubles(dy);
             double[] expected = new double[rows], dx = new double[rows * width], dw = new double[width];

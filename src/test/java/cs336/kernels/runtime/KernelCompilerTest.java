@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.kernels.runtime.KernelCompiler.Origin;
+import cs336.kernels.runtime.KernelCompiler.CubinOrigin;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -113,12 +113,13 @@ class KernelCompilerTest {
     void aKernelIsCompiledOnceThenComesFromMemoryThenInANewProcessFromDisk() {
         KernelCompiler first = KernelCompiler.in(folder);
         var compiled = first.find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.COMPILER, compiled.origin());
+        assertEquals(CubinOrigin.COMPILER, compiled.origin());
         assertEquals(
-                Origin.MEMORY, first.find(scale(), Map.of("STEP", 1), HOPPER).origin());
+                CubinOrigin.MEMORY,
+                first.find(scale(), Map.of("STEP", 1), HOPPER).origin());
 
         var stored = KernelCompiler.in(folder).find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.DISK, stored.origin());
+        assertEquals(CubinOrigin.DISK, stored.origin());
         assertArrayEquals(compiled.cubin().image(), stored.cubin().image());
         assertEquals(compiled.cubin().log(), stored.cubin().log());
     }
@@ -128,13 +129,13 @@ class KernelCompilerTest {
         KernelCompiler compiler = KernelCompiler.in(folder.resolve("cache"));
         compiler.find(scale(), Map.of("STEP", 1), HOPPER);
         assertEquals(
-                Origin.COMPILER,
+                CubinOrigin.COMPILER,
                 compiler.find(scale(), Map.of("STEP", 2), HOPPER).origin());
         assertEquals(
-                Origin.COMPILER,
+                CubinOrigin.COMPILER,
                 compiler.find(scale(), Map.of("STEP", 1), AMPERE).origin());
         assertEquals(
-                Origin.COMPILER,
+                CubinOrigin.COMPILER,
                 compiler.find(KernelSource.of("scale.cu", SCALE + "\n"), Map.of("STEP", 1), HOPPER)
                         .origin());
 
@@ -161,10 +162,10 @@ class KernelCompilerTest {
             Files.write(file, java.util.Arrays.copyOf(bytes, bytes.length / 2));
         }
         var again = KernelCompiler.in(folder).find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.COMPILER, again.origin());
+        assertEquals(CubinOrigin.COMPILER, again.origin());
         assertArrayEquals(whole, again.cubin().image());
         assertEquals(
-                Origin.DISK,
+                CubinOrigin.DISK,
                 KernelCompiler.in(folder)
                         .find(scale(), Map.of("STEP", 1), HOPPER)
                         .origin());
@@ -174,6 +175,6 @@ class KernelCompilerTest {
     void aFolderThatCannotBeWrittenIsDoneWithout() throws IOException {
         Path file = Files.writeString(folder.resolve("in-the-way"), "");
         var result = KernelCompiler.in(file.resolve("cache")).find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.COMPILER, result.origin());
+        assertEquals(CubinOrigin.COMPILER, result.origin());
     }
 }

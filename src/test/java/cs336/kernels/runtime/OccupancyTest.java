@@ -28,7 +28,7 @@ class OccupancyTest {
         assertEquals(blocks, occupancy.blocks());
         assertEquals(warps, occupancy.warps());
         assertEquals(limit, occupancy.limit());
-        assertEquals((double) warps / occupancy.maxWarps(), occupancy.share());
+        assertEquals((double) warps / occupancy.maxWarps(), occupancy.fraction());
     }
 
     @ParameterizedTest
