@@ -17,9 +17,9 @@ import java.util.regex.Pattern;
 /**
  * A CUDA C++ source with the files that it includes.
  *
- * @param name the file's name, as it stands in compile errors
- * @param text what is compiled
- * @param includes the texts of all files that it, or one of them, includes, by name
+ * @param name file name, for compile errors
+ * @param text source text
+ * @param includes texts of all directly or indirectly included files, by name
  */
 public record KernelSource(String name, String text, SortedMap<String, String> includes) {
     private static final Pattern INCLUDE = Pattern.compile("(?m)^#include \"([^\"]+)\"");
@@ -28,16 +28,20 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
         includes = Collections.unmodifiableSortedMap(new TreeMap<>(includes));
     }
 
-    /** A file of the folder {@code kernels/}, from the class path, where builds put it. */
+    /**
+     * Returns a file of the folder {@code kernels/}, which the build copies to the class path.
+     *
+     * @throws UncheckedIOException if there is no such file, or an included file is missing
+     */
     public static KernelSource named(String name) {
         return withIncludes(name, KernelSource::fromClassPath);
     }
 
     /**
-     * A file from a disk, for kernels under work. What it includes stands sibling it or, failing that, in
-     * {@code kernels/}.
+     * Reads a file from disk, for kernels under development. Included files are read from the same folder or, if they
+     * are not there, from {@code kernels/}.
      *
-     * @throws UncheckedIOException if it cannot be read
+     * @throws UncheckedIOException if a file cannot be read
      */
     public static KernelSource read(Path file) {
         return withIncludes(file.getFileName().toString(), name -> {
@@ -46,7 +50,7 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
         });
     }
 
-    /** Text written on the spot, as in a notebook. What it includes stands in {@code kernels/}. */
+    /** Returns a source with this text, as in a notebook. Included files are read from {@code kernels/}. */
     public static KernelSource of(String name, String text) {
         return withIncludes(name, file -> file.equals(name) ? text : fromClassPath(file));
     }

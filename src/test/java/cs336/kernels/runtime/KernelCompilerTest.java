@@ -20,7 +20,7 @@ class KernelCompilerTest {
     private static final GpuArchitecture AMPERE = GpuArchitecture.parse("sm_80");
     private static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
     private static final String SCALE = """
-            // √ and · in a comment must not confuse anybody
+            // √ and · in a comment must not break the compilation
             extern "C" __global__ void scale(float *x, float factor, int n) {
                 int i = blockIdx.x * blockDim.x + threadIdx.x;
                 if (i < n) x[i] *= factor * STEP;
@@ -48,7 +48,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void spillsAndSharedMemoryOfEachKernelAreItsOwn() {
+    void spillsAndSharedMemoryAreReportedPerKernel() {
         String two = """
                 extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float *x) {
                     float v[64];
@@ -100,7 +100,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void anUnknownArchitectureIsRefusedWithTheOptionsThatWereGiven() {
+    void anUnknownArchitectureIsNamed() {
         String message = assertThrows(
                         IllegalStateException.class,
                         () -> KernelCompiler.in(folder)
@@ -110,7 +110,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void aKernelIsCompiledOnceThenComesFromMemoryThenInANewProcessFromDisk() {
+    void aCompiledKernelIsCachedInMemoryAndOnDisk() {
         KernelCompiler first = KernelCompiler.in(folder);
         var compiled = first.find(scale(), Map.of("STEP", 1), HOPPER);
         assertEquals(CubinOrigin.COMPILER, compiled.origin());
@@ -125,7 +125,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void anotherDefineArchitectureTextOrIncludeIsAnotherKernel() throws IOException {
+    void macrosArchitectureTextAndIncludesArePartOfTheCacheKey() throws IOException {
         KernelCompiler compiler = KernelCompiler.in(folder.resolve("cache"));
         compiler.find(scale(), Map.of("STEP", 1), HOPPER);
         assertEquals(
@@ -150,7 +150,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void aDamagedCacheFileIsCompiledAnew() throws IOException {
+    void aDamagedCacheFileIsCompiledAgain() throws IOException {
         byte[] whole = KernelCompiler.in(folder)
                 .compile(scale(), Map.of("STEP", 1), HOPPER)
                 .image();
@@ -172,7 +172,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void aFolderThatCannotBeWrittenIsDoneWithout() throws IOException {
+    void aFolderThatCannotBeWrittenIsIgnored() throws IOException {
         Path file = Files.writeString(folder.resolve("in-the-way"), "");
         var result = KernelCompiler.in(file.resolve("cache")).find(scale(), Map.of("STEP", 1), HOPPER);
         assertEquals(CubinOrigin.COMPILER, result.origin());
