@@ -4,8 +4,8 @@
 //
 // The kernels are memory-bound, so each tensor is read or written once: a row stays in the registers of its threads from the
 // load through the reduction to the store, while the next rows are prefetched. A block processes rows in a grid-stride loop, so
-// that it reads the weight only once and accumulates its partial dw in registers. The forward pass does not store r: the
-// backward pass reads x anyway and computes Σ x² in the same reduction as Σ g · x.
+// that it can keep the weight in registers and accumulate its partial dw there. The forward pass does not store r: the backward
+// pass reads x anyway and computes Σ x² in the same reduction as Σ g · x.
 //
 // Macros set at compile time:
 //   FORWARD, BACKWARD, FORWARD_WIDE or BACKWARD_WIDE   which kernel

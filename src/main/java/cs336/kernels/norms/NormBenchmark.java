@@ -20,10 +20,10 @@ import org.bytedeco.pytorch.global.torch;
  * Measures normalisations of random rows: time, and achieved bandwidth compared with that of a copy.
  *
  * <p><b>Protocol.</b> After warm-up, the passes run in {@value #GROUPS} groups of equal size, with a device
- * synchronisation before each group. Two untimed passes then keep the GPU occupied until the host has
- * enqueued the first timed one, whose launch overhead is thus not measured. CUDA events before and after the group measure its time; on the CPU it is
- * the wall time. A sample is the time of a group divided by its passes. Gradients are set to none before each pass, as
- * in a training step, so the backward pass does not accumulate.
+ * synchronisation before each group. Two untimed passes then keep the GPU occupied until the host has enqueued the
+ * first timed one, whose launch overhead is thus not measured. CUDA events before and after the group measure its time;
+ * on the CPU it is the wall time. A sample is the time of a group divided by its passes. Gradients are set to none
+ * before each pass, as in a training step, so the backward pass does not accumulate.
  *
  * <p><b>Bytes</b> are the minimum that must be moved: forward reads x and writes y, backward reads x and dy and writes
  * dx, each once. The weight and its gradient are negligible. Bandwidth is these bytes divided by the median time, so an

@@ -80,9 +80,9 @@ public record RmsNormTile(
         int elements = elements(layout, rowThreads);
         if (elements > 16) return wide(RmsNormPass.BACKWARD_WIDE, 512);
         int block = Math.max(BLOCK, rowThreads);
-        // Two blocks of 512 threads leave 64 registers per thread: enough if every access has 16 bytes, all threads of
-        // a
-        // row have the same number of elements, and the weight is no wider than x.
+        // Two blocks of 512 threads leave 64 registers per thread. They suffice if every access has 16 bytes, all
+        // threads
+        // of a row have the same number of elements, and the weight has the dtype of x.
         boolean lean = layout.accessBytes() == 16
                 && layout.width() % (rowThreads * layout.vector()) == 0
                 && layout.gainType() == layout.type();

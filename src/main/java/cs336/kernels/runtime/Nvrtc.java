@@ -18,8 +18,8 @@ import java.util.Map;
 import org.bytedeco.javacpp.Loader;
 
 /**
- * NVRTC, NVIDIA's run-time compiler. It is called through JNA because its JavaCPP preset needs the CUDA driver;
- * the library itself does not, so kernels compile on machines without a GPU.
+ * NVRTC, NVIDIA's run-time compiler. It is called through JNA because its JavaCPP preset needs the CUDA driver; the
+ * library itself does not, so kernels compile on machines without a GPU.
  *
  * <p>The library is loaded from the class path (the jar cuda-redist), or else from the system, where a CUDA toolkit or
  * the Python package nvidia-cuda-nvrtc provides it.
