@@ -1,7 +1,7 @@
-// Sums the columns of a matrix, partial [parts, columns] fp32 → sum [columns] of type ELEMENT, always in the same order: the second
-// half of a gradient that each block of another kernel has summed up over its own rows.
+// Column sums of a matrix: partial [parts, columns] fp32 → sum [columns] of dtype ELEMENT, in a fixed order. This is the second
+// step of a weight's gradient: each block of the first kernel sums over its own rows.
 //
-// A block takes 32 columns. Thread (lane, slice) adds every 32nd row from its slice on, then one warp adds the slices.
+// A block sums 32 columns. Thread (lane, slice) accumulates rows slice, slice + 32, …; then the first warp adds the slices.
 
 #include "elements.cuh"
 

@@ -1,6 +1,6 @@
-// Elements of tensors: fp32, bf16 or fp16 in memory, fp32 in registers, moved up to 16 bytes at a time.
+// Vectorised access to tensor elements: fp32, bf16 or fp16 in memory, fp32 in arithmetic, up to 16 bytes per instruction.
 //
-// No CUDA header is included, here or in any kernel: none is there where NVRTC comes without a toolkit.
+// No kernel includes a CUDA header, because NVRTC without a CUDA toolkit has none.
 
 #pragma once
 
@@ -38,7 +38,7 @@ template <> struct Element<fp16> {
     }
 };
 
-// N neighbouring elements of type T, as they lie in memory: at a multiple of 16 bytes, or of their own size if that is less.
+// N contiguous elements of type T, packed as in memory. Addresses are aligned to their size, at most to 16 bytes.
 template <typename T, int N> struct Elements {
     static constexpr int BYTES = N * sizeof(T);
     static constexpr int WORDS = (BYTES + 3) / 4;
@@ -49,12 +49,12 @@ template <typename T, int N> struct Elements {
     static __device__ __forceinline__ Elements zero() {
         Elements e;
 #pragma unroll
-        for (int i = 0; i < WORDS; i++) e.word[i] = 0; // is 0.0 in all three types
+        for (int i = 0; i < WORDS; i++) e.word[i] = 0; // 0.0 in all three types
         return e;
     }
 
-    // Volatile: loads leave in the order written, ahead of the arithmetic before which they stand, and stay in their loop, where
-    // keeping their result would cost registers.
+    // Volatile, so that the compiler issues loads in source order, before the arithmetic that follows, and does not hoist
+    // them out of loops, which would cost registers.
     static __device__ __forceinline__ Elements load(const T *at) {
         Elements e;
         if constexpr (BYTES % 16 == 0) {
@@ -75,14 +75,14 @@ template <typename T, int N> struct Elements {
         return e;
     }
 
-    // From global to shared memory while the thread goes on; cp.async.wait_group tells it when they are there.
+    // Copies from global to shared memory asynchronously; cp.async.wait_group waits for it.
     static __device__ __forceinline__ void copyAsync(void *shared, const T *at) {
         unsigned to = (unsigned)__cvta_generic_to_shared(shared);
-        if constexpr (BYTES == 16) { // past L1
+        if constexpr (BYTES == 16) { // bypasses L1
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(at) : "memory");
         } else if constexpr (BYTES >= 4) {
             asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(at), "n"(BYTES) : "memory");
-        } else { // too small for cp.async: the thread does not go on
+        } else { // too small for cp.async: synchronous
             load(at).store((T *)shared);
         }
     }

@@ -1,21 +1,21 @@
-// Products on tensor cores by mma.sync, on sm_80 and later, of operands that lie as rows in shared memory.
+// Matrix multiplications on tensor cores with mma.sync (sm_80 and later), with operands stored as rows in shared
+// memory.
 //
-// All products here are of two kinds, both with the sum in fp32 registers:
-//   X · Yᵀ   of rows X and rows Y: both operands come by ldmatrix
-//   P · Y    of a result P of the first kind, which stays in registers, and rows Y: their columns are gathered
+// There are two kinds, both with fp32 accumulators in registers:
+//   X · Yᵀ   of rows X and rows Y: both operands are loaded with ldmatrix
+//   P · Y    of a result P of the first kind, which stays in registers, and rows Y, whose columns are gathered
 //
-// One instruction multiplies 16 rows by 8 columns over 32 bytes of either: 16 elements of 16 bits, or 8 of fp32, which
-// take part as TF32 (11 significant bits). With PRODUCTS = 3 an fp32 is the sum of two TF32, and hi·hi + hi·lo + lo·hi
-// is as good as fp32.
+// One instruction multiplies 16 rows by 8 columns, summing over 32 bytes of each: 16 elements of 16 bits, or 8 of
+// fp32, which are converted to TF32 (11 significant bits). With PRODUCTS = 3 an fp32 number is split into two TF32
+// numbers, and hi·hi + hi·lo + lo·hi has nearly the accuracy of fp32.
 //
-// Rows in shared memory are 16 bytes longer than their elements. Then eight rows in succession start in eight different
-// groups of four banks, whatever the length, and neither ldmatrix nor the gathering of every second row has a bank
-// conflict.
+// Rows in shared memory are padded by 16 bytes. Eight consecutive rows then start in eight different groups of four
+// banks for every row length, so that neither ldmatrix nor gathering every second row has bank conflicts.
 //
-// Set by the compiler's options:
+// Macros set at compile time:
 //   ELEMENT     float, bf16 or fp16
-//   PRODUCTS    3 for fp32 as sums of two TF32; otherwise 1
-//   HEAD_DIM    elements in a row: 16, 32, 64 or 128
+//   PRODUCTS    3 for fp32 split into two TF32 numbers; otherwise 1
+//   HEAD_DIM    elements per row: 16, 32, 64 or 128
 
 #include "elements.cuh"
 
@@ -23,43 +23,45 @@ using T = ELEMENT;
 
 constexpr int D = HEAD_DIM;
 constexpr int ACCESS = 16;                            // bytes
-constexpr int VECTOR = ACCESS / sizeof(T);            // elements in an access
-constexpr int CHUNKS = D / VECTOR;                    // accesses in a row
+constexpr int VECTOR = ACCESS / sizeof(T);            // elements per access
+constexpr int CHUNKS = D / VECTOR;                    // accesses per row
 constexpr int STRIDE = D * sizeof(T) + ACCESS;        // bytes from row to row in shared memory
 constexpr int DEPTH = 32 / sizeof(T);                 // elements that one instruction sums over
-constexpr int PARTS = PRODUCTS == 3 ? 2 : 1;          // registers that stand for one of an operand's
+constexpr int PARTS = PRODUCTS == 3 ? 2 : 1;          // TF32 numbers per element of an operand
 constexpr bool FP32 = sizeof(T) == 4;
 constexpr float LOG2_E = 1.4426950408889634f;
 [[maybe_unused]] constexpr float INFINITE = __builtin_bit_cast(float, 0x7f800000);
 static_assert(PRODUCTS == 1 || (PRODUCTS == 3 && FP32), "only fp32 is split");
 
-// 16 × DEPTH elements of the left operand and DEPTH × 8 of the right one, spread over a warp.
+// Fragments of the operands: 16 × DEPTH elements of the left one and DEPTH × 8 of the right one, distributed over a
+// warp.
 struct Left { unsigned word[PARTS][4]; };
 struct Right { unsigned word[PARTS][2]; };
 
-// A warp's 16 × 8 sums: a thread has columns 2·(lane % 4) and the next of row lane / 4, then those of the row 8 below.
+// A warp's 16 × 8 accumulator: a thread has columns 2·(lane % 4) and the next one, of row lane / 4 and of the row 8
+// below.
 struct Sums { float value[4]; };
 
-// This thread in its warp. Asked for anew by each product: what follows from it would otherwise keep registers in
-// between.
+// Returns the index of this thread in its warp. Each matrix multiplication reads it again, because keeping the
+// addresses derived from it would cost registers.
 __device__ __forceinline__ int laneId() {
     int lane;
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
     return lane;
 }
 
-// An fp32 operand as what takes part in its place. TF32 is the upper 19 bits of an fp32; tensor cores ignore the
-// others.
+// Converts an fp32 element of an operand to one or two TF32 numbers. TF32 is the upper 19 bits of an fp32; tensor cores
+// ignore the other bits.
 template <typename Operand> __device__ __forceinline__ void setPart(Operand &operand, int i, float x) {
     if constexpr (PARTS == 1) {
         asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(operand.word[0][i]) : "f"(x));
-    } else { // rounded without the conversion, which is four instructions; should that make a NaN zero, the rest is NaN
+    } else { // cheaper than cvt, which is four instructions; if it turns a NaN into zero, the second part is NaN
         operand.word[0][i] = (__float_as_uint(x) + (1u << 12)) & ~0u << 13;
         operand.word[1][i] = __float_as_uint(x - __uint_as_float(operand.word[0][i]));
     }
 }
 
-// The instruction for a type of elements: c += a · b.
+// The instruction for an element type: c += a · b.
 template <typename E> struct Mma;
 
 #define MMA(ELEMENT_TYPE, SHAPE_AND_TYPES)                                                                             \
@@ -75,8 +77,8 @@ MMA(bf16, "m16n8k16.row.col.f32.bf16.bf16.f32");
 MMA(fp16, "m16n8k16.row.col.f32.f16.f16.f32");
 #undef MMA
 
-// Sums under way. Tensor cores cut a sum off where fp32 would round it; small products, summed by themselves, lose
-// nothing to that which counts.
+// Accumulators of a matrix multiplication. Tensor cores truncate sums where fp32 would round. The small terms hi·lo and
+// lo·hi are accumulated separately, so that truncating the large sum does not lose them.
 struct Growing {
     Sums large, small;
 
@@ -127,7 +129,7 @@ __device__ __forceinline__ void productOfRows(Sums (&sums)[M][N], const unsigned
     unsigned left = sharedAddress(x) + lane % 16 * STRIDE + lane / 16 * ACCESS;
     unsigned right = sharedAddress(y) + (lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * ACCESS;
     Growing growing[M][N] = {};
-#pragma unroll 2 // as far ahead as registers allow
+#pragma unroll 2 // as much as registers allow
     for (int depth = 0; depth < D / DEPTH; depth++) {
         Left a[M];
         Right b[N];
@@ -154,8 +156,9 @@ __device__ __forceinline__ void productOfRows(Sums (&sums)[M][N], const unsigned
             for (int i = 0; i < 4; i++) sums[m][n].value[i] = growing[m][n].value(i);
 }
 
-// Sums as the left operand of the next product: a thread already has what it needs. The columns of two sums are DEPTH
-// elements of 16 bits; those of one are 8 of fp32, if column 2·i stands for place i and column 2·i + 1 for place i + 4.
+// Converts accumulators to the left operand of the next matrix multiplication; each thread already has the elements
+// it needs. The columns of two accumulators are the DEPTH elements of a 16-bit operand. Those of one are the 8
+// elements of an fp32 operand, if column 2·i is taken as element i and column 2·i + 1 as element i + 4.
 template <int M, int N, typename E = T>
 __device__ __forceinline__ void asLeft(Left (&left)[8 * N / DEPTH][M], const Sums (&sums)[M][N]) {
 #pragma unroll
@@ -179,7 +182,7 @@ __device__ __forceinline__ void asLeft(Left (&left)[8 * N / DEPTH][M], const Sum
         }
 }
 
-// Columns 8·n to 8·n + 15 of DEPTH rows at y, as two right operands.
+// Loads columns 8·n to 8·n + 15 of DEPTH rows at y as two right operands.
 __device__ __forceinline__ void gatherColumns(Right (&right)[2], const unsigned char *y, int n, int lane) {
     if constexpr (FP32) {
 #pragma unroll
@@ -195,13 +198,13 @@ __device__ __forceinline__ void gatherColumns(Right (&right)[2], const unsigned 
     }
 }
 
-// sums[m][n] = sums[m][n] · decay[m] + P · Y for rows at y. What tensor cores cut off would add up over thousands of
-// rows; therefore each call's sum begins at zero, and is added in fp32.
+// sums[m][n] = sums[m][n] · decay[m] + P · Y for rows at y. Each call accumulates from zero and adds its result in
+// fp32, because the truncation of the tensor cores would otherwise accumulate over thousands of rows.
 template <int M, int K>
 __device__ __forceinline__ void addProduct(Sums (&sums)[M][D / 8], const float (&decay)[M][2], const Left (&p)[K][M],
                                            const unsigned char *y) {
     int lane = laneId();
-    constexpr int GROUP = 2; // columns, in eights, at a time
+    constexpr int GROUP = 2; // groups of 8 columns at a time
 #pragma unroll
     for (int n = 0; n < D / 8; n += GROUP) {
         Growing part[M][GROUP] = {};
@@ -226,13 +229,13 @@ __device__ __forceinline__ void addProduct(Sums (&sums)[M][D / 8], const float (
 // One head of a tensor [batch, heads, rows, D].
 template <typename E> struct Rows {
     E *first;
-    int stride; // elements from row to row
+    int stride; // elements between rows
     int count;
 
     __device__ __forceinline__ E *row(int i) const { return first + (long)i * stride; }
 };
 
-// ROWS rows of a tensor from one on, on their way to shared memory by cp.async; those past the end become zero.
+// Starts copying ROWS rows of a tensor to shared memory with cp.async; rows past the end become zero.
 template <int ROWS, int THREADS>
 __device__ __forceinline__ void copyRows(unsigned char *to, const Rows<const T> &from, int firstRow) {
     constexpr int ROWS_AT_ONCE = THREADS / CHUNKS;
@@ -251,7 +254,7 @@ __device__ __forceinline__ void copyRows(unsigned char *to, const Rows<const T> 
 
 __device__ __forceinline__ void awaitCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Two neighbouring elements of a result.
+// Stores two adjacent elements of a result.
 __device__ __forceinline__ void storePair(T *at, float low, float high) {
     Elements<T, 2>::of({low, high}).store(at);
 }
@@ -262,7 +265,7 @@ __device__ __forceinline__ float exp2(float x) {
     return y;
 }
 
-// The four lanes that share a row.
+// Reductions over the four lanes that share a row.
 __device__ __forceinline__ float rowSum(float x) {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
     return x + __shfl_xor_sync(0xffffffffu, x, 2);

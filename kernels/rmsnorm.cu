@@ -2,21 +2,21 @@
 //
 // Its gradients, with x̂ = x · r and g = dy · w:   dx = r · (g − x̂ · mean(g · x̂)),   dw = Σ over rows of dy · x̂
 //
-// Memory decides how long this takes, so each tensor is moved once. A row stays in the registers of its threads from the read,
-// over the sum, to the write; while one row is worked on, the next ones are under way. A block takes every so many rows until
-// none is left: it reads the weight once, and keeps its part of dw until the end. r is not stored by the forward pass: x must be
-// read again anyway, and Σ x² comes with the sum that the backward pass needs in any case.
+// The kernels are memory-bound, so each tensor is read or written once: a row stays in the registers of its threads from the
+// load through the reduction to the store, while the next rows are prefetched. A block processes rows in a grid-stride loop, so
+// that it can keep the weight in registers and accumulate its partial dw there. The forward pass does not store r: the backward
+// pass reads x anyway and computes Σ x² in the same reduction as Σ g · x.
 //
-// Set by the compiler's options:
+// Macros set at compile time:
 //   FORWARD, BACKWARD, FORWARD_WIDE or BACKWARD_WIDE   which kernel
-//   WIDTH            H, the elements in a row
-//   ELEMENT, GAIN    types of x, y, dy and dx, and of the weight: float, bf16, fp16
-//   VECTOR           neighbouring elements that one access moves; divides H
-//   ROW_THREADS      threads that share a row
-//   BLOCK_ROWS       rows that a block works on at a time
-//   SM_BLOCKS        blocks that shall fit into a multiprocessor at a time
-//   STAGES           rows of each slot in shared memory: one in use, the others under way; 1 for none, straight to registers
-//   KEEP_WEIGHT      0 or 1: whether the weight stays in registers, or is read for each row, from L1
+//   WIDTH            H, elements per row
+//   ELEMENT, GAIN    dtype of x, y, dy and dx, and of the weight: float, bf16, fp16
+//   VECTOR           contiguous elements per memory access; divides H
+//   ROW_THREADS      threads per row
+//   BLOCK_ROWS       rows that a block processes at a time, each in a slot of ROW_THREADS threads
+//   SM_BLOCKS        blocks that must fit on a multiprocessor concurrently
+//   STAGES           rows per slot buffered in shared memory: one in use, the others in flight; 1: load directly to registers
+//   KEEP_WEIGHT      1: the weight stays in registers; 0: it is loaded for each row, from L1
 
 #include "elements.cuh"
 #include "row_sum.cuh"
@@ -26,9 +26,9 @@ using W = GAIN;
 
 constexpr int H = WIDTH;
 constexpr int N = VECTOR;
-constexpr int STEP = ROW_THREADS * N;           // elements that the threads of a row move at once
-constexpr int PIECES = (H + STEP - 1) / STEP;   // times that they do so in a row
-constexpr bool EVEN = H % STEP == 0;            // whether the last time is a full one
+constexpr int STEP = ROW_THREADS * N;           // elements per access of all threads of a row
+constexpr int PIECES = (H + STEP - 1) / STEP;   // accesses per thread and row
+constexpr bool EVEN = H % STEP == 0;            // true if the last access uses all threads
 constexpr int THREADS = ROW_THREADS * BLOCK_ROWS;
 
 using X = Elements<T, N>;
@@ -38,7 +38,7 @@ __device__ __forceinline__ int columnOf(int piece, int thread) { return piece * 
 
 __device__ __forceinline__ bool inRow(int column) { return EVEN || column < H; }
 
-// A thread's share of a row. Beyond the row's end there are zeros, which add nothing to a sum.
+// A thread's elements of a row, with zeros beyond the row's end.
 template <typename E> struct Share {
     Elements<E, N> piece[PIECES];
 
@@ -50,7 +50,8 @@ template <typename E> struct Share {
         }
     }
 
-    // Between two passes over it: without this, 16-bit elements would be kept as fp32 too, in three times the registers.
+    // Called between two passes over the elements. Without it the compiler keeps 16-bit elements converted to fp32 in addition to
+    // the packed ones, in three times as many registers.
     __device__ __forceinline__ void keepPacked() {
         if constexpr (sizeof(E) == 2)
 #pragma unroll
@@ -60,8 +61,8 @@ template <typename E> struct Share {
     }
 };
 
-// The rows of some tensors, on their way through shared memory [STAGES, Tensors, PIECES, THREADS, N]. A thread asks for just
-// what it will read itself, so it waits for nobody.
+// Prefetches rows of several tensors with cp.async into shared memory [STAGES, Tensors, PIECES, THREADS, N]. A thread copies
+// exactly the elements that it reads later, so no barrier between threads is needed.
 template <int Tensors> struct Incoming {
     const T *tensor[Tensors];
     long rows, stride, asked;
@@ -75,7 +76,7 @@ template <int Tensors> struct Incoming {
         return place + ((stage * Tensors + t) * PIECES + piece) * (THREADS * X::BYTES);
     }
 
-    // Sends for the next row, or for nothing after the last one.
+    // Starts the copies of the next row, or of nothing after the last row.
     __device__ __forceinline__ void ask() {
         if (asked < rows) {
 #pragma unroll
@@ -96,7 +97,7 @@ template <int Tensors> struct Incoming {
         for (int s = 1; s < STAGES; s++) ask();
     }
 
-    // The next row. Its predecessor's place, which is no longer read, takes the one after those under way.
+    // Loads the next row into registers. The stage of the previous row is free again and receives a further row.
     __device__ __forceinline__ void next(Share<T> (&share)[Tensors]) {
         ask();
         if constexpr (STAGES == 1) {
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 #endif
 
 #ifdef BACKWARD
-// partial [blocks, H]: each block's part of dw.
+// partial [blocks, H]: partial sums of dw, one row per block, for column_sum.cu.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     rmsnorm_backward(const T *x, const W *weight, const T *dy, T *dx, float *partial, long rows, float eps) {
     extern __shared__ __align__(16) unsigned char staged[];
@@ -221,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
         }
     }
 
-    // The slots' parts, added one after the other; the last one has the sum.
+    // Add the partial dw of the slots one after the other through shared memory; the last slot has the sum.
     __shared__ float total[BLOCK_ROWS > 1 ? H : 1];
 #pragma unroll
     for (int s = 0; s < BLOCK_ROWS; s++) {
@@ -242,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 }
 #endif
 
-// Rows too wide for registers are read twice, the second time from L2.
+// Rows that do not fit into registers are read twice, the second time from L2.
 
 #ifdef FORWARD_WIDE
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
@@ -273,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 #endif
 
 #ifdef BACKWARD_WIDE
-// partial [blocks, H], zero at first: each block's part of dw. A column of it is one thread's alone.
+// partial [blocks, H]: partial sums of dw, one row per block, initialised to 0. Each column belongs to a single thread.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     rmsnorm_backward(const T *x, const W *weight, const T *dy, T *dx, float *partial, long rows, float eps) {
     __shared__ typename RowSum<THREADS, 1, 2>::Shared shared;

@@ -1,5 +1,5 @@
-// Sums over a row that Threads neighbouring threads share; a block of Rows such rows has Rows · Threads threads. The order of
-// addition depends on nothing but these numbers, so the same row has the same sum, bit for bit.
+// Sum over a row that is spread over Threads consecutive threads; a block has Rows such rows, Rows · Threads threads in total.
+// The order of addition depends only on these numbers, so sums are bitwise reproducible.
 
 constexpr int WARP = 32;
 
@@ -10,7 +10,8 @@ template <int Threads, int Rows, int Count> struct RowSum {
     static_assert(Threads % WARP == 0 && WARPS <= WARP, "a row takes 1 to 32 whole warps");
     static_assert(WARPS == 1 || Rows <= 15, "each row of several warps needs a barrier of its own, and 16 there are");
 
-    // Two sets in turn: a warp that is ahead writes the other one while a slower one still reads, so one barrier a row is enough.
+    // Double buffering: a fast warp writes the next row's sums while a slow one still reads this row's, so that one barrier per
+    // row is enough.
     struct Shared { Sums<Count> ofWarp[2][Rows][WARPS]; };
 
     Shared &shared;
@@ -19,7 +20,7 @@ template <int Threads, int Rows, int Count> struct RowSum {
 
     __device__ __forceinline__ RowSum(Shared &shared, int slot) : shared(shared), slot(slot) {}
 
-    // The sum of all threads' parts, given to all threads of the row.
+    // Returns the sum of the partial sums of the row's threads, to all of them.
     __device__ __forceinline__ Sums<Count> operator()(Sums<Count> part) {
 #pragma unroll
         for (int distance = WARP / 2; distance > 0; distance /= 2)
@@ -41,7 +42,7 @@ template <int Threads, int Rows, int Count> struct RowSum {
         }
     }
 
-    // Rows of a block wait for their own threads only: they need not be as many for each slot.
+    // A barrier of this row's threads only: the slots of a block may process different numbers of rows.
     __device__ __forceinline__ void waitForRow() {
         asm volatile("bar.sync %0, %1;" ::"r"(Rows == 1 ? 0 : slot + 1), "n"(Threads) : "memory");
     }

@@ -2,11 +2,11 @@
 //
 // Its gradients:   dx[r, h] = dy[r] · w[h],   dw[h] = Σ over rows of dy[r] · x[r, h]
 //
-// Set by the compiler's options:
+// Macros set at compile time:
 //   FORWARD or BACKWARD   which kernel
-//   ELEMENT       type of all tensors: float, bf16, fp16; sums are fp32
-//   VECTOR        neighbouring elements that one access moves; divides the width
-//   THREADS       of a block. Forward: they share a row; backward: each has VECTOR columns of its own
+//   ELEMENT       dtype of all tensors: float, bf16, fp16; sums are fp32
+//   VECTOR        contiguous elements per memory access; divides the width
+//   THREADS       threads per block. Forward: they share a row; backward: each has VECTOR columns
 
 #include "elements.cuh"
 #include "row_sum.cuh"
@@ -16,7 +16,7 @@ constexpr int N = VECTOR;
 using X = Elements<T, N>;
 
 #ifdef FORWARD
-// Each block takes every so many row; its threads walk along it side by side.
+// A block processes rows blockIdx.x, blockIdx.x + gridDim.x, …; consecutive threads read consecutive elements of the row.
 extern "C" __global__ void __launch_bounds__(THREADS)
     weighted_sum_forward(const T *x, const T *w, T *y, long rows, int width) {
     __shared__ typename RowSum<THREADS, 1, 1>::Shared shared;
@@ -36,8 +36,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
 
 #ifdef BACKWARD
-// Blocks (i, j) share the width among the i and the rows among the j. A thread goes down its columns: dx on the way, its part of
-// dw in registers. partial [gridDim.y, width]: the blocks' parts of dw.
+// blockIdx.x selects columns, blockIdx.y selects rows blockIdx.y, blockIdx.y + gridDim.y, … A thread iterates over the rows
+// of its columns, writes dx and accumulates dw in registers. partial [gridDim.y, width]: the partial sums of dw, for
+// column_sum.cu.
 extern "C" __global__ void __launch_bounds__(THREADS)
     weighted_sum_backward(const T *x, const T *w, const T *dy, T *dx, float *partial, long rows, int width) {
     int h = (blockIdx.x * THREADS + threadIdx.x) * N;

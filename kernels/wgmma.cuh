@@ -1,14 +1,14 @@
-// Products of the tensor cores on Hopper (sm_90a): the 128 threads of a warpgroup ask together for D (+)= A·B of 64 × N × 16,
-// and go on.
+// Asynchronous matrix multiply-accumulate on Hopper's tensor cores (sm_90a, wgmma): the 128 threads of a warpgroup together issue
+// D (+)= A·B of shape 64 × N × 16 and continue.
 //
-// An accumulator is a float array of N/2 a thread. Element i lies at
+// The accumulator is an array of N/2 floats per thread. Element i is at
 //   row 16·warp + lane/4 + 8·(i/2 % 2),   column 8·(i/4) + 2·(lane%4) + i%2.
-// Two neighbours packed into a word are therefore just what operand A wants from registers: words 4k … 4k+3 of the packed
-// accumulator are its columns 16k … 16k+15.
+// With adjacent elements packed into words, this is the layout of operand A in registers: words 4k … 4k+3 of the packed
+// accumulator are columns 16k … 16k+15 of A.
 //
-// The order of a batch:  pin  wgmmaFence  wgmma …  wgmmaCommit  wgmmaWait  pin.  Between commit and wait, nothing else may
-// touch the registers, and no branch or loop edge may come: the compiler would wait for each product (its message C7510 and
-// the like).
+// The order of a group:  pin  wgmmaFence  wgmma …  wgmmaCommit  wgmmaWait  pin.  Between commit and wait, no other code may
+// use the registers, and there must be no branch or loop edge; otherwise the compiler waits after each instruction (messages
+// C7510 to C7519).
 
 #pragma once
 
@@ -18,12 +18,12 @@ __device__ __forceinline__ void wgmmaFence() { asm volatile("wgmma.fence.sync.al
 
 __device__ __forceinline__ void wgmmaCommit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Until all but the last N batches are done.
+// Waits until all but the last N groups are complete.
 template <int N> __device__ __forceinline__ void wgmmaWait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// Keeps the compiler from moving uses of these registers across this point.
+// Prevents the compiler from moving uses of these registers across this point.
 template <int N> __device__ __forceinline__ void pin(float (&registers)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(registers[i])::"memory");
@@ -36,27 +36,28 @@ template <int N> __device__ __forceinline__ void pin(unsigned (&registers)[N]) {
 template <typename A, typename B> constexpr bool sameType = false;
 template <typename A> constexpr bool sameType<A, A> = true;
 
-// How an operand in shared memory lies. Both in swizzled rows of 128 bytes (64 elements), 8 rows making 1024 bytes:
-//   ALONG_SUM    a row holds 64 elements of the dimension that is summed; the next 16 of it are 32 bytes further
-//   ACROSS_SUM   a row holds 64 elements of the dimension that stays; the next 16 of the sum are 16 rows (2048 bytes) further
+// Layout of an operand in shared memory: swizzled rows of 128 bytes (64 elements), in groups of 8 rows (1024 bytes).
+//   ALONG_SUM    K-major: a row has 64 elements of the summed dimension K; the next 16 of K are 32 bytes further
+//   ACROSS_SUM   MN-major: a row has 64 elements of the other dimension; the next 16 of K are 16 rows (2048 bytes) further
 enum Major { ALONG_SUM, ACROSS_SUM };
 
-// Describes an operand. In the order of bits: address / 16; from 16 on, leading offset / 16, the distance between blocks of 64
-// elements where rows run across the sum and there is more than one block; from 32 on, stride offset / 16, the distance
-// between groups of 8 rows; from 62 on, 1 for swizzled rows of 128 bytes.
+// Returns the matrix descriptor of an operand. Bits 0 on: address / 16. Bits 16 on: leading dimension offset / 16, the distance
+// between blocks of 64 elements, used by MN-major operands of more than one block. Bits 32 on: stride dimension offset / 16, the
+// distance between groups of 8 rows. Bits 62 on: 1 for the 128-byte swizzle.
 __device__ __forceinline__ unsigned long long operand(unsigned address, unsigned blockDistance = 0) {
     constexpr unsigned HIGH = 1u << 30 | 1024 / 16;
-    constexpr unsigned ADDRESS = (1 << 18) - 1; // above, in a cluster, stands the block's rank
+    constexpr unsigned ADDRESS = (1 << 18) - 1; // in a cluster, the bits above are the block's rank
     return (unsigned long long)HIGH << 32 | blockDistance / 16 << 16 | (address & ADDRESS) / 16;
 }
 
-// The operand so many bytes further: one addition, where describing it anew takes several instructions before each product.
+// Returns the descriptor of the operand that starts some bytes further. This is one addition; a new descriptor would take several
+// instructions before each wgmma.
 __device__ __forceinline__ unsigned long long further(unsigned long long operand, int bytes) {
     return operand >> 32 << 32 | ((unsigned)operand + bytes / 16);
 }
 
-// The assembler text for N columns. REGISTERS and ACCUMULATOR(0) name the N/2 registers of d; the operands after them are
-// numbered from N/2 on, and the preprocessor cannot count: i0 … i6 are these numbers.
+// The assembler text for N columns. REGISTERS and ACCUMULATOR(0) name the N/2 registers of d. The operands after them have the
+// numbers i0 … i6 from N/2 on, which are parameters because the preprocessor cannot count.
 #define WGMMA_INSTRUCTION(N, TYPE) "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " "
 #define WGMMA_SHARED(N, TYPE, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4)                                              \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #i2 ", 0;\n" WGMMA_INSTRUCTION(N, TYPE) "{" REGISTERS "}, "        \
@@ -69,8 +70,8 @@ __device__ __forceinline__ unsigned long long further(unsigned long long operand
                  : ACCUMULATOR(0)                                                                                      \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)accumulate), "n"((int)MajorB))
 
-// d = A·B, or d += A·B if accumulate, which must be known when this is compiled. T: bf16 or fp16. A is an operand in shared
-// memory, or four words from registers.
+// Issues d = A·B, or d += A·B if accumulate, which must be a compile-time constant after inlining. T is bf16 or fp16. A is the
+// descriptor of an operand in shared memory, or four words in registers.
 #define WGMMA(N, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6)                                                   \
     template <typename T, Major MajorA, Major MajorB>                                                                  \
     __device__ __forceinline__ void wgmma(                                                                             \

@@ -17,7 +17,6 @@ import cs336.kernels.attention.MmaTile;
 import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
-import cs336.kernels.norms.RmsNormTiles;
 import cs336.kernels.norms.WeightedSum;
 import cs336.kernels.runtime.Cubin;
 import cs336.kernels.runtime.GpuArchitecture;
@@ -121,7 +120,7 @@ public final class KernelsCommand extends LabCommand {
                 Measurement.of(Samples.once(REGISTERS, used.registers())),
                 Measurement.of(Samples.once(SHARED, used.sharedBytes() + build.shared)),
                 Measurement.of(Samples.once(SPILLS, used.spillStores() + used.spillLoads())),
-                Measurement.of(Samples.once(OCCUPANCY, 100 * occupancy.share())));
+                Measurement.of(Samples.once(OCCUPANCY, 100 * occupancy.fraction())));
         measurements.put(c, rows, provenance);
         out().printf("%-22s %-6s %-5s %s, %s%n", build.kernel, c.text("hidden"), build.dtype, used, occupancy);
     }
@@ -137,7 +136,7 @@ public final class KernelsCommand extends LabCommand {
             }
             for (int width : widths) {
                 RowLayout layout = new RowLayout(width, dtype, dtype, width % vector == 0 ? vector : 1, null);
-                for (RmsNormTile tile : List.of(RmsNormTiles.forward(layout), RmsNormTiles.backward(layout))) {
+                for (RmsNormTile tile : List.of(RmsNormTile.forward(layout), RmsNormTile.backward(layout))) {
                     builds.add(new KernelBuild(
                             "rmsnorm.cu",
                             tile.pass().kernel(),

@@ -13,7 +13,6 @@ import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
-import cs336.kernels.norms.RmsNormTiles;
 import cs336.kernels.norms.WeightedSum;
 import cs336.kernels.runtime.Cubin;
 import cs336.kernels.runtime.KernelCompiler;
@@ -152,7 +151,7 @@ class AllKernelsCompileTest {
         int[] widths = {1, 50, 768, 1000, 1024, 1600, 2048, 2560, 4096, 4097, 8192, 16384, 65536};
         for (int width : widths) {
             for (RowLayout layout : layouts(width)) {
-                for (RmsNormTile tile : List.of(RmsNormTiles.forward(layout), RmsNormTiles.backward(layout))) {
+                for (RmsNormTile tile : List.of(RmsNormTile.forward(layout), RmsNormTile.backward(layout))) {
                     variants.add(new KernelVariant(
                             "rmsnorm.cu",
                             tile.pass().kernel(),

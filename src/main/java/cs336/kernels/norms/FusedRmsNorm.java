@@ -9,17 +9,17 @@ import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * RMSNorm as one kernel forward and one backward (and a small one that adds up the blocks' parts of the weight's
- * gradient, always in the same order). Each moves every tensor just once. Formulas as in {@link RmsNormFunction}, which
- * runs instead
+ * RMSNorm as one fused kernel for the forward pass and one for the backward pass, which read and write every tensor
+ * once. A small second kernel of the backward pass sums the blocks' partial gradients of the weight in a fixed order.
+ * The formulas are those of {@link RmsNormFunction}, which runs instead of the kernels
  *
  * <ul>
- *   <li>where x is not on a CUDA card,
- *   <li>for fp64, for which there is no kernel,
- *   <li>in a backward pass that is to be differentiated again.
+ *   <li>if x is not on a CUDA device,
+ *   <li>for fp64, which the kernels do not support,
+ *   <li>in a backward pass with {@code create_graph}, whose result must be differentiable.
  * </ul>
  *
- * {@link KernelLog} shows which of them ran.
+ * {@link KernelLog} shows which of the two ran.
  */
 public final class FusedRmsNorm extends AutogradFunction {
     private final double eps;
@@ -29,22 +29,27 @@ public final class FusedRmsNorm extends AutogradFunction {
     }
 
     /**
-     * Normalises the last dimension; see {@link RmsNormFunction#apply(Tensor, Tensor, double)}.
+     * Normalises the last dimension, like {@link RmsNormFunction#apply(Tensor, Tensor, double)}.
      *
-     * @param x […, H], fp32, bf16 or fp16 (on the CPU fp64 too), of any strides; dense is fastest
-     * @param weight [H], of x's type or fp32
+     * @param x […, H], fp64, fp32, bf16 or fp16; copied first if it is not contiguous
+     * @param weight [H], of x's dtype or fp32
      * @param eps added to the mean square, at least 0
-     * @return like x, in the caller's memory scope
-     * @throws IllegalArgumentException if shapes, types or devices do not fit
+     * @return tensor with x's shape and dtype, in the caller's memory scope
+     * @throws IllegalArgumentException if shapes, dtypes or devices do not match
      */
     public static Tensor apply(Tensor x, Tensor weight, double eps) {
         RmsNormFunction.require(x, weight, eps);
         return new FusedRmsNorm(eps).apply(x, weight)[0];
     }
 
-    /** Which way a call with this x takes. */
+    /** Returns the route that a call with this x takes. */
     public static Route route(Tensor x) {
         return x.is_cuda() && TensorChecks.KERNEL_TYPES.contains(DType.of(x)) ? Route.KERNEL : Route.TENSOR_OPERATIONS;
+    }
+
+    /** Returns the reason for tensor operations, for {@link KernelLog}. */
+    static String reason(Tensor x) {
+        return "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu");
     }
 
     @Override
@@ -53,22 +58,22 @@ public final class FusedRmsNorm extends AutogradFunction {
         Tensor weight = inputs[1];
         ctx.save(x, weight);
         if (route(x) == Route.TENSOR_OPERATIONS) {
-            KernelLog.noteTensorOperations("rmsnorm_forward", "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu"));
+            KernelLog.noteTensorOperations("rmsnorm_forward", reason(x));
             return new Tensor[] {RmsNormFunction.value(x, weight, eps)};
         }
-        Tensor dense = x.contiguous();
-        return new Tensor[] {x.numel() == 0 ? dense.clone() : RmsNormKernels.forward(dense, weight.contiguous(), eps)};
+        Tensor contiguous = x.contiguous();
+        return new Tensor[] {
+            x.numel() == 0 ? contiguous.clone() : RmsNormKernels.forward(contiguous, weight.contiguous(), eps)
+        };
     }
 
     @Override
     protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
         Tensor x = ctx.saved(0);
-        boolean differentiatedAgain = GradMode.is_enabled();
-        if (differentiatedAgain || x.numel() == 0 || route(x) == Route.TENSOR_OPERATIONS) {
+        boolean createGraph = GradMode.is_enabled();
+        if (createGraph || x.numel() == 0 || route(x) == Route.TENSOR_OPERATIONS) {
             KernelLog.noteTensorOperations(
-                    "rmsnorm_backward",
-                    "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu")
-                            + (differentiatedAgain ? ", to be differentiated again" : ""));
+                    "rmsnorm_backward", reason(x) + (createGraph ? ", to be differentiated again" : ""));
             return RmsNormFunction.gradients(ctx, gradOutputs[0], eps);
         }
         Tensor[] gradients =

@@ -9,13 +9,13 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * {@link FusedRmsNorm} as a layer, in place of {@link cs336.basics.RmsNorm}: same formula, same parameter
- * {@code weight} [width], at first 1.
+ * {@link FusedRmsNorm} as a layer, a drop-in replacement for {@link cs336.basics.RmsNorm}: same formula and same
+ * parameter {@code weight} [width], initialised to 1.
  */
 public final class FusedRmsNormLayer extends NnModule {
     private final Tensor weight;
 
-    /** A layer for inputs of this width. */
+    /** Creates a layer for inputs […, width]. */
     public FusedRmsNormLayer(int width, Device device, DType dtype) {
         try (var scope = MemoryScope.open()) {
             weight = parameter("weight", torch.ones(new long[] {width}, device.options(dtype)));
@@ -27,8 +27,8 @@ public final class FusedRmsNormLayer extends NnModule {
         return FusedRmsNorm.apply(input, weight, Normalization.EPS);
     }
 
-    /** Finds this layer under the name {@code rmsnorm-fused}. */
-    public static final class Kind implements Normalization {
+    /** Factory that makes this layer available under the name {@code rmsnorm-fused}. */
+    public static final class FusedRmsNormFactory implements Normalization {
         @Override
         public String name() {
             return "rmsnorm-fused";

@@ -1,5 +1,7 @@
 package cs336.kernels.norms;
 
+import static cs336.units.UnitFactors.GB;
+
 import cs336.basics.NnModule;
 import cs336.bench.DeviceTimer;
 import cs336.bench.Metric;
@@ -15,27 +17,26 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Times normalisation of random rows, and says which share of the memory's bandwidth that is.
+ * Measures normalisations of random rows: time, and achieved bandwidth compared with that of a copy.
  *
- * <p><b>Protocol.</b> Warm-up; then the passes in {@value #GROUPS} groups of equal size. Before a group the card is
- * waited for; two passes that do not count keep it busy while the host queues the first that counts; an event before
- * and one after the group take the time. A sample is a group's time divided by its passes. On the CPU the wall clock
- * takes the events' place. Gradients are dropped before each pass, as a training step does: none is added to an old
- * one.
+ * <p><b>Protocol.</b> After warm-up, the passes run in {@value #GROUPS} groups of equal size, with a device
+ * synchronisation before each group. Two untimed passes then keep the GPU occupied until the host has enqueued the
+ * first timed one, whose launch overhead is thus not measured. CUDA events before and after the group measure its time;
+ * on the CPU it is the wall time. A sample is the time of a group divided by its passes. Gradients are set to none
+ * before each pass, as in a training step, so the backward pass does not accumulate.
  *
- * <p><b>Bytes</b> are those that have to be moved: forward reads x and writes y, backward reads x and dy and writes dx,
- * each once; the weight and its gradient are too small to count. Bandwidth is these bytes by the median time. An
- * implementation that moves more shows a lower one. The yardstick is PyTorch's copy of x, which reads and writes as
- * much as a forward pass.
+ * <p><b>Bytes</b> are the minimum that must be moved: forward reads x and writes y, backward reads x and dy and writes
+ * dx, each once. The weight and its gradient are negligible. Bandwidth is these bytes divided by the median time, so an
+ * implementation that moves more bytes shows a lower bandwidth. The reference is PyTorch's copy of x, which reads and
+ * writes as many bytes as a forward pass.
  */
 final class NormBenchmark {
     static final int GROUPS = 20;
     private static final int WARMUP = 5;
     private static final int LEAD = 2;
     private static final String BANDWIDTH = "GB/s";
-    private static final double GB = 1e9;
 
-    /** The metrics of an implementation, in order. */
+    /** Metrics of an implementation, in the order of {@link #run}. */
     static final List<Metric> METRICS = List.of(
             Metric.ms("forward"),
             Metric.bytes("forward-bytes"),
@@ -46,19 +47,23 @@ final class NormBenchmark {
             new Metric("forward-backward-bandwidth", BANDWIDTH),
             new Metric("forward-backward-share-of-copy", "%"));
 
-    /** The metrics of the copy. */
+    /** Metrics of the copy, in the order of {@link #copy}. */
     static final List<Metric> COPY_METRICS =
             List.of(Metric.ms("forward"), Metric.bytes("forward-bytes"), new Metric("forward-bandwidth", BANDWIDTH));
 
     private final int width;
     private final DType dtype;
     private final Device device;
-    private final int passes; // in a group
+    private final int passes; // per group
     private final Tensor x;
     private final Tensor dy;
     private final long tensorBytes;
 
-    /** Draws the rows, into the caller's memory scope. */
+    /**
+     * Draws the rows, in the caller's memory scope.
+     *
+     * @param passes timed passes of all groups together
+     */
     NormBenchmark(int rows, int width, DType dtype, Device device, int passes) {
         this.width = width;
         this.dtype = dtype;
@@ -76,7 +81,7 @@ final class NormBenchmark {
         }
     }
 
-    /** Times {@code y.copy_(x)}. */
+    /** Measures {@code y.copy_(x)} and returns {@link #COPY_METRICS}. */
     List<Samples> copy() {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -86,15 +91,15 @@ final class NormBenchmark {
         }
     }
 
-    /** The bandwidth of a copy in GB/s. */
+    /** Returns the bandwidth in GB/s from the result of {@link #copy}. */
     static double copyBandwidth(List<Samples> copy) {
         return copy.get(2).summary().median();
     }
 
     /**
-     * Times forward, and forward with backward.
+     * Measures the forward pass and forward with backward, and returns {@link #METRICS}.
      *
-     * @param copyBandwidth what a copy of the same rows reaches, in GB/s
+     * @param copyBandwidth bandwidth of a copy of the same rows, in GB/s
      */
     List<Samples> run(NormImplementation implementation, double copyBandwidth) {
         try (NnModule norm = implementation.create(width, device, dtype)) {
@@ -105,14 +110,14 @@ final class NormBenchmark {
             }
             add(samples, "forward", 2, forward, copyBandwidth);
             Samples both = time("forward-backward", () -> {
-                forget(x);
-                norm.parameters().forEach(NormBenchmark::forget);
+                clearGrad(x);
+                norm.parameters().forEach(NormBenchmark::clearGrad);
                 Backward.of(norm.forward(x)).with(dy).run();
             });
             add(samples, "forward-backward", 5, both, copyBandwidth);
             return samples;
         } finally {
-            forget(x);
+            clearGrad(x);
         }
     }
 
@@ -135,7 +140,7 @@ final class NormBenchmark {
         return Samples.once(new Metric(pass + "-bandwidth", BANDWIDTH), tensors * tensorBytes / seconds / GB);
     }
 
-    private static void forget(Tensor leaf) {
+    private static void clearGrad(Tensor leaf) {
         try (Tensor none = new Tensor()) {
             leaf.mutable_grad().put(none);
         }

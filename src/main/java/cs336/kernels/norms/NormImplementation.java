@@ -9,6 +9,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.List;
+import java.util.function.BinaryOperator;
 import org.bytedeco.pytorch.DoubleOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
@@ -16,66 +17,50 @@ import org.bytedeco.pytorch.global.torch;
 
 /** The normalisations that {@code cs336 norms} compares. */
 public enum NormImplementation {
-    /** {@link RmsNorm}: plain tensor operations, differentiated by PyTorch. */
-    PLAIN("plain") {
-        @Override
-        NnModule create(int width, Device device, DType dtype) {
-            return new RmsNorm(width, device, dtype);
-        }
-    },
-    /** {@link RmsNormFunction}: tensor operations, differentiated by hand. */
-    MANUAL("manual") {
-        @Override
-        NnModule create(int width, Device device, DType dtype) {
-            return new Gain(width, device, dtype) {
-                @Override
-                protected Tensor compute(Tensor x) {
-                    return RmsNormFunction.apply(x, weight, Normalization.EPS);
-                }
-            };
-        }
-    },
-    /** {@link FusedRmsNorm}: kernels of our own. */
-    FUSED("fused") {
-        @Override
-        NnModule create(int width, Device device, DType dtype) {
-            return new FusedRmsNormLayer(width, device, dtype);
-        }
-    },
-    /** PyTorch's {@code layer_norm}, which takes a mean and adds a bias as well. */
-    LAYER_NORM("layernorm") {
-        @Override
-        NnModule create(int width, Device device, DType dtype) {
-            return new LayerNorm(width, device, dtype);
-        }
-    },
+    /** {@link RmsNorm}: tensor operations, differentiated by PyTorch. */
+    PLAIN("plain", RmsNorm::new),
+    /** {@link RmsNormFunction}: tensor operations with hand-derived gradients. */
+    MANUAL(
+            "manual",
+            (width, device, dtype) -> new WeightedNorm(
+                    width, device, dtype, (x, weight) -> RmsNormFunction.apply(x, weight, Normalization.EPS))),
+    /** {@link FusedRmsNorm}: the kernels of this project. */
+    FUSED("fused", FusedRmsNormLayer::new),
+    /** PyTorch's {@code layer_norm}, which also subtracts the mean and adds a bias. */
+    LAYER_NORM("layernorm", LayerNorm::new),
     /** PyTorch's {@code rms_norm}. */
-    TORCH_RMS_NORM("torch-rms_norm") {
-        @Override
-        NnModule create(int width, Device device, DType dtype) {
-            long[] shape = {width};
-            return new Gain(width, device, dtype) {
-                @Override
-                protected Tensor compute(Tensor x) {
-                    return torch.rms_norm(x, shape, new TensorOptional(weight), new DoubleOptional(Normalization.EPS));
-                }
-            };
-        }
-    };
+    TORCH_RMS_NORM("torch-rms_norm", (width, device, dtype) -> {
+        long[] shape = {width};
+        return new WeightedNorm(
+                width,
+                device,
+                dtype,
+                (x, weight) ->
+                        torch.rms_norm(x, shape, new TensorOptional(weight), new DoubleOptional(Normalization.EPS)));
+    });
 
-    private final String label;
-
-    NormImplementation(String label) {
-        this.label = label;
+    @FunctionalInterface
+    private interface NormConstructor {
+        NnModule create(int width, Device device, DType dtype);
     }
 
-    /** A layer for rows of this width. */
-    abstract NnModule create(int width, Device device, DType dtype);
+    private final String label;
+    private final NormConstructor constructor;
+
+    NormImplementation(String label, NormConstructor constructor) {
+        this.label = label;
+        this.constructor = constructor;
+    }
+
+    /** Returns a new layer for rows of this width. */
+    NnModule create(int width, Device device, DType dtype) {
+        return constructor.create(width, device, dtype);
+    }
 
     /**
-     * Reads a name as it stands in the column {@code implementation}.
+     * Parses a name of the column {@code implementation}.
      *
-     * @throws IllegalArgumentException if there is none of it; the message lists those there are
+     * @throws IllegalArgumentException if the name is unknown; the message lists the known ones
      */
     public static NormImplementation parse(String label) {
         return ArgumentCheck.oneOf("implementation", label, List.of(values()));
@@ -86,13 +71,21 @@ public enum NormImplementation {
         return label;
     }
 
-    private abstract static class Gain extends NnModule {
-        final Tensor weight;
+    /** A layer that calls a function with its input and a parameter {@code weight} [width], initialised to 1. */
+    private static final class WeightedNorm extends NnModule {
+        private final Tensor weight;
+        private final BinaryOperator<Tensor> norm;
 
-        Gain(int width, Device device, DType dtype) {
+        WeightedNorm(int width, Device device, DType dtype, BinaryOperator<Tensor> norm) {
+            this.norm = norm;
             try (var scope = MemoryScope.open()) {
                 weight = parameter("weight", torch.ones(new long[] {width}, device.options(dtype)));
             }
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return norm.apply(x, weight);
         }
     }
 }

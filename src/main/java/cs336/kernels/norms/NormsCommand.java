@@ -2,6 +2,7 @@ package cs336.kernels.norms;
 
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
+import cs336.bench.LabCommand;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Metric;
@@ -18,44 +19,31 @@ import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
-/** Times normalisations against each other and against a copy: the course's RMSNorm benchmark. */
+/** The course's benchmark of RMSNorm: compares normalisations with each other and with a copy of the same bytes. */
 @Command(
         name = "norms",
         description = {
-            "Times RMSNorm (plain operations, hand-derived gradients, fused kernels) beside PyTorch's layer_norm and"
-                    + " rms_norm, forward and forward with backward, and a copy of the same bytes as the yardstick.",
-            "All in one process; each implementation's numbers are stored before the next one starts."
+            "Measures RMSNorm (tensor operations, hand-derived gradients, fused kernels) and PyTorch's layer_norm and"
+                    + " rms_norm: the forward pass, forward with backward, and a copy of the same bytes as reference.",
+            "All cases run in one process. The results of each are stored before the next one starts."
         },
-        sortOptions = false,
-        mixinStandardHelpOptions = true,
         footerHeading = "%nExamples:%n",
         footer = {
-            "  In seconds, on any laptop:",
+            "  A few seconds on a laptop:",
             "    cs336 norms --rows 500 --hidden 256,1024 --passes 40",
             "  The course's sizes:",
             "    cs336 norms",
             "",
-            "Exit codes: 0 all measured (out of memory is a result), 1 a case failed, 2 wrong use."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid options."
         })
-public final class NormsCommand implements Callable<Integer> {
+public final class NormsCommand extends LabCommand {
     private static final String COPY = "copy";
 
-    @Spec
-    private CommandSpec spec;
-
-    @Option(
-            names = "--rows",
-            defaultValue = "50000",
-            paramLabel = "<n>",
-            description = "rows to normalise. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--rows", defaultValue = "50000", paramLabel = "<n>", description = "rows to normalise")
     private int rows;
 
     @Option(
@@ -63,7 +51,7 @@ public final class NormsCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "1024,2048,4096,8192",
             paramLabel = "<n>",
-            description = "elements in a row. Default: ${DEFAULT-VALUE}")
+            description = "elements per row")
     private List<Integer> widths;
 
     @Option(
@@ -71,21 +59,17 @@ public final class NormsCommand implements Callable<Integer> {
             split = ",",
             defaultValue = "fp32,bf16",
             paramLabel = "<dtype>",
-            description = "of rows and weight: fp32, bf16, fp16. Default: ${DEFAULT-VALUE}")
+            description = "dtypes of rows and weight: fp32, bf16, fp16")
     private List<String> dtypes;
 
     @Option(
             names = "--implementation",
             split = ",",
             paramLabel = "<name>",
-            description = "plain, manual, fused, layernorm, torch-rms_norm. Default: all")
+            description = "plain, manual, fused, layernorm, torch-rms_norm; all if not given")
     private List<String> implementations;
 
-    @Option(
-            names = "--passes",
-            defaultValue = "1000",
-            paramLabel = "<n>",
-            description = "timed passes, in 20 groups. Default: ${DEFAULT-VALUE}")
+    @Option(names = "--passes", defaultValue = "1000", paramLabel = "<n>", description = "timed passes, in 20 groups")
     private int passes;
 
     @Mixin
@@ -93,21 +77,20 @@ public final class NormsCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
-        Plan plan = plan();
-        PrintWriter out = spec.commandLine().getOut();
+        NormsPlan plan = checked(this::plan);
         System.err.printf(
                 "%s: %d cases into %s%n", plan.provenance.device(), plan.cases.size(), plan.measurements.path());
         int failed = 0;
         for (int width : widths) {
             for (DType dtype : plan.dtypes) {
-                failed += measure(plan, width, dtype, out);
+                failed += measure(plan, width, dtype);
             }
         }
         return failed == 0 ? 0 : 1;
     }
 
-    /** What to do, checked. */
-    private record Plan(
+    /** The checked options: the cases to measure and where to store them. */
+    private record NormsPlan(
             Device device,
             Provenance provenance,
             Measurements measurements,
@@ -115,40 +98,36 @@ public final class NormsCommand implements Callable<Integer> {
             List<NormImplementation> implementations,
             List<Case> cases) {}
 
-    private Plan plan() throws IOException {
-        try {
-            ArgumentCheck.atLeast("--rows", 1, rows);
-            ArgumentCheck.atLeast("--passes", NormBenchmark.GROUPS, passes);
-            widths.forEach(width -> ArgumentCheck.atLeast("--hidden", 1, width));
-            storage.requireNames();
-            List<DType> types = dtypes.stream().map(DType::parse).toList();
-            for (DType type : types) {
-                if (!TensorChecks.KERNEL_TYPES.contains(type)) {
-                    throw new IllegalArgumentException("--dtype must be fp32, bf16 or fp16, not " + type);
-                }
+    private NormsPlan plan() throws IOException {
+        ArgumentCheck.atLeast("--rows", 1, rows);
+        ArgumentCheck.atLeast("--passes", NormBenchmark.GROUPS, passes);
+        widths.forEach(width -> ArgumentCheck.atLeast("--hidden", 1, width));
+        storage.requireNames();
+        List<DType> types = dtypes.stream().map(DType::parse).toList();
+        for (DType type : types) {
+            if (!TensorChecks.KERNEL_TYPES.contains(type)) {
+                throw new IllegalArgumentException("--dtype must be fp32, bf16 or fp16, not " + type);
             }
-            List<NormImplementation> chosen = implementations == null
-                    ? Arrays.asList(NormImplementation.values())
-                    : implementations.stream().map(NormImplementation::parse).toList();
-            Device where = Device.parse(storage.device());
-            Provenance provenance = storage.named(Provenance.of(where));
-            Measurements measurements = storage.measurements(provenance);
-            List<Case> cases = new ArrayList<>();
-            for (int width : widths) {
-                for (DType type : types) {
-                    cases.add(caseOf(COPY, width, type, NormBenchmark.COPY_METRICS));
-                    chosen.forEach(i -> cases.add(caseOf(i.toString(), width, type, NormBenchmark.METRICS)));
-                }
-            }
-            for (Case c : cases) measurements.requireSameColumns(c);
-            return new Plan(where, provenance, measurements, types, chosen, cases);
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
         }
+        List<NormImplementation> chosen = implementations == null
+                ? Arrays.asList(NormImplementation.values())
+                : implementations.stream().map(NormImplementation::parse).toList();
+        Device device = Device.parse(storage.device());
+        Provenance provenance = storage.named(Provenance.of(device));
+        Measurements measurements = storage.measurements(provenance);
+        List<Case> cases = new ArrayList<>();
+        for (int width : widths) {
+            for (DType type : types) {
+                cases.add(caseOf(COPY, width, type, NormBenchmark.COPY_METRICS));
+                chosen.forEach(i -> cases.add(caseOf(i.toString(), width, type, NormBenchmark.METRICS)));
+            }
+        }
+        for (Case c : cases) measurements.requireSameColumns(c);
+        return new NormsPlan(device, provenance, measurements, types, chosen, cases);
     }
 
     private Case caseOf(String implementation, int width, DType dtype, List<Metric> metrics) {
-        return Case.measuredHere(implementation) // too short for a process of its own
+        return Case.measuredHere(implementation) // in this process: shorter than starting another
                 .with("rows", rows)
                 .with("hidden", width)
                 .with("dtype", dtype)
@@ -156,14 +135,15 @@ public final class NormsCommand implements Callable<Integer> {
                 .yields(metrics.toArray(Metric[]::new));
     }
 
-    /** Measures what is not stored yet of one width and type, and prints it. Returns how many cases failed. */
-    private int measure(Plan plan, int width, DType dtype, PrintWriter out) throws IOException {
-        List<NormImplementation> open = new ArrayList<>();
+    /** Measures and prints the implementations that are not stored yet, and returns how many of them failed. */
+    private int measure(NormsPlan plan, int width, DType dtype) throws IOException {
+        PrintWriter out = out();
+        List<NormImplementation> missing = new ArrayList<>();
         for (NormImplementation implementation : plan.implementations) {
             Case c = caseOf(implementation.toString(), width, dtype, NormBenchmark.METRICS);
-            if (storage.again() || !plan.measurements.holds(c)) open.add(implementation);
+            if (storage.again() || !plan.measurements.holds(c)) missing.add(implementation);
         }
-        if (open.isEmpty()) {
+        if (missing.isEmpty()) {
             out.printf("%d × %d %s: stored already%n", rows, width, dtype);
             out.flush();
             return 0;
@@ -175,7 +155,7 @@ public final class NormsCommand implements Callable<Integer> {
             store(plan, caseOf(COPY, width, dtype, NormBenchmark.COPY_METRICS), copy, Status.OK);
             double copyBandwidth = NormBenchmark.copyBandwidth(copy);
             out.printf("%d × %d %s: copy %.0f GB/s%n", rows, width, dtype, copyBandwidth);
-            for (NormImplementation implementation : open) {
+            for (NormImplementation implementation : missing) {
                 Case c = caseOf(implementation.toString(), width, dtype, NormBenchmark.METRICS);
                 try {
                     List<Samples> samples = benchmark.run(implementation, copyBandwidth);
@@ -203,7 +183,7 @@ public final class NormsCommand implements Callable<Integer> {
         return samples.get(metric).summary().median();
     }
 
-    private static void store(Plan plan, Case c, List<Samples> samples, Status status) throws IOException {
+    private static void store(NormsPlan plan, Case c, List<Samples> samples, Status status) throws IOException {
         List<Measurement> rows = new ArrayList<>();
         samples.forEach(s -> rows.add(Measurement.of(s)));
         if (status != Status.OK) c.metrics().forEach(m -> rows.add(Measurement.missing(m, status)));

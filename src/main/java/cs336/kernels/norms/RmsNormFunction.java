@@ -9,7 +9,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * RMSNorm with gradients derived by hand, in tensor operations. With r = 1 / √(mean(x²) + eps) and x̂ = x · r, over the
+ * RMSNorm in tensor operations, with hand-derived gradients. With r = 1 / √(mean(x²) + eps) and x̂ = x · r, over the
  * last dimension:
  *
  * <pre>
@@ -18,8 +18,8 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * dx = r · (g − x̂ · mean(g · x̂))     with g = dy · w
  * </pre>
  *
- * <p>The second term of dx comes through r: ∂r/∂x = −r³ · x / H, so a change of x changes y by −(g · x̂ summed over the
- * row) · r · x̂ / H as well. bf16 and fp16 are computed in fp32.
+ * <p>The second term of dx is the gradient through r, with ∂r/∂x = −r³ · x / H. Inputs in bf16 and fp16 are computed in
+ * fp32.
  */
 public final class RmsNormFunction extends AutogradFunction {
     private static final long[] LAST = {-1};
@@ -33,26 +33,27 @@ public final class RmsNormFunction extends AutogradFunction {
     /**
      * Normalises the last dimension.
      *
-     * @param x […, H], fp64, fp32, bf16 or fp16, of any strides
-     * @param weight [H], of x's type or fp32
+     * @param x […, H], fp64, fp32, bf16 or fp16, with any strides
+     * @param weight [H], of x's dtype or fp32
      * @param eps added to the mean square, at least 0
-     * @return like x, in the caller's memory scope
-     * @throws IllegalArgumentException if shapes, types or devices do not fit
+     * @return tensor with x's shape and dtype, in the caller's memory scope
+     * @throws IllegalArgumentException if shapes, dtypes or devices do not match
      */
     public static Tensor apply(Tensor x, Tensor weight, double eps) {
         require(x, weight, eps);
         return new RmsNormFunction(eps).apply(x, weight)[0];
     }
 
+    /** Checks the arguments of {@link #apply(Tensor, Tensor, double)}. */
     static void require(Tensor x, Tensor weight, double eps) {
         TensorChecks.type("x", x, TensorChecks.FLOATING);
         TensorChecks.vectorFor("weight", weight, "x", x);
         DType type = DType.of(weight);
         if (type != DType.of(x) && type != DType.FLOAT32) {
-            throw new IllegalArgumentException("weight must be fp32 or of x's type " + DType.of(x) + ", not " + type);
+            throw new IllegalArgumentException("weight must be fp32 or of x's dtype " + DType.of(x) + ", not " + type);
         }
         if (!(eps >= 0 && eps < Double.POSITIVE_INFINITY)) {
-            throw new IllegalArgumentException("eps must be at least 0, not " + eps);
+            throw new IllegalArgumentException("eps must be finite and at least 0, not " + eps);
         }
     }
 
@@ -67,18 +68,18 @@ public final class RmsNormFunction extends AutogradFunction {
         return gradients(ctx, gradOutputs[0], eps);
     }
 
-    /** y. */
+    /** Returns y. */
     static Tensor value(Tensor x, Tensor weight, double eps) {
         Tensor wide = widened(x);
-        return as(x, wide.mul(reciprocalRoot(wide, eps)).mul(weight));
+        return castLike(x, wide.mul(reciprocalRoot(wide, eps)).mul(weight));
     }
 
-    /** dx and dw, each null where it is not needed, from what forward saved: x and the weight. */
+    /** Returns dx and dw from the saved x and weight; a gradient that is not needed is null. */
     static Tensor[] gradients(Context ctx, Tensor dy, double eps) {
         return gradients(ctx.saved(0), ctx.saved(1), dy, eps, ctx.needsInputGrad(0), ctx.needsInputGrad(1));
     }
 
-    /** dx and dw. */
+    /** Returns dx and dw. */
     static Tensor[] gradients(Tensor x, Tensor weight, Tensor dy, double eps) {
         return gradients(x, weight, dy, eps, true, true);
     }
@@ -93,11 +94,11 @@ public final class RmsNormFunction extends AutogradFunction {
         if (needsDx) {
             Tensor g = dy.mul(weight);
             Tensor mean = g.mul(normalised).mean(LAST, true, new ScalarTypeOptional()); // […, 1]
-            dx = as(xGiven, g.sub(normalised.mul(mean)).mul(r));
+            dx = castLike(xGiven, g.sub(normalised.mul(mean)).mul(r));
         }
         Tensor dw = null;
         if (needsDw) {
-            dw = as(weight, dy.mul(normalised).reshape(-1, weight.size(0)).sum(0)); // [rows, H] → [H]
+            dw = castLike(weight, dy.mul(normalised).reshape(-1, weight.size(0)).sum(0)); // [rows, H] → [H]
         }
         return new Tensor[] {dx, dw};
     }
@@ -109,11 +110,13 @@ public final class RmsNormFunction extends AutogradFunction {
                 .rsqrt();
     }
 
-    private static Tensor widened(Tensor tensor) {
+    /** Returns the tensor in fp32 if it is bf16 or fp16, else the tensor itself. */
+    static Tensor widened(Tensor tensor) {
         return tensor.element_size() < Float.BYTES ? tensor.to(ScalarType.Float) : tensor;
     }
 
-    private static Tensor as(Tensor model, Tensor value) {
-        return value.to(model.scalar_type());
+    /** Returns the value in the dtype of another tensor. */
+    static Tensor castLike(Tensor other, Tensor value) {
+        return value.to(other.scalar_type());
     }
 }

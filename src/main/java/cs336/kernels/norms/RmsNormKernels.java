@@ -1,27 +1,21 @@
 package cs336.kernels.norms;
 
-import cs336.kernels.norms.RmsNormTile.Pass;
+import cs336.kernels.norms.RmsNormTile.RmsNormPass;
 import cs336.kernels.runtime.BlockDim;
-import cs336.kernels.runtime.Driver;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.RowLayout;
-import cs336.torch.DType;
-import cs336.torch.MemoryScope;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.bytedeco.cuda.global.cudart;
-import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** The kernels of {@code kernels/rmsnorm.cu} on dense rows, each compiled for its row width, types and tile. */
+/** A kernel of {@code kernels/rmsnorm.cu}, compiled for a row width, dtypes and a tile. Rows are contiguous. */
 final class RmsNormKernels {
     private static final KernelSource SOURCE = KernelSource.named("rmsnorm.cu");
-    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
     private static final Map<RowLayout, RmsNormKernels> FORWARD = new ConcurrentHashMap<>();
     private static final Map<RowLayout, RmsNormKernels> BACKWARD = new ConcurrentHashMap<>();
 
@@ -30,7 +24,7 @@ final class RmsNormKernels {
     private final Kernel kernel;
     private final BlockDim block;
     private final int sharedBytes;
-    private final int residentBlocks; // on the whole card
+    private final int residentBlocks; // on the whole GPU
 
     RmsNormKernels(RowLayout layout, RmsNormTile tile) {
         this.layout = layout;
@@ -43,40 +37,40 @@ final class RmsNormKernels {
     }
 
     /**
-     * y = x · r · w.
+     * Returns y = x · r · w.
      *
-     * @param x dense, with at least one row
-     * @param weight [H], dense
-     * @return like x
+     * @param x […, H], contiguous, with at least one row
+     * @param weight [H], contiguous
+     * @return […, H]
      */
     static Tensor forward(Tensor x, Tensor weight, double eps) {
         Tensor y = torch.empty_like(x);
         RowLayout layout = RowLayout.of(weight, x, y);
-        FORWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTiles.forward(l), l)))
+        FORWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTile.forward(l), l)))
                 .launchForward(x, weight, y, eps);
         return y;
     }
 
     /**
-     * The gradients for x and for the weight.
+     * Returns the gradients of x and of the weight.
      *
-     * @param x dense, with at least one row
-     * @param weight [H], dense
-     * @param dy like x
-     * @return dx, like x, and dw, like the weight
+     * @param x […, H], contiguous, with at least one row
+     * @param weight [H], contiguous
+     * @param dy […, H], contiguous
+     * @return dx […, H] and dw [H]
      */
     static Tensor[] backward(Tensor x, Tensor weight, Tensor dy, double eps) {
         Tensor dx = torch.empty_like(x);
         RowLayout layout = RowLayout.of(weight, x, dy, dx);
-        return BACKWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTiles.backward(l), l)))
+        return BACKWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTile.backward(l), l)))
                 .launchBackward(x, weight, dy, dx, eps);
     }
 
-    /** A card with less shared memory than the tile wants does without. */
+    /** Returns the tile, or the one without shared memory stages if a block may not use as much shared memory. */
     private static RmsNormTile fitting(RmsNormTile tile, RowLayout layout) {
-        int most = Driver.attribute(layout.device(), cudart.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-        int ownBytes = 8 * 1024; // static shared memory beside it
-        return tile.sharedBytes(layout) + ownBytes <= most ? tile : tile.withStages(1);
+        int max = Gpu.of(layout.device()).blockSharedBytes();
+        int staticBytes = 8 * 1024; // upper bound of the kernel's static shared memory
+        return tile.sharedBytes(layout) + staticBytes <= max ? tile : tile.withStages(1);
     }
 
     void launchForward(Tensor x, Tensor weight, Tensor y, double eps) {
@@ -88,20 +82,19 @@ final class RmsNormKernels {
         long rows = x.numel() / layout.width();
         GridDim grid = grid(rows);
         long[] shape = {grid.x(), layout.width()};
-        var options = layout.device().options(DType.FLOAT32);
-        Tensor partial =
-                tile.pass() == Pass.BACKWARD_WIDE ? torch.zeros(shape, options) : torch.empty(shape, options, DENSE);
+        Gpu gpu = Gpu.of(layout.device());
+        Tensor partial = tile.pass() == RmsNormPass.BACKWARD_WIDE ? torch.zeros(shape, gpu.fp32()) : gpu.empty(shape);
         kernel.launch(grid, block, sharedBytes, x, weight, dy, dx, partial, rows, (float) eps);
         return new Tensor[] {dx, ColumnSum.of(partial, layout.gainType(), layout.device())};
     }
 
-    /** Persistent blocks are no more than run at once: each takes as many rows as it comes to. */
+    /** Returns a block per {@code blockRows} rows, but for persistent kernels no more than run at once. */
     private GridDim grid(long rows) {
         long blocks = (rows + tile.blockRows() - 1) / tile.blockRows();
         return new GridDim((int) Math.min(blocks, tile.persistent() ? residentBlocks : Integer.MAX_VALUE));
     }
 
-    /** Whether a block of this tile fits into a multiprocessor at all. */
+    /** Returns whether a multiprocessor has the resources for a block. */
     boolean fits() {
         return residentBlocks > 0;
     }

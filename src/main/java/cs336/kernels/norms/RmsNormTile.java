@@ -1,64 +1,138 @@
 package cs336.kernels.norms;
 
 import cs336.kernels.runtime.RowLayout;
+import cs336.torch.DType;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * How the work of an RMSNorm kernel is laid out. The meaning of each number stands in {@code kernels/rmsnorm.cu}; which
- * numbers are taken, in {@link RmsNormTiles}.
+ * The tile of an RMSNorm kernel: how many threads work on a row, how many rows a block processes at once, and where the
+ * data is kept. {@code kernels/rmsnorm.cu} explains each of the numbers; {@link #forward} and {@link #backward} choose
+ * them for a row layout.
  *
- * @param pass which kernel
- * @param rowThreads threads that share a row
- * @param blockRows rows that a block works on at a time
- * @param smBlocks blocks that shall fit into a multiprocessor
- * @param stages rows of each slot in shared memory; 1 for straight to registers
- * @param keepWeight whether the weight stays in registers
- * @param persistent whether as many blocks as run at once take all rows in turn; otherwise each block has its own rows,
- *     and the card starts the next block as soon as one ends
+ * <p>Registers limit the choice. A register holds four bytes, and a thread has at most 128 of them with 512 threads per
+ * multiprocessor, 64 with 1024. This bounds the fraction of a row that one thread can hold.
+ *
+ * @param pass which of the kernels
+ * @param rowThreads threads per row
+ * @param blockRows rows that a block processes at a time
+ * @param smBlocks blocks per multiprocessor that the compiler must leave registers for
+ * @param stages rows that each slot of a block buffers in shared memory; 1 loads rows directly into registers
+ * @param keepWeight whether the weight stays in registers from row to row
+ * @param persistent whether the grid has only as many blocks as run at once, which then iterate over all rows;
+ *     otherwise every block has rows of its own
  */
 public record RmsNormTile(
-        Pass pass, int rowThreads, int blockRows, int smBlocks, int stages, boolean keepWeight, boolean persistent) {
-    /** The kernels of {@code kernels/rmsnorm.cu}. */
-    public enum Pass {
+        RmsNormPass pass,
+        int rowThreads,
+        int blockRows,
+        int smBlocks,
+        int stages,
+        boolean keepWeight,
+        boolean persistent) {
+    private static final int BLOCK = 256;
+    private static final int MIN_ASYNC_COPY_BYTES = 4; // of cp.async
+
+    /** The kernels of {@code kernels/rmsnorm.cu}. The wide ones are for rows that do not fit into registers. */
+    public enum RmsNormPass {
         FORWARD,
         BACKWARD,
         FORWARD_WIDE,
         BACKWARD_WIDE;
 
+        /** Returns whether this is a forward kernel. */
         public boolean isForward() {
             return this == FORWARD || this == FORWARD_WIDE;
         }
 
+        /** Returns whether this kernel reads each row twice instead of keeping it in registers. */
         public boolean isWide() {
             return this == FORWARD_WIDE || this == BACKWARD_WIDE;
         }
 
+        /** Returns the name of the {@code __global__} function. */
         public String kernel() {
             return isForward() ? "rmsnorm_forward" : "rmsnorm_backward";
         }
     }
 
+    /** Returns the tile of the forward pass. */
+    public static RmsNormTile forward(RowLayout layout) {
+        int rowThreads = rowThreads(layout, 16, 1024);
+        if (layout.accessBytes() == 16 && rowThreads > 256) {
+            // 64 bytes in flight per thread saturate memory. Larger blocks would leave registers for fewer bytes.
+            rowThreads = rowThreads(layout, 64 / layout.type().bytes(), 1024);
+        }
+        if (elements(layout, rowThreads)
+                > 16 * (layout.accessBytes() < 16 ? 1 : 4 / layout.type().bytes())) {
+            return wide(RmsNormPass.FORWARD_WIDE, 1024);
+        }
+        int block = Math.max(BLOCK, rowThreads);
+        boolean keepWeight = false;
+        boolean persistent = false;
+        return new RmsNormTile(
+                RmsNormPass.FORWARD, rowThreads, block / rowThreads, 1024 / block, 1, keepWeight, persistent);
+    }
+
+    /** Returns the tile of the backward pass. */
+    public static RmsNormTile backward(RowLayout layout) {
+        int rowThreads = rowThreads(layout, 8, 512);
+        int elements = elements(layout, rowThreads);
+        if (elements > 16) return wide(RmsNormPass.BACKWARD_WIDE, 512);
+        int block = Math.max(BLOCK, rowThreads);
+        // Two blocks of 512 threads leave 64 registers per thread. They suffice if every access has 16 bytes, all
+        // threads
+        // of a row have the same number of elements, and the weight has the dtype of x.
+        boolean lean = layout.accessBytes() == 16
+                && layout.width() % (rowThreads * layout.vector()) == 0
+                && layout.gainType() == layout.type();
+        int smBlocks = elements > 8 ? 512 / block : block == BLOCK ? (lean ? 3 : 2) : (lean ? 2 : 1);
+        boolean keepWeight = elements * layout.gainType().bytes() <= 64;
+        int stages = layout.type() == DType.FLOAT32 || layout.accessBytes() < MIN_ASYNC_COPY_BYTES ? 1 : 2;
+        return new RmsNormTile(
+                RmsNormPass.BACKWARD, rowThreads, block / rowThreads, smBlocks, stages, keepWeight, true);
+    }
+
+    private static RmsNormTile wide(RmsNormPass pass, int threads) {
+        return new RmsNormTile(pass, threads, 1, 1024 / threads, 1, false, true);
+    }
+
+    /**
+     * Returns the smallest power of two, from one warp to {@code maxThreads}, that leaves each thread at most
+     * {@code maxElements}.
+     */
+    private static int rowThreads(RowLayout layout, int maxElements, int maxThreads) {
+        int threads = 32;
+        while (threads < maxThreads && elements(layout, threads) > maxElements) threads *= 2;
+        return threads;
+    }
+
+    /** Returns the number of elements of a row that each of its threads holds, rounded up to whole accesses. */
+    private static int elements(RowLayout layout, int rowThreads) {
+        return accessesPerThread(layout, rowThreads) * layout.vector();
+    }
+
+    private static int accessesPerThread(RowLayout layout, int rowThreads) {
+        return (layout.accesses() + rowThreads - 1) / rowThreads;
+    }
+
+    /** Returns the number of threads per block. */
     public int blockThreads() {
         return rowThreads * blockRows;
     }
 
-    /** Dynamic shared memory of a block, in bytes. */
+    /** Returns the dynamic shared memory per block, in bytes. */
     public int sharedBytes(RowLayout layout) {
         if (pass.isWide() || stages == 1) return 0;
         int tensors = pass.isForward() ? 1 : 2;
-        return stages * tensors * pieces(layout) * blockThreads() * layout.accessBytes();
-    }
-
-    /** Accesses of one thread to one row. */
-    int pieces(RowLayout layout) {
-        return (layout.accesses() + rowThreads - 1) / rowThreads;
+        return stages * tensors * accessesPerThread(layout, rowThreads) * blockThreads() * layout.accessBytes();
     }
 
     RmsNormTile withStages(int stages) {
         return new RmsNormTile(pass, rowThreads, blockRows, smBlocks, stages, keepWeight, persistent);
     }
 
+    /** Returns the macros to compile the kernel with. */
     public Map<String, Object> defines(RowLayout layout) {
         Map<String, Object> defines = new LinkedHashMap<>();
         defines.put(pass.name(), 1);

@@ -1,5 +1,8 @@
 package cs336.kernels.norms;
 
+import static cs336.kernels.norms.RmsNormFunction.castLike;
+import static cs336.kernels.norms.RmsNormFunction.widened;
+
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GridDim;
@@ -13,47 +16,49 @@ import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.GradMode;
-import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * Weighted sums of rows, y = Σ over h of x[…, h] · w[h], with gradients dx[…, h] = dy[…] · w[h] and dw[h] = Σ over rows
- * of dy · x[…, h]: the first kernel of the course, in {@code kernels/weighted_sum.cu}. Sums are fp32. Tensor operations
- * stand in as for {@link FusedRmsNorm}.
+ * Weighted sums of rows, the first kernel of the course, in {@code kernels/weighted_sum.cu}:
+ *
+ * <pre>
+ * y[…]     = Σ over h of x[…, h] · w[h]
+ * dx[…, h] = dy[…] · w[h]
+ * dw[h]    = Σ over rows of dy[…] · x[…, h]
+ * </pre>
+ *
+ * <p>Sums are accumulated in fp32. Tensor operations replace the kernels in the same cases as for {@link FusedRmsNorm}.
  */
 public final class WeightedSum extends AutogradFunction {
     private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");
-    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
-    private static final Map<Key, Kernel> KERNELS = new ConcurrentHashMap<>();
-    private static final int THREADS = 128; // of a block
-    private static final int SM_BLOCKS = 2048 / THREADS;
+    private static final Map<WeightedSumKey, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final int THREADS = 128; // per block
+    private static final int SM_BLOCKS = 2048 / THREADS; // fills the 2,048 threads of a multiprocessor
 
-    private record Key(String pass, DType type, int vector, Device device) {}
+    private record WeightedSumKey(String pass, DType type, int vector, Device device) {}
 
     private WeightedSum() {}
 
     /**
-     * Sums rows.
+     * Returns the weighted sum of each row.
      *
-     * @param x […, H], fp32, bf16 or fp16 (on the CPU fp64 too), of any strides
-     * @param weight [H], of x's type
-     * @return […] of x's type, in the caller's memory scope
-     * @throws IllegalArgumentException if shapes, types or devices do not fit
+     * @param x […, H], fp64, fp32, bf16 or fp16; copied first if it is not contiguous
+     * @param weight [H], of x's dtype
+     * @return […] of x's dtype, in the caller's memory scope
+     * @throws IllegalArgumentException if shapes, dtypes or devices do not match
      */
     public static Tensor apply(Tensor x, Tensor weight) {
         TensorChecks.type("x", x, TensorChecks.FLOATING);
         TensorChecks.vectorFor("weight", weight, "x", x);
         if (DType.of(weight) != DType.of(x)) {
             throw new IllegalArgumentException(
-                    "weight must be of x's type " + DType.of(x) + ", not " + DType.of(weight));
+                    "weight must be of x's dtype " + DType.of(x) + ", not " + DType.of(weight));
         }
         return new WeightedSum().apply(new Tensor[] {x, weight})[0];
     }
@@ -64,9 +69,8 @@ public final class WeightedSum extends AutogradFunction {
         Tensor weight = inputs[1];
         ctx.save(x, weight);
         if (x.numel() == 0 || FusedRmsNorm.route(x) == Route.TENSOR_OPERATIONS) {
-            KernelLog.noteTensorOperations(
-                    "weighted_sum_forward", "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu"));
-            return new Tensor[] {as(x, widened(x).mul(widened(weight)).sum(-1))};
+            KernelLog.noteTensorOperations("weighted_sum_forward", FusedRmsNorm.reason(x));
+            return new Tensor[] {castLike(x, widened(x).mul(widened(weight)).sum(-1))};
         }
         return new Tensor[] {launchForward(x.contiguous(), weight.contiguous())};
     }
@@ -78,12 +82,13 @@ public final class WeightedSum extends AutogradFunction {
         Tensor dy = gradOutputs[0]; // […]
         Tensor[] gradients;
         if (GradMode.is_enabled() || x.numel() == 0 || FusedRmsNorm.route(x) == Route.TENSOR_OPERATIONS) {
-            KernelLog.noteTensorOperations(
-                    "weighted_sum_backward", "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu"));
+            KernelLog.noteTensorOperations("weighted_sum_backward", FusedRmsNorm.reason(x));
             Tensor column = widened(dy).unsqueeze(-1); // […, 1]
             gradients = new Tensor[] {
-                as(x, column.mul(widened(weight))),
-                as(weight, column.mul(widened(x)).reshape(-1, weight.size(0)).sum(0))
+                castLike(x, column.mul(widened(weight))),
+                castLike(
+                        weight,
+                        column.mul(widened(x)).reshape(-1, weight.size(0)).sum(0))
             };
         } else {
             gradients = launchBackward(x.contiguous(), weight.contiguous(), dy.contiguous());
@@ -93,9 +98,10 @@ public final class WeightedSum extends AutogradFunction {
 
     private static Tensor launchForward(Tensor x, Tensor weight) {
         RowLayout layout = RowLayout.of(weight, x);
+        Gpu gpu = Gpu.of(layout.device());
         long rows = x.numel() / layout.width();
-        Tensor y = torch.empty(Tensors.leadingShape(x), layout.device().options(layout.type()), DENSE);
-        int blocks = (int) Math.min(rows, (long) Gpu.of(layout.device()).multiprocessors() * SM_BLOCKS);
+        Tensor y = gpu.empty(layout.type(), Tensors.leadingShape(x));
+        int blocks = (int) Math.min(rows, (long) gpu.multiprocessors() * SM_BLOCKS);
         kernel("forward", layout)
                 .launch(new GridDim(blocks), new BlockDim(THREADS), 0, x, weight, y, rows, layout.width());
         return y;
@@ -104,12 +110,12 @@ public final class WeightedSum extends AutogradFunction {
     private static Tensor[] launchBackward(Tensor x, Tensor weight, Tensor dy) {
         Tensor dx = torch.empty_like(x);
         RowLayout layout = RowLayout.of(weight, x, dx);
+        Gpu gpu = Gpu.of(layout.device());
         long rows = x.numel() / layout.width();
-        int across = (layout.accesses() + THREADS - 1) / THREADS;
-        long down = Math.max(1, (long) Gpu.of(layout.device()).multiprocessors() * SM_BLOCKS / across);
-        GridDim grid = new GridDim(across, (int) Math.min(rows, down));
-        Tensor partial = torch.empty(
-                new long[] {grid.y(), layout.width()}, layout.device().options(DType.FLOAT32), DENSE);
+        int gridX = (layout.accesses() + THREADS - 1) / THREADS;
+        long gridY = Math.max(1, (long) gpu.multiprocessors() * SM_BLOCKS / gridX);
+        GridDim grid = new GridDim(gridX, (int) Math.min(rows, gridY));
+        Tensor partial = gpu.empty(grid.y(), layout.width());
         kernel("backward", layout)
                 .launch(grid, new BlockDim(THREADS), 0, x, weight, dy, dx, partial, rows, layout.width());
         return new Tensor[] {dx, ColumnSum.of(partial, layout.type(), layout.device())};
@@ -117,11 +123,17 @@ public final class WeightedSum extends AutogradFunction {
 
     private static Kernel kernel(String pass, RowLayout layout) {
         return KERNELS.computeIfAbsent(
-                new Key(pass, layout.type(), layout.vector(), layout.device()),
+                new WeightedSumKey(pass, layout.type(), layout.vector(), layout.device()),
                 key -> KernelModule.load(SOURCE, defines(pass, layout.type(), layout.vector()), layout.device())
                         .kernel("weighted_sum_" + pass));
     }
 
+    /**
+     * Returns the macros to compile a kernel with.
+     *
+     * @param pass {@code forward} or {@code backward}
+     * @param vector contiguous elements per memory access
+     */
     public static Map<String, Object> defines(String pass, DType type, int vector) {
         Map<String, Object> defines = new LinkedHashMap<>();
         defines.put(pass.equals("forward") ? "FORWARD" : "BACKWARD", 1);
@@ -129,13 +141,5 @@ public final class WeightedSum extends AutogradFunction {
         defines.put("VECTOR", vector);
         defines.put("THREADS", THREADS);
         return defines;
-    }
-
-    private static Tensor widened(Tensor tensor) {
-        return tensor.element_size() < Float.BYTES ? tensor.to(ScalarType.Float) : tensor;
-    }
-
-    private static Tensor as(Tensor model, Tensor value) {
-        return value.to(model.scalar_type());
     }
 }

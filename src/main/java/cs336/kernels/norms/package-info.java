@@ -1,2 +1,12 @@
-/** RMSNorm and the weighted sum as fused CUDA kernels, and their benchmarks. */
+/**
+ * RMSNorm and the weighted sum as fused CUDA kernels, and the benchmark of RMSNorm.
+ *
+ * <p>Read first: {@link cs336.kernels.norms.WeightedSum}, the smallest autograd function with kernels;
+ * {@link cs336.kernels.norms.RmsNormFunction}, the formulas of RMSNorm in tensor operations;
+ * {@link cs336.kernels.norms.FusedRmsNorm}, the same as kernels; {@link cs336.kernels.norms.RmsNormTile} with
+ * {@code kernels/rmsnorm.cu}, which explain why the kernels are memory-bound and how they get close to the bandwidth of
+ * a copy.
+ *
+ * <p>May use {@code kernels.runtime}, and the packages that it uses.
+ */
 package cs336.kernels.norms;

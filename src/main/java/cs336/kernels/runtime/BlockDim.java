@@ -1,7 +1,7 @@
 package cs336.kernels.runtime;
 
 /**
- * How many threads a block has, at most 1024 in all.
+ * The threads of a block, CUDA's {@code blockDim}: at most 1024 in total.
  *
  * @param x 1 to 1024
  * @param y 1 to 1024
@@ -13,22 +13,22 @@ public record BlockDim(int x, int y, int z) {
 
     public BlockDim {
         if (x < 1 || y < 1 || z < 1 || z > MAX_Z || (long) x * y * z > MAX) {
-            throw new IllegalArgumentException("block must have 1 to " + MAX + " threads, and z at most " + MAX_Z
+            throw new IllegalArgumentException("block must have 1 to " + MAX + " threads, with z at most " + MAX_Z
                     + ", not " + x + " × " + y + " × " + z);
         }
     }
 
-    /** Threads in a line. */
+    /** Creates a one-dimensional block. */
     public BlockDim(int x) {
         this(x, 1, 1);
     }
 
-    /** Threads in a plane. */
+    /** Creates a two-dimensional block. */
     public BlockDim(int x, int y) {
         this(x, y, 1);
     }
 
-    /** All threads. */
+    /** Returns the number of threads, x · y · z. */
     public int threads() {
         return x * y * z;
     }

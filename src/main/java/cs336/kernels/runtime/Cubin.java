@@ -7,10 +7,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A compiled source: machine code for one architecture.
+ * A cubin: the machine code of a kernel source for one architecture.
  *
- * @param image an ELF file, as the driver loads it
- * @param log what the compiler said, with what ptxas says of each kernel
+ * @param image ELF file that the driver can load
+ * @param log the compiler's log, with ptxas's resource usage of each kernel
  */
 public record Cubin(byte[] image, String log) {
     private static final Pattern KERNEL = Pattern.compile("Compiling entry function '([^']+)'");
@@ -20,47 +20,45 @@ public record Cubin(byte[] image, String log) {
     private static final Pattern BARRIERS = Pattern.compile("used (\\d+) barriers");
     private static final Pattern SHARED = Pattern.compile("(\\d+) bytes smem");
 
-    /**
-     * C7508: setmaxnreg is ignored. C7510 to C7519: wgmma waits where the source does not, often after every product.
-     */
-    private static final Pattern TENSOR_CORES_WAIT = Pattern.compile("(?m)^.*\\(C75\\d\\d\\).*$");
+    /** C7508: setmaxnreg is ignored. C7510 to C7519: wgmma is serialised, often with a wait after every instruction. */
+    private static final Pattern WGMMA_WARNING = Pattern.compile("(?m)^.*\\(C75\\d\\d\\).*$");
 
     /**
-     * What ptxas says of Hopper's tensor cores where it could not keep their products under way: messages C7500 to
-     * C7599. Results are right all the same, so nothing else tells.
+     * Returns ptxas's messages C7500 to C7599: it could not keep wgmma instructions asynchronous. The kernel still
+     * computes correct results, but more slowly, which tests of the results cannot detect.
      */
     public List<String> performanceMessages() {
-        return TENSOR_CORES_WAIT
+        return WGMMA_WARNING
                 .matcher(log)
                 .results()
                 .map(line -> line.group().strip())
                 .toList();
     }
 
-    /** What each kernel of the source uses, by its name. */
+    /** Returns the resource usage of each kernel of the source, by name. */
     public Map<String, KernelResources> resources() {
         Map<String, KernelResources> byName = new TreeMap<>();
         Matcher kernel = KERNEL.matcher(log);
         while (kernel.find()) {
             Matcher next = KERNEL.matcher(log);
-            String part = log.substring(kernel.end(), next.find(kernel.end()) ? next.start() : log.length());
+            String section = log.substring(kernel.end(), next.find(kernel.end()) ? next.start() : log.length());
             byName.put(
                     kernel.group(1),
                     new KernelResources(
-                            number(REGISTERS, 1, part),
-                            number(SHARED, 1, part),
-                            number(BARRIERS, 1, part),
-                            number(STACK, 1, part),
-                            number(STACK, 2, part),
-                            number(STACK, 3, part)));
+                            number(REGISTERS, 1, section),
+                            number(SHARED, 1, section),
+                            number(BARRIERS, 1, section),
+                            number(STACK, 1, section),
+                            number(STACK, 2, section),
+                            number(STACK, 3, section)));
         }
         return byName;
     }
 
     /**
-     * What one kernel uses.
+     * Returns the resource usage of one kernel.
      *
-     * @throws IllegalArgumentException if the source has no kernel of this name
+     * @throws IllegalArgumentException if the source has no kernel with this name
      */
     public KernelResources resources(String kernel) {
         KernelResources found = resources().get(kernel);
@@ -71,9 +69,9 @@ public record Cubin(byte[] image, String log) {
         return found;
     }
 
-    /** What ptxas leaves out is 0. */
-    private static int number(Pattern pattern, int group, String part) {
-        Matcher found = pattern.matcher(part);
+    /** Returns the number in a kernel's section of the log; ptxas omits numbers that are 0. */
+    private static int number(Pattern pattern, int group, String section) {
+        Matcher found = pattern.matcher(section);
         return found.find() ? Integer.parseInt(found.group(group)) : 0;
     }
 }

@@ -11,8 +11,9 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 
 /**
- * Cubins on disk, one file a key. A cache and no more: what cannot be read is compiled again, what cannot be written is
- * not kept. Files appear whole or not at all, so processes may share the folder.
+ * A cache of cubins on disk, one file per key. It ignores errors: a file that cannot be read is a cache miss, and a
+ * cubin that cannot be written is not cached. Files are moved into place atomically, so several processes can use one
+ * folder.
  */
 final class CubinFolder {
     private final Path folder;
@@ -22,8 +23,8 @@ final class CubinFolder {
     }
 
     /**
-     * {@code $XDG_CACHE_HOME/cs336/kernels}, by default {@code ~/.cache/cs336/kernels}; the temporary folder where that
-     * cannot be.
+     * Returns the user's cache: {@code $XDG_CACHE_HOME/cs336/kernels}, by default {@code ~/.cache/cs336/kernels}, or a
+     * folder in the temporary directory if that one is not writable.
      */
     static CubinFolder ofUser() {
         String given = System.getenv("XDG_CACHE_HOME");
@@ -34,13 +35,13 @@ final class CubinFolder {
             Files.createDirectories(folder);
             if (Files.isWritable(folder)) return new CubinFolder(folder);
         } catch (IOException e) {
-            // a home that cannot be written to, as in some containers
+            // the home directory is read-only, as in some containers
         }
         return new CubinFolder(
                 Path.of(System.getProperty("java.io.tmpdir"), "cs336-kernels-" + System.getProperty("user.name")));
     }
 
-    /** The cubin stored under this key, or null. */
+    /** Returns the cubin of this key, or null if there is none or its file is damaged. */
     Cubin get(String key) {
         try {
             Path file = file(key);
@@ -56,6 +57,7 @@ final class CubinFolder {
         }
     }
 
+    /** Stores a cubin, if the folder is writable. */
     void put(String key, Cubin cubin) {
         try {
             Files.createDirectories(folder);
@@ -71,7 +73,7 @@ final class CubinFolder {
             Files.write(unfinished, bytes.toByteArray());
             Files.move(unfinished, file(key), StandardCopyOption.ATOMIC_MOVE);
         } catch (IOException e) {
-            // the next process compiles it again
+            // not cached: the next process compiles it again
         }
     }
 

@@ -9,17 +9,18 @@ import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.PointerPointer;
 import org.bytedeco.pytorch.Tensor;
 
-/** The CUDA driver, with its return codes checked. */
-public final class Driver {
+/** Calls of the CUDA driver API, with their return codes checked. */
+final class Driver {
     private static final Map<Integer, CUctx_st> CONTEXTS = new ConcurrentHashMap<>();
-    private static final boolean ONE_CARD = Device.cudaCount() == 1;
+    private static final boolean ONE_GPU = Device.cudaCount() == 1;
 
     private Driver() {}
 
     /**
-     * Turns a failure into an exception with CUDA's name for it, such as CUDA_ERROR_INVALID_VALUE.
+     * Checks the result of a driver call.
      *
-     * @param call what was called, for the message
+     * @param call name of the called function, for the message
+     * @throws IllegalStateException if the call failed, with CUDA's name of the error, such as CUDA_ERROR_INVALID_VALUE
      */
     static void check(int result, String call) {
         if (result == cudart.CUDA_SUCCESS) return;
@@ -33,9 +34,9 @@ public final class Driver {
         }
     }
 
-    /** The context that PyTorch uses on this card. */
-    static CUctx_st context(int card) {
-        return CONTEXTS.computeIfAbsent(card, index -> {
+    /** Returns the primary context of a device, which PyTorch uses too. */
+    static CUctx_st context(int device) {
+        return CONTEXTS.computeIfAbsent(device, index -> {
             check(cudart.cuInit(0), "cuInit");
             CUctx_st context = new CUctx_st();
             check(cudart.cuDevicePrimaryCtxRetain(context, index), "cuDevicePrimaryCtxRetain");
@@ -43,7 +44,11 @@ public final class Driver {
         });
     }
 
-    /** Runs something with the card's context as the thread's own, which on a fresh thread it is not. */
+    /**
+     * Runs an action with this context current on the calling thread; a new thread has no current context.
+     *
+     * @param scratch receives the context that is popped afterwards
+     */
     static void in(CUctx_st context, CUctx_st scratch, Runnable action) {
         check(cudart.cuCtxPushCurrent(context), "cuCtxPushCurrent");
         try {
@@ -54,18 +59,18 @@ public final class Driver {
     }
 
     /**
-     * The number of the card that a CUDA tensor is on. To ask makes a native object for the answer; of one card, nobody
-     * asks.
+     * Returns the index of the CUDA device that a tensor is on. With a single device it skips the native call, which
+     * allocates an object.
      */
-    static int card(Tensor tensor) {
-        if (ONE_CARD) return 0;
+    static int deviceIndex(Tensor tensor) {
+        if (ONE_GPU) return 0;
         try (var device = tensor.device()) {
             return device.index();
         }
     }
 
-    /** A property of a card, by its number in cuda.h. */
-    public static int attribute(Device device, int attribute) {
+    /** Returns a {@code CUdevice_attribute} of a device. */
+    static int attribute(Device device, int attribute) {
         int[] value = new int[1];
         context(device.index());
         check(cudart.cuDeviceGetAttribute(value, attribute, device.index()), "cuDeviceGetAttribute");

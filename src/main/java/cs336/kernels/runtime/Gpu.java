@@ -13,28 +13,36 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * A CUDA card, and what a launch wants to know of it. It is asked once, since each question takes a while.
+ * A CUDA device with the properties that launches need. They are queried once per device, because each query is slow
+ * compared with a launch.
  *
- * @param multiprocessors how many it has
- * @param l2Bytes size of its L2 cache
- * @param fp32 a tensor of fp32 numbers there
+ * @param multiprocessors number of streaming multiprocessors
+ * @param l2Bytes size of the L2 cache
+ * @param blockSharedBytes largest shared memory that a block can opt in to, static and dynamic together
+ * @param fp32 options of an fp32 tensor on this device
  */
-public record Gpu(Device device, GpuArchitecture architecture, int multiprocessors, int l2Bytes, TensorOptions fp32) {
-    private static final MemoryFormatOptional DENSE = MemoryScope.keep(new MemoryFormatOptional());
-    private static final Map<Integer, Gpu> CARDS = new ConcurrentHashMap<>();
+public record Gpu(
+        Device device,
+        GpuArchitecture architecture,
+        int multiprocessors,
+        int l2Bytes,
+        int blockSharedBytes,
+        TensorOptions fp32) {
+    private static final MemoryFormatOptional CONTIGUOUS = MemoryScope.keep(new MemoryFormatOptional());
+    private static final Map<Integer, Gpu> GPUS = new ConcurrentHashMap<>();
 
-    /** The card that a tensor is on. */
+    /** Returns the GPU that a CUDA tensor is on. */
     public static Gpu of(Tensor tensor) {
-        return of(Driver.card(tensor));
+        return of(Driver.deviceIndex(tensor));
     }
 
-    /** The card that a device is. */
+    /** Returns the GPU of a CUDA device. */
     public static Gpu of(Device device) {
         return of(device.index());
     }
 
     private static Gpu of(int index) {
-        return CARDS.computeIfAbsent(index, Gpu::read);
+        return GPUS.computeIfAbsent(index, Gpu::read);
     }
 
     private static Gpu read(int index) {
@@ -44,11 +52,17 @@ public record Gpu(Device device, GpuArchitecture architecture, int multiprocesso
                 GpuArchitecture.of(device),
                 torch_cuda.getDeviceProperties((byte) index).multiProcessorCount(),
                 Driver.attribute(device, cudart.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+                Driver.attribute(device, cudart.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
                 MemoryScope.keep(device.options(DType.FLOAT32)));
     }
 
-    /** Room for fp32 numbers, dense, in the caller's memory scope. */
+    /** Returns an uninitialised contiguous fp32 tensor, in the caller's memory scope. */
     public Tensor empty(long... shape) {
-        return torch.empty(shape, fp32, DENSE);
+        return torch.empty(shape, fp32, CONTIGUOUS);
+    }
+
+    /** Returns an uninitialised contiguous tensor of a dtype, in the caller's memory scope. */
+    public Tensor empty(DType type, long... shape) {
+        return torch.empty(shape, device.options(type), CONTIGUOUS);
     }
 }

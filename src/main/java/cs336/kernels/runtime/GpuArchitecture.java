@@ -2,30 +2,28 @@ package cs336.kernels.runtime;
 
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.bytedeco.cuda.cudart.cudaDeviceProp;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * What a kernel is compiled for: {@code sm_80}, {@code sm_90a}. With an {@code a}, machine code may use what only this
- * very generation has (on Hopper wgmma and setmaxnreg), and runs on no other.
+ * A GPU architecture that kernels are compiled for, such as {@code sm_80} or {@code sm_90a}. The suffix {@code a} makes
+ * the code architecture-specific: it can use instructions that only this architecture has (wgmma and setmaxnreg on
+ * Hopper), and runs on no other.
  *
- * @param major the generation: 8 Ampere, 9 Hopper, 10 Blackwell
- * @param minor its member
- * @param specific whether with an {@code a}
+ * @param major major compute capability: 8 Ampere and Ada, 9 Hopper, 10 Blackwell
+ * @param minor minor compute capability
+ * @param specific whether the name has the suffix {@code a}
  */
 public record GpuArchitecture(int major, int minor, boolean specific) {
     private static final Pattern NAME = Pattern.compile("sm_(\\d{1,2})(\\d)(a?)");
     private static final int HOPPER = 9;
-    private static final Map<Integer, GpuArchitecture> OF_CARDS = new ConcurrentHashMap<>();
 
     /**
-     * Reads a name as NVRTC takes it.
+     * Parses a name such as {@code sm_90a}.
      *
-     * @throws IllegalArgumentException if it is none
+     * @throws IllegalArgumentException if the name has another form
      */
     public static GpuArchitecture parse(String name) {
         Matcher parts = NAME.matcher(name);
@@ -39,18 +37,16 @@ public record GpuArchitecture(int major, int minor, boolean specific) {
     }
 
     /**
-     * That of a card.
+     * Returns the architecture of a CUDA device, architecture-specific on Hopper.
      *
-     * @throws IllegalArgumentException for the CPU
+     * @throws IllegalArgumentException if the device is the CPU
      */
     public static GpuArchitecture of(Device device) {
-        if (!device.isCuda()) throw new IllegalArgumentException("device must be a CUDA card, not " + device);
-        return OF_CARDS.computeIfAbsent(device.index(), card -> {
-            try (var scope = MemoryScope.open()) {
-                cudaDeviceProp properties = torch_cuda.getDeviceProperties((byte) (int) card);
-                return new GpuArchitecture(properties.major(), properties.minor(), properties.major() == HOPPER);
-            }
-        });
+        if (!device.isCuda()) throw new IllegalArgumentException("device must be a CUDA device, not " + device);
+        try (var scope = MemoryScope.open()) {
+            cudaDeviceProp properties = torch_cuda.getDeviceProperties((byte) device.index());
+            return new GpuArchitecture(properties.major(), properties.minor(), properties.major() == HOPPER);
+        }
     }
 
     @Override

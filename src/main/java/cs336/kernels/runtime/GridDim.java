@@ -1,7 +1,7 @@
 package cs336.kernels.runtime;
 
 /**
- * How many blocks a launch has.
+ * The blocks of a launch, CUDA's {@code gridDim}.
  *
  * @param x 1 to 2³¹ − 1
  * @param y 1 to 65,535
@@ -12,22 +12,22 @@ public record GridDim(int x, int y, int z) {
 
     public GridDim {
         if (x < 1 || y < 1 || z < 1 || y > MAX_Y_Z || z > MAX_Y_Z) {
-            throw new IllegalArgumentException(
-                    "grid must be at least 1, and y and z at most " + MAX_Y_Z + ", not " + x + " × " + y + " × " + z);
+            throw new IllegalArgumentException("grid must be at least 1 in x, y and z, and y and z at most " + MAX_Y_Z
+                    + ", not " + x + " × " + y + " × " + z);
         }
     }
 
-    /** Blocks in a line. */
+    /** Creates a one-dimensional grid. */
     public GridDim(int x) {
         this(x, 1, 1);
     }
 
-    /** Blocks in a plane. */
+    /** Creates a two-dimensional grid. */
     public GridDim(int x, int y) {
         this(x, y, 1);
     }
 
-    /** All blocks. */
+    /** Returns the number of blocks, x · y · z. */
     public long blocks() {
         return (long) x * y * z;
     }

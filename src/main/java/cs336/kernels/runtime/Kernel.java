@@ -13,9 +13,9 @@ import org.bytedeco.javacpp.PointerPointer;
 import org.bytedeco.javacpp.SizeTPointer;
 import org.bytedeco.pytorch.Tensor;
 
-/** A kernel on a card, ready to be launched. Several threads may launch it. */
+/** A kernel that is loaded on a GPU and can be launched, also from several threads. */
 public final class Kernel {
-    private static final int WITHOUT_ASKING = 48 * 1024; // bytes of shared memory
+    private static final int DEFAULT_SHARED_BYTES = 48 * 1024; // limit without cuFuncSetAttribute
 
     private final String name;
     private final CUfunc_st function;
@@ -24,12 +24,12 @@ public final class Kernel {
     private final KernelResources resources;
     private final int[] parameterBytes;
 
-    // One launch's arguments. The driver copies them before a launch returns, so the next one may use the same place.
+    // The arguments of a launch. cuLaunchKernel copies them before it returns, so all launches use the same buffers.
     private final LongPointer values;
-    private final PointerPointer<Pointer> places;
-    private final TensorMap.Place[] maps; // null where the parameter is no tensor map
+    private final PointerPointer<Pointer> argumentPointers;
+    private final TensorMap.TensorMapBuffer[] maps; // null for parameters of other types
     private final CUctx_st scratch = MemoryScope.keep(new CUctx_st());
-    private int allowedSharedBytes; // dynamic ones
+    private int allowedSharedBytes; // of dynamic shared memory
 
     Kernel(String name, CUfunc_st function, CUctx_st context, Device device, KernelResources resources) {
         this.name = name;
@@ -37,42 +37,37 @@ public final class Kernel {
         this.context = context;
         this.device = device;
         this.resources = resources;
-        allowedSharedBytes = WITHOUT_ASKING - resources.sharedBytes();
+        allowedSharedBytes = DEFAULT_SHARED_BYTES - resources.sharedBytes();
         List<Integer> sizes = new ArrayList<>();
         Driver.in(context, scratch, () -> sizes.addAll(parameterBytes(function)));
         parameterBytes = sizes.stream().mapToInt(Integer::intValue).toArray();
         values = MemoryScope.keep(new LongPointer(Math.max(1, parameterBytes.length)));
-        places = MemoryScope.keep(new PointerPointer<>(Math.max(1, parameterBytes.length)));
-        maps = new TensorMap.Place[parameterBytes.length];
+        argumentPointers = MemoryScope.keep(new PointerPointer<>(Math.max(1, parameterBytes.length)));
+        maps = new TensorMap.TensorMapBuffer[parameterBytes.length];
         for (int i = 0; i < parameterBytes.length; i++) {
-            if (parameterBytes[i] == TensorMap.Place.BYTES) {
-                maps[i] = new TensorMap.Place();
-                places.put(i, maps[i].map());
+            if (parameterBytes[i] == TensorMap.TensorMapBuffer.BYTES) {
+                maps[i] = new TensorMap.TensorMapBuffer();
+                argumentPointers.put(i, maps[i].map());
             } else {
-                places.put(i, values.getPointer(i));
+                argumentPointers.put(i, values.getPointer(i));
             }
         }
     }
 
-    /** As in the source. */
-    public String name() {
-        return name;
-    }
-
-    /** Registers, shared memory, spills. */
+    /** Returns the resource usage that ptxas reported. */
     public KernelResources resources() {
         return resources;
     }
 
     /**
-     * How many blocks run on a multiprocessor of this card at a time, by the driver's own count.
+     * Returns how many blocks a multiprocessor of this GPU holds at a time, as the driver counts.
      *
-     * @param sharedBytes of dynamic shared memory a block
+     * @param sharedBytes dynamic shared memory per block
      */
     public synchronized int residentBlocks(BlockDim block, int sharedBytes) {
         int[] blocks = new int[1];
         Driver.in(context, scratch, () -> {
-            allowShared(sharedBytes);
+            allowSharedBytes(sharedBytes);
             Driver.check(
                     cudart.cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, block.threads(), sharedBytes),
                     "cuOccupancyMaxActiveBlocksPerMultiprocessor " + name);
@@ -81,15 +76,15 @@ public final class Kernel {
     }
 
     /**
-     * Queues the kernel on PyTorch's current stream of this card and returns at once.
+     * Launches the kernel asynchronously on PyTorch's current stream of this GPU.
      *
-     * @param sharedBytes of dynamic shared memory a block
-     * @param arguments in the kernel's order, each a {@link Tensor} (handed on as the address of its first element), an
-     *     {@code Integer}, a {@code Long}, a {@code Float} or a {@link TensorMap}. Shape, strides and element type of
-     *     tensors are the caller's care
-     * @throws IllegalArgumentException if an argument does not fit the kernel's parameter, or a tensor is not on this
-     *     card
-     * @throws IllegalStateException if the driver refuses; the message has CUDA's name of the error
+     * @param sharedBytes dynamic shared memory per block
+     * @param arguments arguments in the order of the kernel's parameters: {@link Tensor} (passed as the pointer to its
+     *     first element), {@code Integer}, {@code Long}, {@code Float} or {@link TensorMap}. Shapes, strides and dtypes
+     *     of tensors are not checked
+     * @throws IllegalArgumentException if the number or size of the arguments differs from the kernel's parameters, or
+     *     a tensor is on another device
+     * @throws IllegalStateException if the driver reports an error; the message has CUDA's name of it
      */
     public void launch(GridDim grid, BlockDim block, int sharedBytes, Object... arguments) {
         try (var stream = LaunchStream.of(device)) {
@@ -97,7 +92,10 @@ public final class Kernel {
         }
     }
 
-    /** The same on the stream of several launches, which is one of this card. */
+    /**
+     * Launches the kernel like {@link #launch(GridDim, BlockDim, int, Object...)} on a stream that is looked up once
+     * for several launches.
+     */
     public void launch(LaunchStream on, GridDim grid, BlockDim block, int sharedBytes, Object... arguments) {
         if (arguments.length != parameterBytes.length) {
             throw new IllegalArgumentException(
@@ -107,7 +105,7 @@ public final class Kernel {
             for (int i = 0; i < arguments.length; i++) {
                 put(i, arguments[i]);
             }
-            allowShared(sharedBytes);
+            allowSharedBytes(sharedBytes);
             int result = cudart.cuLaunchKernel(
                     function,
                     grid.x(),
@@ -118,7 +116,7 @@ public final class Kernel {
                     block.z(),
                     sharedBytes,
                     on.stream(),
-                    places,
+                    argumentPointers,
                     (PointerPointer<?>) null);
             if (result != cudart.CUDA_SUCCESS) Driver.check(result, "launch of " + shape(grid, block, sharedBytes));
         }
@@ -136,7 +134,7 @@ public final class Kernel {
         int bytes;
         long bits;
         if (argument instanceof Tensor tensor) {
-            requireHere(i, tensor);
+            requireSameDevice(i, tensor);
             bytes = Long.BYTES;
             Pointer data = tensor.data_ptr(); // null for a tensor without elements
             bits = data == null ? 0 : data.address();
@@ -150,11 +148,11 @@ public final class Kernel {
             bytes = Float.BYTES;
             bits = Integer.toUnsignedLong(Float.floatToRawIntBits(number));
         } else if (argument instanceof TensorMap map && maps[i] != null) {
-            requireHere(i, map.tensor());
+            requireSameDevice(i, map.tensor());
             maps[i].write(map);
             return;
         } else if (argument instanceof TensorMap) {
-            bytes = TensorMap.Place.BYTES;
+            bytes = TensorMap.TensorMapBuffer.BYTES;
             bits = 0;
         } else {
             throw new IllegalArgumentException("argument " + i + " of " + name
@@ -168,16 +166,16 @@ public final class Kernel {
         values.put(i, bits);
     }
 
-    private void requireHere(int i, Tensor tensor) {
-        if (tensor.is_cuda() && Driver.card(tensor) == device.index()) return;
+    private void requireSameDevice(int i, Tensor tensor) {
+        if (tensor.is_cuda() && Driver.deviceIndex(tensor) == device.index()) return;
         try (var where = tensor.device()) {
             throw new IllegalArgumentException("argument " + i + " of " + name + " is on "
                     + where.str().getString() + ", but the kernel is on " + device);
         }
     }
 
-    /** More than 48 KB of shared memory, static and dynamic together, must be asked for. */
-    private void allowShared(int bytes) {
+    /** Opts in to more than 48 KiB of shared memory, static and dynamic together, where a launch needs it. */
+    private void allowSharedBytes(int bytes) {
         if (bytes > allowedSharedBytes) {
             Driver.check(
                     cudart.cuFuncSetAttribute(function, cudart.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
@@ -186,7 +184,7 @@ public final class Kernel {
         }
     }
 
-    /** The size of each parameter, as the cubin says. */
+    /** Returns the size of each parameter, which the driver reads from the cubin. */
     private static List<Integer> parameterBytes(CUfunc_st function) {
         List<Integer> sizes = new ArrayList<>();
         try (SizeTPointer offset = new SizeTPointer(1);

@@ -1,6 +1,9 @@
 package cs336.kernels.runtime;
 
-/** A kernel does not compile. The message is the compiler's: file, line, error and the text of the line. */
+/**
+ * The exception for a compile error in a kernel source. The message is the compiler's log, with file, line and source
+ * text.
+ */
 public final class KernelCompileException extends RuntimeException {
     KernelCompileException(String what, String log) {
         super(what + " does not compile:\n" + log.strip());

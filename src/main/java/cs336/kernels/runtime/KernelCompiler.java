@@ -13,21 +13,21 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Compiles kernels, each just once: what was compiled before comes from memory, or from a folder that outlives the
- * process. A kernel counts as the same if source, includes, defines, architecture and the compiler's version are.
+ * A compiler of kernels with a cache in memory and one on disk. The cache key consists of the source, its includes, the
+ * macros, the architecture and the version of NVRTC.
  */
 public final class KernelCompiler {
     private static final KernelCompiler SHARED = new KernelCompiler(CubinFolder.ofUser());
 
-    /** Where a cubin came from. */
-    public enum Origin {
+    /** Source of a cubin: one of the two caches, or the compiler. */
+    public enum CubinOrigin {
         MEMORY,
         DISK,
         COMPILER
     }
 
-    /** A cubin, and where it came from. */
-    public record Result(Cubin cubin, Origin origin) {}
+    /** A cubin and the cache that it came from. */
+    public record CompilationResult(Cubin cubin, CubinOrigin origin) {}
 
     private final CubinFolder folder;
     private final Map<String, Cubin> memory = new ConcurrentHashMap<>();
@@ -36,50 +36,50 @@ public final class KernelCompiler {
         this.folder = folder;
     }
 
-    /** The compiler of this process, with the user's folder: {@code ~/.cache/cs336/kernels}. */
+    /** Returns the compiler of this process, which caches in the user's folder {@code ~/.cache/cs336/kernels}. */
     public static KernelCompiler shared() {
         return SHARED;
     }
 
-    /** A compiler with nothing in memory and a folder of its own. */
+    /** Returns a new compiler, with an empty cache in memory, that caches in this folder. */
     public static KernelCompiler in(Path folder) {
         return new KernelCompiler(new CubinFolder(folder));
     }
 
     /**
-     * Compiles a source, unless that has been done.
+     * Returns the cubin of a source, compiled or from a cache.
      *
-     * @param defines macros and their values: {@code Map.of("WIDTH", 1024, "ELEMENT", "bf16")}
+     * @param defines macros and their values, such as {@code Map.of("WIDTH", 1024, "ELEMENT", "bf16")}
      * @throws KernelCompileException if the source has errors
-     * @throws IllegalStateException if NVRTC is not there
+     * @throws IllegalStateException if NVRTC is not found, or does not know the architecture
      */
     public Cubin compile(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         return find(source, defines, architecture).cubin();
     }
 
-    /** The same, saying where the cubin came from. */
-    public Result find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
+    /** Returns the same as {@link #compile}, with the cache that the cubin came from. */
+    public CompilationResult find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options = options(defines, architecture);
         String key = key(source, options);
-        Origin[] origin = {Origin.MEMORY};
+        CubinOrigin[] origin = {CubinOrigin.MEMORY};
         Cubin cubin = memory.computeIfAbsent(
                 key,
-                k -> { // once, also where several threads ask
+                k -> { // runs once, even if several threads need the kernel
                     Cubin stored = folder.get(key);
-                    origin[0] = stored != null ? Origin.DISK : Origin.COMPILER;
+                    origin[0] = stored != null ? CubinOrigin.DISK : CubinOrigin.COMPILER;
                     if (stored != null) return stored;
                     Cubin compiled = Nvrtc.compile(source, options);
                     folder.put(key, compiled);
                     return compiled;
                 });
-        return new Result(cubin, origin[0]);
+        return new CompilationResult(cubin, origin[0]);
     }
 
     private static List<String> options(Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options =
                 new ArrayList<>(List.of("--gpu-architecture=" + architecture, "--std=c++17", "--ptxas-options=-v"));
         if (Nvrtc.hasCache()) {
-            options.add("--no-cache"); // what it finds there comes without ptxas's count of registers
+            options.add("--no-cache"); // NVRTC's own cache returns cubins without ptxas's resource usage
         }
         SortedMap<String, Object> sorted = new TreeMap<>(defines);
         sorted.forEach((name, value) -> options.add("-D" + name + "=" + value));
@@ -98,7 +98,7 @@ public final class KernelCompiler {
             }
             return HexFormat.of().formatHex(digest.digest());
         } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException("every Java has SHA-256", e);
+            throw new IllegalStateException("SHA-256 is missing", e);
         }
     }
 }

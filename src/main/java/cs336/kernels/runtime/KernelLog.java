@@ -5,8 +5,8 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Collectors;
 
 /**
- * Shows which way functions run: while open, it notes each launch of a kernel, and each time that tensor operations
- * stood in for one, on all threads (a backward pass on a card may run on one of PyTorch's).
+ * A log of kernel launches. While open, it records each launch of a kernel, and each time that a function used tensor
+ * operations in place of its kernel, on all threads (PyTorch runs backward passes on threads of its own).
  *
  * <pre>{@code
  * try (var log = KernelLog.open()) {
@@ -19,38 +19,38 @@ public final class KernelLog implements AutoCloseable {
     private static final List<KernelLog> OPEN = new CopyOnWriteArrayList<>();
 
     /**
-     * One line of the log.
+     * An entry of the log.
      *
-     * @param route which way
-     * @param name of the kernel, or of what it would have computed
-     * @param detail how it was launched, or why tensor operations stood in
+     * @param route kernel or tensor operations
+     * @param name the kernel, also where tensor operations replaced it
+     * @param detail launch configuration and device, or the reason for tensor operations
      */
-    public record Entry(Route route, String name, String detail) {
+    public record KernelLogEntry(Route route, String name, String detail) {
         @Override
         public String toString() {
             return route + " " + name + " " + detail;
         }
     }
 
-    private final List<Entry> entries = new CopyOnWriteArrayList<>();
+    private final List<KernelLogEntry> entries = new CopyOnWriteArrayList<>();
 
     private KernelLog() {}
 
-    /** Opens a log. Several may be open at once. */
+    /** Opens a log. Several can be open at the same time. */
     public static KernelLog open() {
         KernelLog log = new KernelLog();
         OPEN.add(log);
         return log;
     }
 
-    /** What ran until now, in order. */
-    public List<Entry> entries() {
+    /** Returns what ran so far, in order. */
+    public List<KernelLogEntry> entries() {
         return List.copyOf(entries);
     }
 
-    /** The ways taken until now, in order. */
+    /** Returns the routes taken so far, in order. */
     public List<Route> routes() {
-        return entries.stream().map(Entry::route).toList();
+        return entries.stream().map(KernelLogEntry::route).toList();
     }
 
     @Override
@@ -60,20 +60,21 @@ public final class KernelLog implements AutoCloseable {
 
     @Override
     public String toString() {
-        return entries.stream().map(Entry::toString).collect(Collectors.joining("\n"));
+        return entries.stream().map(KernelLogEntry::toString).collect(Collectors.joining("\n"));
     }
 
-    /** Whether anybody looks: a note is not written for nobody. */
+    /** Returns whether a log is open; without one, callers need not format an entry. */
     static boolean isOpen() {
         return !OPEN.isEmpty();
     }
 
     static void note(Route route, String name, String detail) {
-        Entry entry = new Entry(route, name, detail);
+        KernelLogEntry entry = new KernelLogEntry(route, name, detail);
         OPEN.forEach(log -> log.entries.add(entry));
     }
 
-    public static void noteTensorOperations(String name, String why) {
-        if (isOpen()) note(Route.TENSOR_OPERATIONS, name, why);
+    /** Records that tensor operations replaced a kernel, and the reason. */
+    public static void noteTensorOperations(String name, String reason) {
+        if (isOpen()) note(Route.TENSOR_OPERATIONS, name, reason);
     }
 }

@@ -11,7 +11,7 @@ import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.BytePointer;
 
 /**
- * A cubin on a card. It stays there until the process ends.
+ * A cubin that is loaded on a GPU, where it stays until the process ends.
  *
  * <pre>{@code
  * var module = KernelModule.load(KernelSource.named("column_sum.cu"), Map.of("ELEMENT", "float"), device);
@@ -38,18 +38,18 @@ public final class KernelModule {
     /**
      * Loads a cubin.
      *
-     * @throws IllegalArgumentException if the device is not a card
-     * @throws IllegalStateException if the driver refuses, as it does for the wrong architecture
+     * @throws IllegalArgumentException if the device is not a CUDA device
+     * @throws IllegalStateException if the driver cannot load it, for example because of its architecture
      */
     public static KernelModule load(Cubin cubin, Device device) {
         if (!device.isCuda()) {
-            throw new IllegalArgumentException("device must be a CUDA card, not " + device);
+            throw new IllegalArgumentException("device must be a CUDA device, not " + device);
         }
         return new KernelModule(cubin, device);
     }
 
     /**
-     * Compiles a source for the card's architecture, unless that has been done, and loads it.
+     * Compiles a source for the device's architecture, or takes it from the cache, and loads it.
      *
      * @param defines macros and their values
      * @throws KernelCompileException if the source has errors
@@ -58,20 +58,10 @@ public final class KernelModule {
         return load(KernelCompiler.shared().compile(source, defines, GpuArchitecture.of(device)), device);
     }
 
-    /** What was loaded, with the compiler's log. */
-    public Cubin cubin() {
-        return cubin;
-    }
-
-    /** The card. */
-    public Device device() {
-        return device;
-    }
-
     /**
-     * A kernel by its name, which the source declares {@code extern "C"}.
+     * Returns a kernel by the name of its {@code __global__} function, which must be {@code extern "C"}.
      *
-     * @throws IllegalArgumentException if there is none; the message lists those there are
+     * @throws IllegalArgumentException if the module has no such kernel; the message lists its kernels
      */
     public Kernel kernel(String name) {
         return kernels.computeIfAbsent(name, n -> {

@@ -1,18 +1,18 @@
 package cs336.kernels.runtime;
 
 /**
- * What a kernel uses of a multiprocessor, as ptxas counts it.
+ * The resource usage of a kernel, as ptxas reports it.
  *
- * @param registers a thread
- * @param sharedBytes of static shared memory a block
- * @param barriers a block
- * @param stackBytes of local memory a thread, which lies in the card's memory
- * @param spillStores bytes a thread writes to local memory because registers ran out
- * @param spillLoads bytes a thread reads back
+ * @param registers registers per thread
+ * @param sharedBytes static shared memory per block
+ * @param barriers named barriers per block
+ * @param stackBytes local memory per thread, which is in global memory
+ * @param spillStores bytes per thread that are spilled from registers to local memory
+ * @param spillLoads bytes per thread that are loaded back
  */
 public record KernelResources(
         int registers, int sharedBytes, int barriers, int stackBytes, int spillStores, int spillLoads) {
-    /** How many blocks of this kernel run on a multiprocessor at a time. */
+    /** Returns the occupancy of this kernel for a block size and dynamic shared memory per block. */
     public Occupancy occupancy(GpuArchitecture architecture, int blockThreads, int dynamicSharedBytes) {
         return Occupancy.of(architecture, this, blockThreads, dynamicSharedBytes);
     }

@@ -17,9 +17,9 @@ import java.util.regex.Pattern;
 /**
  * A CUDA C++ source with the files that it includes.
  *
- * @param name the file's name, as it stands in compile errors
- * @param text what is compiled
- * @param includes the texts of all files that it, or one of them, includes, by name
+ * @param name file name, for compile errors
+ * @param text source text
+ * @param includes texts of all directly or indirectly included files, by name
  */
 public record KernelSource(String name, String text, SortedMap<String, String> includes) {
     private static final Pattern INCLUDE = Pattern.compile("(?m)^#include \"([^\"]+)\"");
@@ -28,35 +28,39 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
         includes = Collections.unmodifiableSortedMap(new TreeMap<>(includes));
     }
 
-    /** A file of the folder {@code kernels/}, from the class path, where builds put it. */
+    /**
+     * Returns a file of the folder {@code kernels/}, which the build copies to the class path.
+     *
+     * @throws UncheckedIOException if there is no such file, or an included file is missing
+     */
     public static KernelSource named(String name) {
         return withIncludes(name, KernelSource::fromClassPath);
     }
 
     /**
-     * A file from a disk, for kernels under work. What it includes stands beside it or, failing that, in
-     * {@code kernels/}.
+     * Reads a file from disk, for kernels under development. Included files are read from the same folder or, if they
+     * are not there, from {@code kernels/}.
      *
-     * @throws UncheckedIOException if it cannot be read
+     * @throws UncheckedIOException if a file cannot be read
      */
     public static KernelSource read(Path file) {
         return withIncludes(file.getFileName().toString(), name -> {
-            Path beside = file.resolveSibling(name);
-            return Files.exists(beside) ? Files.readString(beside) : fromClassPath(name);
+            Path sibling = file.resolveSibling(name);
+            return Files.exists(sibling) ? Files.readString(sibling) : fromClassPath(name);
         });
     }
 
-    /** Text written on the spot, as in a notebook. What it includes stands in {@code kernels/}. */
+    /** Returns a source with this text, as in a notebook. Included files are read from {@code kernels/}. */
     public static KernelSource of(String name, String text) {
         return withIncludes(name, file -> file.equals(name) ? text : fromClassPath(file));
     }
 
     @FunctionalInterface
-    private interface Reader {
+    private interface SourceReader {
         String read(String name) throws IOException;
     }
 
-    private static KernelSource withIncludes(String name, Reader reader) {
+    private static KernelSource withIncludes(String name, SourceReader reader) {
         try {
             String text = reader.read(name);
             SortedMap<String, String> includes = new TreeMap<>();
@@ -67,7 +71,7 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
         }
     }
 
-    private static void collect(String text, Reader reader, Map<String, String> includes) throws IOException {
+    private static void collect(String text, SourceReader reader, Map<String, String> includes) throws IOException {
         Matcher include = INCLUDE.matcher(text);
         while (include.find()) {
             String name = include.group(1);

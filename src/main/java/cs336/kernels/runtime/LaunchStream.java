@@ -8,13 +8,13 @@ import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * PyTorch's current stream of a card, with the card's context as the thread's own: where launches that follow each
- * other go. To ask for both takes a part of a short launch's time, so a pass of several kernels asks once.
+ * PyTorch's current stream of a GPU, with the GPU's context current on this thread, for several launches. Looking up
+ * both takes a noticeable fraction of the launch overhead, so a pass of several kernels does it once.
  */
 public final class LaunchStream implements AutoCloseable {
     private final CUDAStream current;
     private final CUstream_st stream;
-    private final CUctx_st left = new CUctx_st();
+    private final CUctx_st popped = new CUctx_st();
 
     private LaunchStream(Device device) {
         current = torch_cuda.getCurrentCUDAStream((byte) device.index());
@@ -22,7 +22,7 @@ public final class LaunchStream implements AutoCloseable {
         Driver.check(cudart.cuCtxPushCurrent(Driver.context(device.index())), "cuCtxPushCurrent");
     }
 
-    /** Opens it; close it on the same thread. */
+    /** Looks up the current stream. It must be closed on the same thread. */
     public static LaunchStream of(Device device) {
         return new LaunchStream(device);
     }
@@ -33,7 +33,7 @@ public final class LaunchStream implements AutoCloseable {
 
     @Override
     public void close() {
-        cudart.cuCtxPopCurrent(left);
+        cudart.cuCtxPopCurrent(popped);
         current.close();
     }
 }

@@ -18,22 +18,22 @@ import java.util.Map;
 import org.bytedeco.javacpp.Loader;
 
 /**
- * NVIDIA's run-time compiler. Called through JNA: the presets' class for it wants a driver, the library itself does
- * not, so kernels compile on machines without a card.
+ * NVRTC, NVIDIA's run-time compiler. It is called through JNA because its JavaCPP preset needs the CUDA driver; the
+ * library itself does not, so kernels compile on machines without a GPU.
  *
- * <p>The library is taken from the class path (the jar cuda-redist) or else from the system, where a CUDA toolkit or
- * the Python package nvidia-cuda-nvrtc have it.
+ * <p>The library is loaded from the class path (the jar cuda-redist), or else from the system, where a CUDA toolkit or
+ * the Python package nvidia-cuda-nvrtc provides it.
  */
 final class Nvrtc {
     private static final String ENCODING = "UTF-8";
     private static final int SUCCESS = 0;
     private static final int COMPILATION_ERROR = 6;
-    private static final String[] IN_JAR = {"libnvrtc-builtins.so.13.1", "libnvrtc.so.13"
-    }; // the latter wants the former
+    // libnvrtc needs libnvrtc-builtins to be loaded.
+    private static final String[] IN_JAR = {"libnvrtc-builtins.so.13.1", "libnvrtc.so.13"};
     private static final String[] IN_SYSTEM = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 
-    /** Functions of nvrtc.h, as they stand there. */
-    private interface Api extends Library {
+    /** The functions of nvrtc.h. */
+    private interface NvrtcLibrary extends Library {
         int nvrtcVersion(IntByReference major, IntByReference minor);
 
         int nvrtcCreateProgram(
@@ -59,21 +59,21 @@ final class Nvrtc {
         String nvrtcGetErrorString(int result);
     }
 
-    private static Api api;
+    private static NvrtcLibrary api;
 
     /**
-     * The library, loaded when first needed.
+     * Returns the library, which the first call loads.
      *
-     * @throws IllegalStateException if it is not there, each time
+     * @throws IllegalStateException if it is not found
      */
-    private static synchronized Api api() {
+    private static synchronized NvrtcLibrary api() {
         if (api == null) api = load();
         return api;
     }
 
     private Nvrtc() {}
 
-    /** As in {@code 13.1}. */
+    /** Returns the version, such as {@code 13.1}. */
     static String version() {
         IntByReference major = new IntByReference();
         IntByReference minor = new IntByReference();
@@ -81,7 +81,7 @@ final class Nvrtc {
         return major.getValue() + "." + minor.getValue();
     }
 
-    /** Whether this version keeps a cache of its own, as those from 12.9 on do. */
+    /** Returns whether this version has a cache of its own, as it has from 12.9 on. */
     static boolean hasCache() {
         String[] version = version().split("\\.");
         int major = Integer.parseInt(version[0]);
@@ -89,13 +89,13 @@ final class Nvrtc {
     }
 
     /**
-     * Compiles to machine code.
+     * Compiles a source to machine code.
      *
-     * @param options as on NVRTC's command line
+     * @param options NVRTC's command-line options
      * @throws KernelCompileException if the source has errors
      */
     static Cubin compile(KernelSource source, List<String> options) {
-        Api api = api();
+        NvrtcLibrary api = api();
         PointerByReference program = new PointerByReference();
         var includes = source.includes();
         check(
@@ -139,7 +139,7 @@ final class Nvrtc {
         }
     }
 
-    private static Api load() {
+    private static NvrtcLibrary load() {
         List<String> tried = new ArrayList<>();
         String[] files = fromClassPath();
         if (files != null) {
@@ -155,15 +155,17 @@ final class Nvrtc {
             }
         }
         throw new IllegalStateException("kernels cannot be compiled: NVRTC was found in none of " + tried
-                + ". Build with 'mvn -Pgpu -DskipTests package', which brings it, or add the folder of an installed"
+                + ". Build with 'mvn -Pgpu -DskipTests package', which includes it, or add the folder of an installed"
                 + " libnvrtc to LD_LIBRARY_PATH.");
     }
 
-    private static Api load(String library) {
-        return Native.load(library, Api.class, Map.of(Library.OPTION_STRING_ENCODING, ENCODING));
+    private static NvrtcLibrary load(String library) {
+        return Native.load(library, NvrtcLibrary.class, Map.of(Library.OPTION_STRING_ENCODING, ENCODING));
     }
 
-    /** Unpacked into JavaCPP's cache, or null where the jar is not there. */
+    /**
+     * Unpacks the libraries to JavaCPP's cache and returns their paths, or null if the jar is not on the class path.
+     */
     private static String[] fromClassPath() {
         String[] files = new String[IN_JAR.length];
         for (int i = 0; i < files.length; i++) {

@@ -1,17 +1,18 @@
 package cs336.kernels.runtime;
 
 /**
- * How many blocks of a kernel a multiprocessor holds at a time, and what keeps it from holding more.
+ * The occupancy of a kernel: how many of its blocks a multiprocessor holds at a time, and the resource that limits
+ * them.
  *
  * <p>Source: CUDA C++ programming guide, table of technical specifications by compute capability.
  *
- * @param blocks at a time
- * @param warps at a time
- * @param maxWarps that a multiprocessor can hold
- * @param limit what runs out first
+ * @param blocks resident blocks per multiprocessor
+ * @param warps resident warps per multiprocessor
+ * @param maxWarps largest number of warps that a multiprocessor holds
+ * @param limit resource that runs out first
  */
 public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
-    /** What there is only so much of. */
+    /** A limited resource of a multiprocessor. */
     public enum Limit {
         WARPS,
         BLOCKS,
@@ -22,47 +23,49 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
 
     private static final int WARP = 32;
     private static final int REGISTERS = 65_536;
-    private static final int REGISTER_UNIT = 256; // a warp's registers are handed out in such portions
-    private static final int SHARED_UNIT = 128;
-    private static final int BARRIERS = 64; // in no table: as the driver counts on sm_90
-    /** Bytes of shared memory that each block takes beside its own. */
+    private static final int REGISTER_UNIT = 256; // allocation granularity per warp
+    private static final int SHARED_UNIT = 128; // allocation granularity per block
+    private static final int BARRIERS = 64; // not in the table: as the driver counts on sm_90
+    /** Bytes of shared memory that CUDA reserves per block. */
     public static final int SHARED_OF_SYSTEM = 1024;
 
-    /** Warps, blocks and KiB of shared memory of a multiprocessor. */
-    private record Limits(int warps, int blocks, int sharedKib) {
-        static Limits of(GpuArchitecture a) {
+    /** Warps, blocks and KiB of shared memory per multiprocessor. */
+    private record MultiprocessorLimits(int warps, int blocks, int sharedKib) {
+        static MultiprocessorLimits of(GpuArchitecture a) {
             if (a.major() == 8) {
-                return a.minor() == 0 ? new Limits(64, 32, 164) : new Limits(48, a.minor() == 9 ? 24 : 16, 100);
+                return a.minor() == 0
+                        ? new MultiprocessorLimits(64, 32, 164)
+                        : new MultiprocessorLimits(48, a.minor() == 9 ? 24 : 16, 100);
             } else if (a.major() >= 9) {
-                return a.major() == 12 ? new Limits(48, 24, 100) : new Limits(64, 32, 228);
+                return a.major() == 12 ? new MultiprocessorLimits(48, 24, 100) : new MultiprocessorLimits(64, 32, 228);
             }
             throw new IllegalArgumentException("architecture must be sm_80 or newer, not " + a);
         }
     }
 
-    /** Shared memory of a multiprocessor, in bytes. */
+    /** Returns the shared memory per multiprocessor, in bytes. */
     public static int sharedBytes(GpuArchitecture architecture) {
-        return Limits.of(architecture).sharedKib * 1024;
+        return MultiprocessorLimits.of(architecture).sharedKib * 1024;
     }
 
-    /** The share of warps, from 0 to 1. */
-    public double share() {
+    /** Returns resident warps divided by the largest number of warps, from 0 to 1. */
+    public double fraction() {
         return (double) warps / maxWarps;
     }
 
     /**
-     * For a kernel launched with blocks of this size.
+     * Returns the occupancy of a kernel that is launched with blocks of this size.
      *
-     * @throws IllegalArgumentException if a block has no or more than 1024 threads
+     * @throws IllegalArgumentException if {@code blockThreads} is not 1 to 1024, or the architecture is below sm_80
      */
     static Occupancy of(GpuArchitecture architecture, KernelResources used, int blockThreads, int dynamicSharedBytes) {
         if (blockThreads < 1 || blockThreads > 1024) {
             throw new IllegalArgumentException("blockThreads must be 1 to 1024, not " + blockThreads);
         }
-        Limits limits = Limits.of(architecture);
+        MultiprocessorLimits limits = MultiprocessorLimits.of(architecture);
         int warps = roundUp(blockThreads, WARP) / WARP;
         int warpRegisters = Math.max(REGISTER_UNIT, roundUp(used.registers() * WARP, REGISTER_UNIT));
-        // The four quarters of a multiprocessor have registers of their own.
+        // Each of a multiprocessor's four partitions has a quarter of the registers.
         int byRegisters = REGISTERS / 4 / warpRegisters * 4 / warps;
         int shared = roundUp(used.sharedBytes() + dynamicSharedBytes + SHARED_OF_SYSTEM, SHARED_UNIT);
         int byBarriers = BARRIERS / Math.max(1, used.barriers());

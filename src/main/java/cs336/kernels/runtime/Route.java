@@ -1,10 +1,10 @@
 package cs336.kernels.runtime;
 
-/** The two ways in which a function of this package can run. */
+/** The implementation that a fused function used: its CUDA kernel, or its reference in tensor operations. */
 public enum Route {
-    /** As a CUDA kernel of this project. */
+    /** A CUDA kernel of this project. */
     KERNEL,
-    /** As its reference in PyTorch's tensor operations. */
+    /** The reference in PyTorch's tensor operations. */
     TENSOR_OPERATIONS;
 
     @Override

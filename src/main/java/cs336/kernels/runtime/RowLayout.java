@@ -5,22 +5,22 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Rows of elements, as kernels see them.
+ * The memory layout of the rows that a kernel processes, and of a weight vector that is as long as a row.
  *
- * @param width elements in a row
- * @param type of the elements
- * @param gainType of the vector that goes with each row
- * @param vector how many neighbouring elements an access may move: up to 16 bytes, as width and addresses allow
- * @param device the card
+ * @param width elements per row
+ * @param type dtype of the rows
+ * @param gainType dtype of the weight
+ * @param vector contiguous elements per memory access: up to 16 bytes, as far as width and alignment allow
+ * @param device CUDA device of the tensors
  */
 public record RowLayout(int width, DType type, DType gainType, int vector, Device device) {
-    private static final int WIDEST_ACCESS = 16;
+    private static final int WIDEST_ACCESS = 16; // bytes
 
     /**
-     * That of dense tensors.
+     * Returns the layout of contiguous tensors.
      *
-     * @param gain the vector
-     * @param rows tensors of the same width and type
+     * @param gain the weight, [width]
+     * @param rows one or more tensors […, width] of the same dtype
      */
     public static RowLayout of(Tensor gain, Tensor... rows) {
         DType type = DType.of(rows[0]);
@@ -35,12 +35,12 @@ public record RowLayout(int width, DType type, DType gainType, int vector, Devic
         return new RowLayout(width, type, gainType, vector, Gpu.of(rows[0]).device());
     }
 
-    /** Bytes of an access to the rows. */
+    /** Returns the bytes per access to a row. */
     public int accessBytes() {
         return vector * type.bytes();
     }
 
-    /** Accesses that a row takes. */
+    /** Returns the number of accesses per row. */
     public int accesses() {
         return width / vector;
     }
@@ -56,13 +56,17 @@ public record RowLayout(int width, DType type, DType gainType, int vector, Devic
         return tensor.data_ptr().address() % Math.min(bytes, WIDEST_ACCESS) == 0;
     }
 
-    /** The type's name in kernels. */
+    /**
+     * Returns the name of a dtype in CUDA sources.
+     *
+     * @throws IllegalArgumentException if kernels do not support the dtype
+     */
     public static String cudaName(DType type) {
         return switch (type) {
             case FLOAT32 -> "float";
             case BFLOAT16 -> "bf16";
             case FLOAT16 -> "fp16";
-            default -> throw new IllegalArgumentException("kernels have no elements of type " + type);
+            default -> throw new IllegalArgumentException("dtype must be fp32, bf16 or fp16 in kernels, not " + type);
         };
     }
 }

@@ -7,17 +7,22 @@ import java.util.EnumSet;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
-/** What must hold of tensors before any native code sees their addresses. */
+/** Checks of tensor arguments, made before native code receives their addresses. */
 public final class TensorChecks {
-    /** Types of elements that kernels read and write. */
+    /** The dtypes that kernels support. */
     public static final Set<DType> KERNEL_TYPES = EnumSet.of(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 
-    /** The same, and fp64, which tensor operations take. */
+    /** The dtypes that tensor operations support: those of kernels, and fp64. */
     public static final Set<DType> FLOATING = EnumSet.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 
     private TensorChecks() {}
 
-    /** Returns the type. */
+    /**
+     * Checks that a tensor has one of the allowed dtypes, and returns its dtype.
+     *
+     * @param name of the argument, for the message
+     * @throws IllegalArgumentException if the tensor is missing or has another dtype
+     */
     public static DType type(String name, Tensor tensor, Set<DType> allowed) {
         tensor(name, tensor);
         DType type = DType.of(tensor);
@@ -30,15 +35,21 @@ public final class TensorChecks {
     private static void tensor(String name, Tensor tensor) {
         if (tensor == null || tensor.isNull() || !tensor.defined()) {
             throw new IllegalArgumentException(
-                    name + " must be a tensor, not " + (tensor == null ? "null" : "a closed or undefined one"));
+                    name + " must be a tensor, not " + (tensor == null ? "null" : "a closed or undefined tensor"));
         }
     }
 
-    /** A vector as long as the rows of another tensor, on the same device. */
+    /**
+     * Checks that a vector is as long as the last dimension of another tensor, and on the same device.
+     *
+     * @param name of the vector, for the message
+     * @param ofName of the other tensor, for the message
+     * @throws IllegalArgumentException if it is not
+     */
     public static void vectorFor(String name, Tensor vector, String ofName, Tensor of) {
         tensor(name, vector);
         if (of.dim() < 1 || of.size(-1) < 1) {
-            throw new IllegalArgumentException(ofName + " must have a last dimension of at least 1; its shape is "
+            throw new IllegalArgumentException(ofName + " must have a last dimension of at least 1, not the shape "
                     + Arrays.toString(Tensors.shape(of)));
         }
         if (vector.dim() != 1 || vector.size(0) != of.size(-1)) {
@@ -51,13 +62,13 @@ public final class TensorChecks {
         }
     }
 
-    /** Whether two tensors are on the same device. */
+    /** Returns whether two tensors are on the same device. */
     public static boolean oneDevice(Tensor a, Tensor b) {
-        if (a.is_cuda() && b.is_cuda()) return Driver.card(a) == Driver.card(b);
+        if (a.is_cuda() && b.is_cuda()) return Driver.deviceIndex(a) == Driver.deviceIndex(b);
         return !a.is_cuda() && !b.is_cuda() && a.is_cpu() == b.is_cpu();
     }
 
     private static String device(Tensor tensor) {
-        return tensor.is_cuda() ? "cuda:" + Driver.card(tensor) : "cpu";
+        return tensor.is_cuda() ? "cuda:" + Driver.deviceIndex(tensor) : "cpu";
     }
 }

@@ -11,30 +11,31 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Tells a Hopper card's copy engine (TMA) where a tensor lies and how large a box of it one copy moves. A kernel takes
- * it as a parameter {@code const __grid_constant__ TensorMap}, see {@code hopper.cuh}, and addresses boxes by their
- * first element. Elements of a box that lie outside the tensor arrive as zeros and are not written back; a box that is
- * written must not begin before the tensor.
+ * A tensor map for Hopper's tensor memory accelerator (TMA): the address, shape and strides of a tensor, and the size
+ * of the box that one copy moves between global and shared memory. A kernel receives it as a parameter {@code const
+ * __grid_constant__ TensorMap} (see {@code hopper.cuh}) and addresses a box by its first element. TMA loads zeros for
+ * elements outside the tensor and does not store them. A box that is stored must not begin before the tensor.
  *
- * <p>In shared memory a box's rows, its last dimension, are 128 bytes long and swizzled: 16-byte piece p of row r lies
- * at p ^ (r mod 8). Boxes begin at multiples of 1,024 bytes there.
+ * <p>In shared memory a box starts at a multiple of 1,024 bytes. Its rows, the last dimension, are 128 bytes long and
+ * swizzled: the 16-byte chunk c of row r is at position c ^ (r mod 8).
  *
- * <p>Sources: CUDA driver API, cuTensorMapEncodeTiled; CUDA C++ Programming Guide, on tensor memory access.
+ * <p>Sources: CUDA driver API, cuTensorMapEncodeTiled; CUDA C++ Programming Guide, tensor memory access.
  */
 public final class TensorMap {
     private static final int ROW_BYTES = 128;
     private static final int ALIGNMENT = 16; // bytes
-    private static final int MOST_DIMENSIONS = 5;
-    private static final int MOST_IN_BOX = 256; // elements of a dimension
+    private static final int MAX_DIMENSIONS = 5;
+    private static final int MAX_BOX = 256; // elements per dimension
 
     /**
-     * What a map says.
+     * The encoded values of a map. Arrays start with the innermost dimension.
      *
-     * @param sizes this and the following: innermost dimension first
-     * @param strides bytes, of all dimensions but the innermost
+     * @param sizes elements per dimension
+     * @param strides in bytes, of all dimensions but the innermost
+     * @param box elements per dimension that one copy moves
      */
-    private record Content(long address, int type, long[] sizes, long[] strides, int[] box) {
-        boolean is(Content other) {
+    private record TensorMapContent(long address, int type, long[] sizes, long[] strides, int[] box) {
+        boolean equalTo(TensorMapContent other) {
             return address == other.address
                     && type == other.type
                     && Arrays.equals(sizes, other.sizes)
@@ -44,46 +45,45 @@ public final class TensorMap {
     }
 
     private final Tensor tensor;
-    private final Content content;
+    private final TensorMapContent content;
 
-    private TensorMap(Tensor tensor, Content content) {
+    private TensorMap(Tensor tensor, TensorMapContent content) {
         this.tensor = tensor;
         this.content = content;
     }
 
     /**
-     * The map of a tensor, for boxes of one size.
+     * Returns the map of a tensor for boxes of one size.
      *
-     * @param tensor of 2 to 5 dimensions, fp32, bf16 or fp16; elements of the last dimension are neighbours, and all
-     *     others lie at multiples of 16 bytes, each for itself ({@link #fits} tells)
-     * @param box elements in each of the tensor's dimensions, at most 256; the last one fills 128 bytes. Dimensions of
-     *     the box that the tensor lacks, in front, have one element in the map
-     * @throws IllegalArgumentException if one of them does not fit
+     * @param tensor fp32, bf16 or fp16 with 2 to 5 dimensions, whose strides satisfy {@link #fits}
+     * @param box elements per dimension, 1 to 256; the last dimension must have 128 bytes. If the box has more
+     *     dimensions than the tensor, the map gets leading dimensions of size 1
+     * @throws IllegalArgumentException if tensor or box do not satisfy this
      */
     public static TensorMap of(Tensor tensor, int... box) {
         DType dtype = TensorChecks.type("tensor", tensor, TensorChecks.KERNEL_TYPES);
         int n = box.length;
-        int lacking = n - (int) tensor.dim();
-        if (tensor.dim() < 2 || n > MOST_DIMENSIONS || lacking < 0) {
-            throw new IllegalArgumentException("box must have as many dimensions as the tensor or more, 2 to "
-                    + MOST_DIMENSIONS + "; it is " + Arrays.toString(box) + " for "
+        int missing = n - (int) tensor.dim();
+        if (tensor.dim() < 2 || n > MAX_DIMENSIONS || missing < 0) {
+            throw new IllegalArgumentException("box must have at least as many dimensions as the tensor, 2 to "
+                    + MAX_DIMENSIONS + ", not " + Arrays.toString(box) + " for shape "
                     + Arrays.toString(Tensors.shape(tensor)));
         }
         if (!fits(tensor)) {
-            throw new IllegalArgumentException("tensor must lie at multiples of " + ALIGNMENT + " bytes; its shape is "
-                    + Arrays.toString(Tensors.shape(tensor)));
+            throw new IllegalArgumentException("tensor must have rows that are contiguous and aligned to " + ALIGNMENT
+                    + " bytes; its shape is " + Arrays.toString(Tensors.shape(tensor)));
         }
         long[] sizes = new long[n];
         long[] strides = new long[n - 1];
         int[] reversed = new int[n];
         for (int i = 0; i < n; i++) {
             int from = n - 1 - i;
-            sizes[i] = from < lacking ? 1 : tensor.size(from - lacking);
+            sizes[i] = from < missing ? 1 : tensor.size(from - missing);
             reversed[i] = box[from];
-            if (i > 0) strides[i - 1] = sizes[i] == 1 ? ALIGNMENT : tensor.stride(from - lacking) * dtype.bytes();
-            if (box[from] < 1 || box[from] > MOST_IN_BOX) {
+            if (i > 0) strides[i - 1] = sizes[i] == 1 ? ALIGNMENT : tensor.stride(from - missing) * dtype.bytes();
+            if (box[from] < 1 || box[from] > MAX_BOX) {
                 throw new IllegalArgumentException(
-                        "box must have 1 to " + MOST_IN_BOX + " elements a dimension, not " + Arrays.toString(box));
+                        "box must have 1 to " + MAX_BOX + " elements per dimension, not " + Arrays.toString(box));
             }
         }
         if (reversed[0] * dtype.bytes() != ROW_BYTES) {
@@ -91,12 +91,12 @@ public final class TensorMap {
                     + " elements in its last dimension for " + dtype + ", not " + reversed[0]);
         }
         long address = tensor.data_ptr().address();
-        return new TensorMap(tensor, new Content(address, code(dtype), sizes, strides, reversed));
+        return new TensorMap(tensor, new TensorMapContent(address, code(dtype), sizes, strides, reversed));
     }
 
     /**
-     * Whether a tensor lies so that the copy engine can reach it: rows dense, each at a multiple of 16 bytes, none
-     * twice.
+     * Returns whether TMA can access a tensor: it is not empty, the last dimension is contiguous, and the address and
+     * all other strides are positive multiples of 16 bytes.
      */
     public static boolean fits(Tensor tensor) {
         long bytes = tensor.element_size();
@@ -123,18 +123,18 @@ public final class TensorMap {
         return tensor;
     }
 
-    /** A place for a map as the card reads it, where one may follow another. */
-    static final class Place {
+    /** A buffer for the encoded map of one kernel parameter; each launch overwrites it. */
+    static final class TensorMapBuffer {
         static final int BYTES = 128;
         private static final int BYTES_ALIGNMENT = 64;
 
         private final CUtensorMap map;
-        private Content written; // not the tensor, which shall not live as long as this
+        private TensorMapContent written; // not the map itself, which would keep its tensor alive
 
-        Place() {
-            BytePointer room = MemoryScope.keep(new BytePointer(BYTES + BYTES_ALIGNMENT));
-            long beyond = room.address() % BYTES_ALIGNMENT;
-            Pointer aligned = MemoryScope.keep(room.getPointer(beyond == 0 ? 0 : BYTES_ALIGNMENT - beyond));
+        TensorMapBuffer() {
+            BytePointer buffer = MemoryScope.keep(new BytePointer(BYTES + BYTES_ALIGNMENT));
+            long excess = buffer.address() % BYTES_ALIGNMENT;
+            Pointer aligned = MemoryScope.keep(buffer.getPointer(excess == 0 ? 0 : BYTES_ALIGNMENT - excess));
             map = MemoryScope.keep(new CUtensorMap(aligned));
         }
 
@@ -142,14 +142,12 @@ public final class TensorMap {
             return map;
         }
 
-        /**
-         * Writes a map; the card's context must be current. One that says the same as the last one is there already.
-         */
+        /** Encodes a map, unless the buffer already has the same values. The GPU's context must be current. */
         void write(TensorMap next) {
-            Content content = next.content;
-            if (written != null && content.is(written)) return;
-            int[] everyElement = new int[content.box.length];
-            Arrays.fill(everyElement, 1);
+            TensorMapContent content = next.content;
+            if (written != null && content.equalTo(written)) return;
+            int[] elementStrides = new int[content.box.length];
+            Arrays.fill(elementStrides, 1);
             Driver.check(
                     cudart.cuTensorMapEncodeTiled(
                             map,
@@ -159,7 +157,7 @@ public final class TensorMap {
                             content.sizes,
                             content.strides,
                             content.box,
-                            everyElement,
+                            elementStrides,
                             cudart.CU_TENSOR_MAP_INTERLEAVE_NONE,
                             cudart.CU_TENSOR_MAP_SWIZZLE_128B,
                             cudart.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,

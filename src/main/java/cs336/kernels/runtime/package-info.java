@@ -1,7 +1,11 @@
 /**
- * From CUDA source to a launch: {@link cs336.kernels.runtime.KernelSource} →
- * {@link cs336.kernels.runtime.KernelCompiler} → {@link cs336.kernels.runtime.Cubin} →
- * {@link cs336.kernels.runtime.KernelModule} → {@link cs336.kernels.runtime.Kernel#launch}. All but the last two work
- * without a GPU.
+ * The way from CUDA source text to a kernel launch.
+ *
+ * <p>Read first, in the order of use: {@link cs336.kernels.runtime.KernelSource}, a source with its includes;
+ * {@link cs336.kernels.runtime.KernelCompiler}, NVRTC with a cache, which makes a {@link cs336.kernels.runtime.Cubin};
+ * {@link cs336.kernels.runtime.KernelModule}, a cubin on a GPU; {@link cs336.kernels.runtime.Kernel}, which launches.
+ * Source and compiler work without a GPU.
+ *
+ * <p>May use {@code bench}, and the packages that it uses.
  */
 package cs336.kernels.runtime;

@@ -74,7 +74,7 @@ class NormsCommandTest {
     }
 
     @Test
-    void whatIsStoredIsNotMeasuredAgainUnlessAsked() throws Exception {
+    void storedCasesAreMeasuredAgainOnlyOnRequest() throws Exception {
         assertEquals(0, run("--dtype", "fp32", "--implementation", "fused"));
         double first = value(stored(), "fp32", "fused", "forward");
         assertEquals(0, run("--dtype", "fp32", "--implementation", "fused"));
@@ -106,7 +106,7 @@ class NormsCommandTest {
         "--device, tpu, 'device ''tpu'' is unknown'",
         "--problem, a/b, '--problem must be letters'",
     })
-    void wrongUseIsNamed(String option, String value, String message) {
+    void invalidOptionsAreNamed(String option, String value, String message) {
         assertEquals(2, run(option, value));
         assertTrue(err.toString().contains(message), err.toString());
     }

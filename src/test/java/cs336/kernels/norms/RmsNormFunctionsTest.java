@@ -33,11 +33,11 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** The two functions without a card: both run the hand-derived gradients in tensor operations. */
+/** Both autograd functions on the CPU, where they run tensor operations with hand-derived gradients. */
 class RmsNormFunctionsTest {
     private static final double EPS = 1e-5;
 
-    /** A function under its name. */
+    /** The apply method of an RMSNorm function. */
     @FunctionalInterface
     interface Norm {
         Tensor apply(Tensor x, Tensor weight, double eps);
@@ -74,7 +74,7 @@ class RmsNormFunctionsTest {
         return Tensors.of(values, shape).to(dtype.scalarType());
     }
 
-    /** Compares value and both gradients with the reference, which sees the inputs as they were rounded. */
+    /** Compares value and gradients with the reference, which gets the inputs as rounded to their dtype. */
     private static void check(Norm norm, Tensor x, Tensor weight, Tensor dy, double relative, double absolute) {
         x.set_requires_grad(true);
         weight.set_requires_grad(true);
@@ -90,7 +90,7 @@ class RmsNormFunctionsTest {
 
     @ParameterizedTest(name = "{0}, scale {2}")
     @MethodSource("normsAndScales")
-    void fp32IsWithinFewRoundingsOfDoubles(String name, Norm norm, double scale) {
+    void fp32ResultsAreWithinAFewRoundingErrors(String name, Norm norm, double scale) {
         check(
                 norm,
                 random(scale, DType.FLOAT32, 10, 20, 50),
@@ -102,7 +102,7 @@ class RmsNormFunctionsTest {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("norms")
-    void fp64IsExactToRounding(String name, Norm norm) {
+    void fp64ResultsAreExactUpToRounding(String name, Norm norm) {
         check(
                 norm,
                 random(1, DType.FLOAT64, 3, 7),
@@ -169,7 +169,7 @@ class RmsNormFunctionsTest {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("norms")
-    void onlyNeededGradientsAreMade(String name, Norm norm) {
+    void onlyNeededGradientsAreComputed(String name, Norm norm) {
         Tensor x = random(1, DType.FLOAT32, 2, 3),
                 weight = random(1, DType.FLOAT32, 3).set_requires_grad(true);
         norm.apply(x, weight, EPS).sum().backward();
@@ -187,18 +187,18 @@ class RmsNormFunctionsTest {
         assertRefused("weight must have the shape [3] for x [2, 3], not [2]", () -> norm.apply(x, x.select(1, 0), EPS));
         assertRefused("weight must have the shape [3] for x [2, 3], not [2, 3]", () -> norm.apply(x, x, EPS));
         assertRefused(
-                "weight must be fp32 or of x's type fp32, not bf16",
+                "weight must be fp32 or of x's dtype fp32, not bf16",
                 () -> norm.apply(x, weight.to(DType.BFLOAT16.scalarType()), EPS));
         assertRefused("x must be one of", () -> norm.apply(x.to(DType.INT64.scalarType()), weight, EPS));
         assertRefused("x must be a tensor, not null", () -> norm.apply(null, weight, EPS));
         assertRefused("weight must be a tensor, not null", () -> norm.apply(x, null, EPS));
-        assertRefused("eps must be at least 0, not -1.0", () -> norm.apply(x, weight, -1));
-        assertRefused("eps must be at least 0, not NaN", () -> norm.apply(x, weight, Double.NaN));
+        assertRefused("eps must be finite and at least 0, not -1.0", () -> norm.apply(x, weight, -1));
+        assertRefused("eps must be finite and at least 0, not NaN", () -> norm.apply(x, weight, Double.NaN));
         assertRefused(
-                "x must have a last dimension of at least 1; its shape is [2, 0]",
+                "x must have a last dimension of at least 1, not the shape [2, 0]",
                 () -> norm.apply(torch.zeros(2, 0), torch.zeros(0), EPS));
         assertRefused(
-                "x must have a last dimension of at least 1; its shape is []", () -> norm.apply(x.sum(), weight, EPS));
+                "x must have a last dimension of at least 1, not the shape []", () -> norm.apply(x.sum(), weight, EPS));
     }
 
     private static void assertRefused(String message, org.junit.jupiter.api.function.Executable call) {
@@ -208,7 +208,7 @@ class RmsNormFunctionsTest {
 
     @ParameterizedTest(name = "{0}")
     @MethodSource("norms")
-    void firstAndSecondDerivativesAreThoseOfDifferences(String name, Norm norm) {
+    void firstAndSecondDerivativesEqualFiniteDifferences(String name, Norm norm) {
         Tensor x = random(1, DType.FLOAT64, 2, 3), weight = random(1, DType.FLOAT64, 3);
         GradCheck.Differentiable function = inputs -> new Tensor[] {norm.apply(inputs[0], inputs[1], EPS)};
         GradCheck.check(function, x, weight);
@@ -216,7 +216,7 @@ class RmsNormFunctionsTest {
     }
 
     @Test
-    void logShowsThatTensorOperationsRan() {
+    void logRecordsTensorOperations() {
         Tensor x = random(1, DType.FLOAT32, 2, 3).set_requires_grad(true), weight = random(1, DType.FLOAT32, 3);
         try (var log = KernelLog.open()) {
             FusedRmsNorm.apply(x, weight, EPS).sum().backward();
@@ -230,7 +230,7 @@ class RmsNormFunctionsTest {
     }
 
     @Test
-    void layerIsFoundByNameAndEqualsThePlainOne() {
+    void layerIsFoundByNameAndEqualsRmsNorm() {
         try (var fused = Normalization.named("rmsnorm-fused").create(8, Device.cpu(), DType.FLOAT32);
                 var plain = new RmsNorm(8, Device.cpu(), DType.FLOAT32)) {
             assertEquals(

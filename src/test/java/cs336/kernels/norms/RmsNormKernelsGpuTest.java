@@ -33,7 +33,7 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The kernels on a card, against Java doubles. */
+/** The kernels on a GPU, compared with Java doubles. */
 @Tag("gpu")
 class RmsNormKernelsGpuTest {
     private static final double EPS = 1e-5;
@@ -65,7 +65,7 @@ class RmsNormKernelsGpuTest {
         return all.stream();
     }
 
-    /** Enough rows for each block to take several, and not as many each. */
+    /** Returns a number of rows so that each block processes several, and not all blocks equally many. */
     private static int rowsFor(int width) {
         return width <= 1024 ? 7001 : width <= 8192 ? 1201 : 301;
     }
@@ -76,7 +76,7 @@ class RmsNormKernelsGpuTest {
                 .to(type.scalarType());
     }
 
-    /** Relative rounding of the type, and a few of fp32's. */
+    /** Returns the relative rounding error of the dtype plus a few of fp32. */
     private static double rounding(DType type) {
         return switch (type) {
                     case BFLOAT16 -> Math.pow(2, -8);
@@ -86,7 +86,9 @@ class RmsNormKernelsGpuTest {
                 + 4e-6;
     }
 
-    /** Memory that kernels are given next holds NaN: what they do not write shows. */
+    /**
+     * Fills memory that the next allocations reuse with NaN, so that elements that a kernel does not write are noticed.
+     */
     private void poison(long... elements) {
         List<Tensor> poisoned = new ArrayList<>();
         for (long n : elements) {
@@ -112,15 +114,15 @@ class RmsNormKernelsGpuTest {
 
     @ParameterizedTest
     @MethodSource("widthsAndTypes")
-    void valueAndGradientsAreThoseOfDoublesAndEveryElementIsWritten(int width, DType type, DType weightType) {
+    void valueAndGradientsEqualDoublesAndEveryElementIsWritten(int width, DType type, DType weightType) {
         int rows = rowsFor(width);
         Tensor x = random(2, type, rows, width), dy = random(1, type, rows, width);
         Tensor weight = random(1, weightType, width);
         Tensor y = torch.full_like(x, new Scalar(Double.NaN)), dx = torch.full_like(x, new Scalar(Double.NaN));
         RowLayout layout = RowLayout.of(weight, x, y, dx, dy);
-        new RmsNormKernels(layout, RmsNormTiles.forward(layout)).launchForward(x, weight, y, EPS);
+        new RmsNormKernels(layout, RmsNormTile.forward(layout)).launchForward(x, weight, y, EPS);
         for (int blocks = 66; blocks <= 2112; blocks *= 2) poison((long) blocks * width);
-        Tensor dw = new RmsNormKernels(layout, RmsNormTiles.backward(layout)).launchBackward(x, weight, dy, dx, EPS)[1];
+        Tensor dw = new RmsNormKernels(layout, RmsNormTile.backward(layout)).launchBackward(x, weight, dy, dx, EPS)[1];
         check(x, weight, dy, y, dx, dw);
     }
 
@@ -141,7 +143,7 @@ class RmsNormKernelsGpuTest {
 
     @ParameterizedTest
     @ValueSource(doubles = {1e-4, 1e-2, 1, 1e2, 1e4})
-    void courseShapeHoldsFarTighterThanTheCourseAsksAtEveryScale(double scale) {
+    void courseShapeIsMoreAccurateThanRequiredAtEveryScale(double scale) {
         Tensor x = random(scale, DType.FLOAT32, 10, 20, 50).set_requires_grad(true);
         Tensor weight = random(1, DType.FLOAT32, 50).set_requires_grad(true);
         Tensor dy = random(1, DType.FLOAT32, 10, 20, 50);
@@ -150,14 +152,14 @@ class RmsNormKernelsGpuTest {
             Backward.of(y).with(dy).run();
             assertEquals(
                     List.of("rmsnorm_forward", "rmsnorm_backward", "column_sum"),
-                    log.entries().stream().map(KernelLog.Entry::name).toList());
+                    log.entries().stream().map(KernelLog.KernelLogEntry::name).toList());
             assertArrayEquals(new long[] {10, 20, 50}, Tensors.shape(y));
             check(x, weight, dy, y, x.grad(), weight.grad());
         }
     }
 
     @Test
-    void tilesOfTheSearchAreRight() {
+    void tilesOfTheSearchComputeCorrectResults() {
         for (DType type : List.of(DType.FLOAT32, DType.BFLOAT16)) {
             for (int width : new int[] {1024, 8192}) {
                 Tensor x = random(1, type, 1501, width), dy = random(1, type, 1501, width);
@@ -172,10 +174,10 @@ class RmsNormKernelsGpuTest {
                         dx.fill_(new Scalar(Double.NaN));
                         var kernels = new RmsNormKernels(layout, tile);
                         if (!kernels.fits()) continue;
-                        Tensor model = RmsNormFunction.value(x, weight, EPS);
+                        Tensor reference = RmsNormFunction.value(x, weight, EPS);
                         if (forward) {
                             kernels.launchForward(x, weight, y, EPS);
-                            assertTrue(y.allclose(model, 1e-2, 1e-5, false), tile.toString());
+                            assertTrue(y.allclose(reference, 1e-2, 1e-5, false), tile.toString());
                         } else {
                             Tensor dw = kernels.launchBackward(x, weight, dy, dx, EPS)[1];
                             Tensor[] expected = RmsNormFunction.gradients(x, weight, dy, EPS);
@@ -189,7 +191,7 @@ class RmsNormKernelsGpuTest {
     }
 
     @Test
-    void inputsOfAnyStridesAndAddressesWork() {
+    void inputsWithAnyStridesAndAlignmentWork() {
         for (DType type : List.of(DType.FLOAT32, DType.BFLOAT16)) {
             Tensor columns = random(1, type, 64, 300).t(); // [300, 64], strided
             Tensor weight = random(1, type, 64);
@@ -202,7 +204,7 @@ class RmsNormKernelsGpuTest {
             check(leaf, weight, dy, y, leaf.grad(), weight.grad());
 
             Tensor shifted =
-                    random(1, type, 300 * 64 + 1).narrow(0, 1, 300 * 64).view(300, 64); // no multiple of 16 bytes
+                    random(1, type, 300 * 64 + 1).narrow(0, 1, 300 * 64).view(300, 64); // not aligned to 16 bytes
             Tensor shiftedWeight = random(1, type, 65).narrow(0, 1, 64);
             Tensor other = FusedRmsNorm.apply(shifted, shiftedWeight, EPS);
             double[] expected = RmsNormReference.of(
@@ -213,7 +215,7 @@ class RmsNormKernelsGpuTest {
     }
 
     @Test
-    void gradientOfTheWeightIsTheSameBitForBitEachTime() {
+    void gradientOfTheWeightIsBitwiseReproducible() {
         for (int width : new int[] {50, 1024, 8192, 16384}) {
             Tensor x = random(1, DType.FLOAT32, 5001, width).set_requires_grad(true);
             Tensor weight = random(1, DType.FLOAT32, width).set_requires_grad(true);
@@ -233,7 +235,7 @@ class RmsNormKernelsGpuTest {
     }
 
     @Test
-    void noRowsAndFp64AndSecondDerivativesTakeTensorOperations() {
+    void emptyInputsFp64AndSecondDerivativesUseTensorOperations() {
         Tensor none = random(1, DType.FLOAT32, 0, 8).set_requires_grad(true);
         Tensor weight = random(1, DType.FLOAT32, 8).set_requires_grad(true);
         FusedRmsNorm.apply(none, weight, EPS).sum().backward();
@@ -260,7 +262,7 @@ class RmsNormKernelsGpuTest {
     }
 
     @Test
-    void gradientIsNotCopiedOnItsWayToTheParameter() {
+    void backwardPassAllocatesNoCopyOfTheGradient() {
         Tensor x = random(1, DType.FLOAT32, 1 << 12, 1 << 12).set_requires_grad(true); // 64 MiB
         Tensor weight = random(1, DType.FLOAT32, 1 << 12).set_requires_grad(true);
         Tensor y = FusedRmsNorm.apply(x, weight, EPS);

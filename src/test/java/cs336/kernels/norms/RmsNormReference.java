@@ -1,9 +1,9 @@
 package cs336.kernels.norms;
 
 /**
- * RMSNorm and its gradients in plain Java doubles, straight from the formulas, one row after the other.
+ * RMSNorm and its gradients in Java doubles, as in the formulas.
  *
- * @param dxTerm the largest of the two terms whose difference is dx: rounding is relative to it
+ * @param dxTerm largest magnitude of dx's first term, r · g; the rounding error of dx is relative to it
  */
 record RmsNormReference(double[] y, double[] dx, double[] dw, double dxTerm) {
     static RmsNormReference of(double[] x, double[] weight, double[] dy, double eps) {

@@ -1,6 +1,6 @@
 package cs336.kernels.norms;
 
-import cs336.kernels.norms.RmsNormTile.Pass;
+import cs336.kernels.norms.RmsNormTile.RmsNormPass;
 import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelResources;
@@ -18,8 +18,8 @@ import org.bytedeco.pytorch.cuda.CUDAEvent;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Times every tile that could suit an RMSNorm kernel on this card, for {@link RmsNormTiles}. Prints the best ones, with
- * the bandwidth they reach and that of a copy.
+ * Measures all tiles that are plausible for an RMSNorm kernel on this GPU, as the basis of the choice in
+ * {@link RmsNormTile}. Prints the fastest ones, with their bandwidth as a percentage of that of a copy.
  *
  * <pre>java cs336.kernels.norms.RmsNormTileSearch [rows] [widths] [types]     such as 50000 1024,8192 fp32,bf16</pre>
  */
@@ -30,9 +30,10 @@ public final class RmsNormTileSearch {
 
     private RmsNormTileSearch() {}
 
-    /** One tile's time and the architecture's count of what fits. */
-    private record Timed(RmsNormTile tile, double ms, KernelResources used) {}
+    /** A tile with its median time and resource usage. */
+    private record TimedTile(RmsNormTile tile, double ms, KernelResources used) {}
 
+    /** Returns the tiles whose registers and shared memory suffice, as far as can be estimated without compiling. */
     public static List<RmsNormTile> candidates(RowLayout layout, boolean forward) {
         List<RmsNormTile> candidates = new ArrayList<>();
         for (int rowThreads = 32; rowThreads <= 1024; rowThreads *= 2) {
@@ -54,7 +55,7 @@ public final class RmsNormTileSearch {
                         if (needed + 20 > registers) continue;
                         for (int stages = 1; stages <= 3; stages++) {
                             candidates.add(new RmsNormTile(
-                                    forward ? Pass.FORWARD : Pass.BACKWARD,
+                                    forward ? RmsNormPass.FORWARD : RmsNormPass.BACKWARD,
                                     rowThreads,
                                     block / rowThreads,
                                     smThreads / block,
@@ -64,7 +65,13 @@ public final class RmsNormTileSearch {
                         }
                         if (forward) {
                             candidates.add(new RmsNormTile(
-                                    Pass.FORWARD, rowThreads, block / rowThreads, smThreads / block, 1, keep, false));
+                                    RmsNormPass.FORWARD,
+                                    rowThreads,
+                                    block / rowThreads,
+                                    smThreads / block,
+                                    1,
+                                    keep,
+                                    false));
                         }
                     }
                 }
@@ -108,7 +115,7 @@ public final class RmsNormTileSearch {
                             return used.spillStores() == 0;
                         })
                         .toList();
-                List<Timed> timed = new ArrayList<>();
+                List<TimedTile> timed = new ArrayList<>();
                 for (RmsNormTile tile : candidates) {
                     try (var inner = MemoryScope.open()) {
                         var kernels = new RmsNormKernels(layout, tile);
@@ -120,22 +127,22 @@ public final class RmsNormTileSearch {
                             if (forward) kernels.launchForward(x, weight, y, 1e-5);
                             else kernels.launchBackward(x, weight, dy, y, 1e-5);
                         });
-                        timed.add(new Timed(tile, ms, kernels.kernel().resources()));
+                        timed.add(new TimedTile(tile, ms, kernels.kernel().resources()));
                     }
                 }
-                timed.sort(Comparator.comparingDouble(Timed::ms));
-                RmsNormTile chosen = forward ? RmsNormTiles.forward(layout) : RmsNormTiles.backward(layout);
+                timed.sort(Comparator.comparingDouble(TimedTile::ms));
+                RmsNormTile chosen = forward ? RmsNormTile.forward(layout) : RmsNormTile.backward(layout);
                 System.out.printf("  %s, %d tiles%n", forward ? "forward" : "backward", timed.size());
                 for (int i = 0; i < timed.size(); i++) {
-                    Timed t = timed.get(i);
+                    TimedTile t = timed.get(i);
                     if (i >= SHOWN && !t.tile.equals(chosen)) continue;
-                    double share = (forward ? 2 : 3) / 2.0 * copyMs / t.ms;
+                    double fraction = (forward ? 2 : 3) / 2.0 * copyMs / t.ms;
                     System.out.printf(
                             "  %s%.4f ms %5.1f%% of copy  threads %4d rows %d blocks %d stages %d keep %b persistent %b"
                                     + " registers %d%n",
                             t.tile.equals(chosen) ? "*" : " ",
                             t.ms,
-                            100 * share,
+                            100 * fraction,
                             t.tile.rowThreads(),
                             t.tile.blockRows(),
                             t.tile.smBlocks(),
@@ -154,7 +161,7 @@ public final class RmsNormTileSearch {
                 .resources(tile.pass().kernel());
     }
 
-    /** The median of some groups of launches, between two events each. */
+    /** Returns the median over groups of the time per launch, measured with CUDA events. */
     private static double ms(Runnable launch) {
         int launches = 10;
         double[] ms = new double[GROUPS];

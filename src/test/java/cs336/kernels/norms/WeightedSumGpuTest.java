@@ -36,7 +36,7 @@ class WeightedSumGpuTest {
 
     @ParameterizedTest
     @MethodSource("widthsAndTypes")
-    void sumsAndGradientsAreThoseOfDoubles(int width, DType type) {
+    void sumsAndGradientsEqualDoubles(int width, DType type) {
         Device device = Device.cuda(0);
         Torch.seed(1);
         try (var scope = MemoryScope.open();
@@ -51,11 +51,11 @@ class WeightedSumGpuTest {
             Backward.of(y).with(dy).run();
             assertEquals(
                     List.of("weighted_sum_forward", "weighted_sum_backward", "column_sum"),
-                    log.entries().stream().map(KernelLog.Entry::name).toList());
+                    log.entries().stream().map(KernelLog.KernelLogEntry::name).toList());
 
             double[] xs = Tensors.toDoubles(x), ws = Tensors.toDoubles(weight), dys = Tensors.toDoubles(dy);
             double[] expected = new double[rows], dx = new double[rows * width], dw = new double[width];
-            double largestPart = largest(xs) * largest(ws);
+            double largestTerm = largest(xs) * largest(ws);
             for (int r = 0; r < rows; r++) {
                 for (int h = 0; h < width; h++) {
                     expected[r] += xs[r * width + h] * ws[h];
@@ -65,7 +65,7 @@ class WeightedSumGpuTest {
             }
             double rounding = type == DType.FLOAT32 ? 2e-6 : Math.pow(2, type == DType.BFLOAT16 ? -8 : -10);
             double tiny = type == DType.FLOAT16 ? Math.pow(2, -24) : 0;
-            assertClose("y", expected, Tensors.toDoubles(y), rounding, 1e-6 * Math.sqrt(width) * largestPart + tiny);
+            assertClose("y", expected, Tensors.toDoubles(y), rounding, 1e-6 * Math.sqrt(width) * largestTerm + tiny);
             assertClose("dx", dx, Tensors.toDoubles(x.grad()), rounding, tiny);
             assertClose("dw", dw, Tensors.toDoubles(weight.grad()), rounding, 2e-6 * largest(dw) + tiny);
         }

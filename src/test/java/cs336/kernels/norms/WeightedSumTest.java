@@ -34,7 +34,7 @@ class WeightedSumTest {
     }
 
     @Test
-    void sumsAndGradientsAreThoseOfTheFormula() {
+    void sumsAndGradientsEqualTheFormula() {
         Tensor x = Tensors.of(new double[] {1, 2, 3, -1, 0.5, 4}, 2, 3).set_requires_grad(true);
         Tensor weight = Tensors.of(new double[] {2, -1, 0.5}, 3).set_requires_grad(true);
         Tensor y = WeightedSum.apply(x, weight);
@@ -45,7 +45,7 @@ class WeightedSumTest {
     }
 
     @Test
-    void firstAndSecondDerivativesAreThoseOfDifferences() {
+    void firstAndSecondDerivativesEqualFiniteDifferences() {
         Tensor x = Tensors.of(new double[] {1, 2, 3, -1, 0.5, 4}, 2, 3),
                 weight = Tensors.of(new double[] {2, -1, 0.5}, 3);
         GradCheck.Differentiable function = inputs -> new Tensor[] {WeightedSum.apply(inputs[0], inputs[1])};
@@ -54,7 +54,7 @@ class WeightedSumTest {
     }
 
     @Test
-    void anyLeadingShapeWorksNoneToo() {
+    void anyLeadingShapeWorks() {
         Tensor weight = Tensors.of(new double[] {2, -1}, 2);
         assertArrayEquals(new long[] {}, Tensors.shape(WeightedSum.apply(Tensors.of(new double[] {3, 4}, 2), weight)));
         assertArrayEquals(
@@ -78,7 +78,7 @@ class WeightedSumTest {
         Tensor x = torch.zeros(2, 3);
         assertRefused("weight must have the shape [3]", () -> WeightedSum.apply(x, torch.zeros(2)));
         assertRefused(
-                "weight must be of x's type fp32, not fp64",
+                "weight must be of x's dtype fp32, not fp64",
                 () -> WeightedSum.apply(x, torch.zeros(3).to(DType.FLOAT64.scalarType())));
         assertRefused(
                 "x must be one of",
@@ -92,7 +92,7 @@ class WeightedSumTest {
     }
 
     @Test
-    void logShowsThatTensorOperationsRan() {
+    void logRecordsTensorOperations() {
         try (var log = KernelLog.open()) {
             WeightedSum.apply(torch.zeros(2, 3), torch.zeros(3));
             assertEquals(List.of(Route.TENSOR_OPERATIONS), log.routes());

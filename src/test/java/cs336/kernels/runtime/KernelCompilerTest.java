@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.kernels.runtime.KernelCompiler.Origin;
+import cs336.kernels.runtime.KernelCompiler.CubinOrigin;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -20,7 +20,7 @@ class KernelCompilerTest {
     private static final GpuArchitecture AMPERE = GpuArchitecture.parse("sm_80");
     private static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
     private static final String SCALE = """
-            // √ and · in a comment must not confuse anybody
+            // √ and · in a comment must not break the compilation
             extern "C" __global__ void scale(float *x, float factor, int n) {
                 int i = blockIdx.x * blockDim.x + threadIdx.x;
                 if (i < n) x[i] *= factor * STEP;
@@ -48,7 +48,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void spillsAndSharedMemoryOfEachKernelAreItsOwn() {
+    void spillsAndSharedMemoryAreReportedPerKernel() {
         String two = """
                 extern "C" __global__ void __launch_bounds__(1024, 2) crowded(float *x) {
                     float v[64];
@@ -100,7 +100,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void anUnknownArchitectureIsRefusedWithTheOptionsThatWereGiven() {
+    void anUnknownArchitectureIsNamed() {
         String message = assertThrows(
                         IllegalStateException.class,
                         () -> KernelCompiler.in(folder)
@@ -110,31 +110,32 @@ class KernelCompilerTest {
     }
 
     @Test
-    void aKernelIsCompiledOnceThenComesFromMemoryThenInANewProcessFromDisk() {
+    void aCompiledKernelIsCachedInMemoryAndOnDisk() {
         KernelCompiler first = KernelCompiler.in(folder);
         var compiled = first.find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.COMPILER, compiled.origin());
+        assertEquals(CubinOrigin.COMPILER, compiled.origin());
         assertEquals(
-                Origin.MEMORY, first.find(scale(), Map.of("STEP", 1), HOPPER).origin());
+                CubinOrigin.MEMORY,
+                first.find(scale(), Map.of("STEP", 1), HOPPER).origin());
 
         var stored = KernelCompiler.in(folder).find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.DISK, stored.origin());
+        assertEquals(CubinOrigin.DISK, stored.origin());
         assertArrayEquals(compiled.cubin().image(), stored.cubin().image());
         assertEquals(compiled.cubin().log(), stored.cubin().log());
     }
 
     @Test
-    void anotherDefineArchitectureTextOrIncludeIsAnotherKernel() throws IOException {
+    void macrosArchitectureTextAndIncludesArePartOfTheCacheKey() throws IOException {
         KernelCompiler compiler = KernelCompiler.in(folder.resolve("cache"));
         compiler.find(scale(), Map.of("STEP", 1), HOPPER);
         assertEquals(
-                Origin.COMPILER,
+                CubinOrigin.COMPILER,
                 compiler.find(scale(), Map.of("STEP", 2), HOPPER).origin());
         assertEquals(
-                Origin.COMPILER,
+                CubinOrigin.COMPILER,
                 compiler.find(scale(), Map.of("STEP", 1), AMPERE).origin());
         assertEquals(
-                Origin.COMPILER,
+                CubinOrigin.COMPILER,
                 compiler.find(KernelSource.of("scale.cu", SCALE + "\n"), Map.of("STEP", 1), HOPPER)
                         .origin());
 
@@ -149,7 +150,7 @@ class KernelCompilerTest {
     }
 
     @Test
-    void aDamagedCacheFileIsCompiledAnew() throws IOException {
+    void aDamagedCacheFileIsCompiledAgain() throws IOException {
         byte[] whole = KernelCompiler.in(folder)
                 .compile(scale(), Map.of("STEP", 1), HOPPER)
                 .image();
@@ -161,19 +162,19 @@ class KernelCompilerTest {
             Files.write(file, java.util.Arrays.copyOf(bytes, bytes.length / 2));
         }
         var again = KernelCompiler.in(folder).find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.COMPILER, again.origin());
+        assertEquals(CubinOrigin.COMPILER, again.origin());
         assertArrayEquals(whole, again.cubin().image());
         assertEquals(
-                Origin.DISK,
+                CubinOrigin.DISK,
                 KernelCompiler.in(folder)
                         .find(scale(), Map.of("STEP", 1), HOPPER)
                         .origin());
     }
 
     @Test
-    void aFolderThatCannotBeWrittenIsDoneWithout() throws IOException {
+    void aFolderThatCannotBeWrittenIsIgnored() throws IOException {
         Path file = Files.writeString(folder.resolve("in-the-way"), "");
         var result = KernelCompiler.in(file.resolve("cache")).find(scale(), Map.of("STEP", 1), HOPPER);
-        assertEquals(Origin.COMPILER, result.origin());
+        assertEquals(CubinOrigin.COMPILER, result.origin());
     }
 }

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Launches on a card. */
+/** Launches on a GPU. */
 @Tag("gpu")
 class KernelGpuTest {
     private static final String SOURCE = """
@@ -70,7 +70,7 @@ class KernelGpuTest {
     }
 
     @Test
-    void moreThan48KbOfSharedMemoryIsGivenWhenAskedFor() {
+    void moreThan48KibOfSharedMemoryCanBeUsed() {
         int n = 40_000; // 160 kB
         Tensor x = torch.arange(new Scalar(n), device.options(DType.INT32));
         module.kernel("reverse").launch(new GridDim(1), new BlockDim(1024), n * 4, x, n);
@@ -102,7 +102,7 @@ class KernelGpuTest {
     }
 
     @Test
-    void whatTheDriverRefusesBearsCudasName() {
+    void driverErrorsHaveCudasName() {
         Tensor x = torch.ones(new long[] {10}, device.options(DType.INT32));
         String said = assertThrows(
                         IllegalStateException.class,
@@ -117,7 +117,7 @@ class KernelGpuTest {
     }
 
     @Test
-    void threadsThatNeverTouchedTheCardCanLaunch() throws Exception {
+    void newThreadsCanLaunch() throws Exception {
         Kernel affine = module.kernel("affine");
         Tensor x = torch.zeros(new long[] {1000}, device.options(DType.FLOAT32));
         ExecutorService threads = Executors.newFixedThreadPool(4);
@@ -135,7 +135,7 @@ class KernelGpuTest {
     }
 
     @Test
-    void occupancyByTheTableIsTheDriversOwn() {
+    void occupancyEqualsThatOfTheDriver() {
         Kernel reverse = module.kernel("reverse");
         GpuArchitecture architecture = GpuArchitecture.of(device);
         for (int threads : new int[] {32, 96, 256, 640, 1024}) {

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class KernelSourceTest {
     @Test
-    void kernelsOfTheClassPathComeWithWhatTheyInclude() {
+    void kernelsOfTheClassPathIncludeTheirHeaders() {
         KernelSource source = KernelSource.named("rmsnorm.cu");
         assertTrue(source.text().contains("rmsnorm_forward"));
         assertEquals(
@@ -23,7 +23,7 @@ class KernelSourceTest {
     }
 
     @Test
-    void includesOfIncludesAreFoundAndCirclesEnd(@TempDir Path folder) throws IOException {
+    void nestedAndCyclicIncludesAreFound(@TempDir Path folder) throws IOException {
         Files.writeString(folder.resolve("a.cu"), "#include \"b.cuh\"\n");
         Files.writeString(folder.resolve("b.cuh"), "#pragma once\n#include \"c.cuh\"\n");
         Files.writeString(folder.resolve("c.cuh"), "#pragma once\n#include \"b.cuh\"\n#include \"elements.cuh\"\n");

@@ -5,15 +5,14 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * One kernel with all that makes it, as a launch would have it.
+ * A kernel with macros and launch configuration, to be compiled and checked without a GPU.
  *
  * @param file source in {@code kernels/}
- * @param kernel its name there
- * @param defines what it is compiled with; {@code SM_BLOCKS}, if among them, blocks must fit into a multiprocessor,
- *     else one
- * @param threads of a block
- * @param sharedBytes of dynamic shared memory a block
- * @param architectures what it is written for
+ * @param kernel name of the {@code __global__} function
+ * @param defines macros; with {@code SM_BLOCKS}, that many blocks must fit on a multiprocessor, otherwise one
+ * @param threads threads per block
+ * @param sharedBytes dynamic shared memory per block
+ * @param architectures architectures that the kernel supports
  */
 public record KernelVariant(
         String file,
@@ -25,18 +24,18 @@ public record KernelVariant(
     public static final GpuArchitecture AMPERE = GpuArchitecture.parse("sm_80");
     public static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
 
-    /** A kernel for every card. */
+    /** Creates a variant for all architectures. */
     public KernelVariant(String file, String kernel, Map<String, Object> defines, int threads, int sharedBytes) {
         this(file, kernel, defines, threads, sharedBytes, List.of(AMPERE, HOPPER));
     }
 
-    /** A kernel with instructions that Hopper alone has. */
+    /** Returns a variant for Hopper only. */
     public static KernelVariant forHopper(
             String file, String kernel, Map<String, Object> defines, int threads, int sharedBytes) {
         return new KernelVariant(file, kernel, defines, threads, sharedBytes, List.of(HOPPER));
     }
 
-    /** Compiles the kernel for each of its architectures: what is wrong with the outcome, nothing if all is well. */
+    /** Compiles the kernel for each of its architectures and returns the faults that were found. */
     public List<String> faults() {
         List<String> faults = new ArrayList<>();
         for (GpuArchitecture architecture : architectures) {
@@ -45,13 +44,13 @@ public record KernelVariant(
             int blocks = cubin.resources(kernel)
                     .occupancy(architecture, threads, sharedBytes)
                     .blocks();
-            int asked = (int) defines.getOrDefault("SM_BLOCKS", 1);
-            if (blocks < asked) faults.add(architecture + ": " + blocks + " blocks fit, not " + asked);
+            int required = (int) defines.getOrDefault("SM_BLOCKS", 1);
+            if (blocks < required) faults.add(architecture + ": " + blocks + " blocks fit, not " + required);
         }
         return faults;
     }
 
-    /** Spills, and messages about tensor cores that wait, of all kernels that came of a source. */
+    /** Returns the register spills of all kernels in a cubin, and the warnings about serialised wgmma instructions. */
     public static List<String> faults(Cubin cubin) {
         List<String> faults = new ArrayList<>(cubin.performanceMessages());
         cubin.resources().forEach((name, used) -> {

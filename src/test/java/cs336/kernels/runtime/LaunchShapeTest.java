@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 
 class LaunchShapeTest {
     @Test
-    void sizesBeyondTheCardsLimitsAreRefused() {
+    void sizesBeyondCudasLimitsAreRefused() {
         assertEquals(1024, new BlockDim(32, 32).threads());
         assertEquals(6L * 65_535, new GridDim(6, 65_535).blocks());
         assertRefused(() -> new BlockDim(1025), "1025 × 1 × 1");
@@ -26,7 +26,7 @@ class LaunchShapeTest {
     }
 
     @Test
-    void architecturesAreReadAndWritten() {
+    void architecturesAreParsedAndPrinted() {
         assertEquals(new GpuArchitecture(9, 0, true), GpuArchitecture.parse("sm_90a"));
         assertEquals(new GpuArchitecture(12, 0, false), GpuArchitecture.parse("sm_120"));
         assertEquals("sm_86", new GpuArchitecture(8, 6, false).toString());

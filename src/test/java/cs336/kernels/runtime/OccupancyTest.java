@@ -9,7 +9,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class OccupancyTest {
-    /** Expected values worked out by hand from the programming guide's table. */
+    /** Expected values are calculated by hand from the table of the programming guide. */
     @ParameterizedTest
     @CsvSource({
         "sm_90a, 32,  256,  0,      8,  64, WARPS",
@@ -21,19 +21,19 @@ class OccupancyTest {
         "sm_86,  32,  256,  0,      6,  48, WARPS",
         "sm_90a, 32,  33,   0,      32, 64, WARPS",
     })
-    void scarcestResourceDecides(
+    void scarcestResourceLimitsTheBlocks(
             String architecture, int registers, int threads, int shared, int blocks, int warps, Limit limit) {
         var used = new KernelResources(registers, 0, 1, 0, 0, 0);
         Occupancy occupancy = used.occupancy(GpuArchitecture.parse(architecture), threads, shared);
         assertEquals(blocks, occupancy.blocks());
         assertEquals(warps, occupancy.warps());
         assertEquals(limit, occupancy.limit());
-        assertEquals((double) warps / occupancy.maxWarps(), occupancy.share());
+        assertEquals((double) warps / occupancy.maxWarps(), occupancy.fraction());
     }
 
     @ParameterizedTest
     @ValueSource(ints = {0, -1, 1025})
-    void blocksThatNoCardTakesAreRefused(int threads) {
+    void invalidBlockSizesAreRefused(int threads) {
         var used = new KernelResources(32, 0, 1, 0, 0, 0);
         assertThrows(IllegalArgumentException.class, () -> used.occupancy(GpuArchitecture.parse("sm_80"), threads, 0));
     }

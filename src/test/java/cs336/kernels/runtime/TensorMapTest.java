@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 class TensorMapTest {
-    /** Copies the box at (row, head, batch) of a bf16 tensor to another place, out of its swizzled order. */
+    /** Copies the box at (row, head, batch) of a bf16 tensor to global memory and removes the swizzle. */
     private static final String COPY_OUT = """
             struct __align__(64) TensorMap { unsigned long long words[16]; };
             extern "C" __global__ void copy_out(
@@ -51,9 +51,9 @@ class TensorMapTest {
 
     @Test
     @Tag("gpu")
-    void aBoxOfAStridedTensorArrivesAndIsZeroBeyondItsEnd() {
+    void aBoxOfAStridedTensorIsLoadedWithZerosBeyondItsEnd() {
         Device device = Device.cuda(0);
-        Assumptions.assumeTrue(GpuArchitecture.of(device).major() >= 9, "the copy engine came with Hopper");
+        Assumptions.assumeTrue(GpuArchitecture.of(device).major() >= 9, "TMA needs Hopper");
         try (var scope = MemoryScope.open()) {
             Tensor wide = torch.randn(new long[] {2, 21, 3, 40}, device.options(DType.BFLOAT16));
             Tensor x = wide.transpose(1, 2); // [B, H, T, d]
@@ -62,7 +62,7 @@ class TensorMapTest {
                     .fill_(new Scalar(Double.NaN));
             Kernel kernel = KernelModule.load(KernelSource.of("copy_out.cu", COPY_OUT), Map.of(), device)
                     .kernel("copy_out");
-            // As in a backward pass, on a thread that has not met the card.
+            // On a thread without a current context, as in a backward pass.
             CompletableFuture.runAsync(
                             () -> kernel.launch(
                                     new GridDim(1),
@@ -91,7 +91,7 @@ class TensorMapTest {
     }
 
     @Test
-    void onlyTensorsThatTheCopyEngineCanReachFit() {
+    void onlyTensorsThatTmaCanAccessFit() {
         try (var scope = MemoryScope.open()) {
             Tensor x = zeros(2, 3, 10, 8); // rows of 16 bytes
             assertTrue(TensorMap.fits(x));
@@ -99,9 +99,9 @@ class TensorMapTest {
             assertTrue(TensorMap.fits(x.narrow(1, 1, 2)));
             assertTrue(TensorMap.fits(zeros(1, 1, 5, 8).transpose(0, 1)));
             assertFalse(TensorMap.fits(zeros(2, 3, 10, 4)), "rows of 8 bytes");
-            assertFalse(TensorMap.fits(x.transpose(2, 3)), "elements that are no neighbours");
+            assertFalse(TensorMap.fits(x.transpose(2, 3)), "last dimension not contiguous");
             assertFalse(TensorMap.fits(zeros(2, 3, 10, 16).narrow(3, 4, 8)), "begins at byte 8");
-            assertFalse(TensorMap.fits(zeros(1, 3, 10, 8).expand(2, 3, 10, 8)), "lies there once for two");
+            assertFalse(TensorMap.fits(zeros(1, 3, 10, 8).expand(2, 3, 10, 8)), "stride 0");
         }
     }
 
@@ -109,13 +109,14 @@ class TensorMapTest {
     void aBoxThatDoesNotFitIsRefused() {
         try (var scope = MemoryScope.open()) {
             Tensor x = zeros(2, 3, 10, 64);
-            assertRefused("box must have as many dimensions as the tensor", x, 16, 64);
-            assertRefused("box must have as many dimensions as the tensor", x, 1, 1, 1, 1, 16, 64);
-            assertRefused("box must have as many dimensions as the tensor", zeros(64), 16, 64);
-            assertRefused("box must have 1 to 256 elements a dimension", x, 1, 1, 257, 64);
-            assertRefused("box must have 1 to 256 elements a dimension", x, 1, 0, 16, 64);
+            assertRefused("box must have at least as many dimensions as the tensor", x, 16, 64);
+            assertRefused("box must have at least as many dimensions as the tensor", x, 1, 1, 1, 1, 16, 64);
+            assertRefused("box must have at least as many dimensions as the tensor", zeros(64), 16, 64);
+            assertRefused("box must have 1 to 256 elements per dimension", x, 1, 1, 257, 64);
+            assertRefused("box must have 1 to 256 elements per dimension", x, 1, 0, 16, 64);
             assertRefused("box must have 64 elements in its last dimension for bf16, not 32", x, 1, 1, 16, 32);
-            assertRefused("tensor must lie at multiples of 16 bytes", zeros(2, 10, 4), 1, 16, 64);
+            assertRefused(
+                    "tensor must have rows that are contiguous and aligned to 16 bytes", zeros(2, 10, 4), 1, 16, 64);
         }
     }
 
