@@ -22,17 +22,18 @@ public final class AreaPanel extends XYChart {
     private final Frame frame;
     private final HorizontalScale scale;
     private final List<Stretch> stretches;
-    private final List<Mark.ReferenceLine> levels;
+    private final List<Mark.ReferenceLine> referenceLines;
 
     /** A part of the horizontal axis, in data units. */
     public record Stretch(String name, double from, double until) {}
 
-    public AreaPanel(Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.ReferenceLine> levels) {
+    public AreaPanel(
+            Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.ReferenceLine> referenceLines) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         this.stretches = stretches;
-        this.levels = levels;
+        this.referenceLines = referenceLines;
     }
 
     /**
@@ -74,8 +75,8 @@ public final class AreaPanel extends XYChart {
                 new Rectangle2D.Double(area.getX(), area.getY() - NAMES, area.getWidth(), area.getHeight() + NAMES);
         frame.paint(g, withNames, ticks);
         paintStretches(g);
-        for (Mark.ReferenceLine level : levels) {
-            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
+        for (Mark.ReferenceLine line : referenceLines) {
+            Mark.drawReferenceLine(g, line, plot.getBounds(), getScreenYFromChart(line.value()));
         }
         g.translate(0, -top);
     }

@@ -17,22 +17,22 @@ final class BarPanel extends CategoryChart {
     private final Frame frame;
     private final List<String> categories;
     private final AxisRange range;
-    private final List<Mark.ReferenceLine> levels;
-    private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
+    private final List<Mark.ReferenceLine> referenceLines;
+    private final Map<String, Mark.MeasuredValue[]> measured = new LinkedHashMap<>();
     private final Map<String, String[]> notes = new LinkedHashMap<>();
 
-    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.ReferenceLine> levels) {
+    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.ReferenceLine> referenceLines) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.categories = categories;
         this.range = range;
-        this.levels = levels;
+        this.referenceLines = referenceLines;
     }
 
     /** Adds one bar a category; where a value is NaN, the note is written in its place. */
-    void add(String name, int color, Mark.Measured[] y, String[] note) {
+    void add(String name, int color, Mark.MeasuredValue[] y, String[] note) {
         var values = new ArrayList<Double>();
-        for (Mark.Measured value : y) {
+        for (Mark.MeasuredValue value : y) {
             values.add(Double.isNaN(value.value()) ? null : value.value());
         }
         CategorySeries series = addSeries(name, categories, values);
@@ -54,8 +54,8 @@ final class BarPanel extends CategoryChart {
         }
         frame.paint(g, plot.getBounds(), ticks);
         paintErrorBarsAndNotes(g);
-        for (Mark.ReferenceLine level : levels) {
-            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
+        for (Mark.ReferenceLine line : referenceLines) {
+            Mark.drawReferenceLine(g, line, plot.getBounds(), getScreenYFromChart(line.value()));
         }
         g.translate(0, -frame.top());
     }
@@ -71,7 +71,7 @@ final class BarPanel extends CategoryChart {
         double floor = plot.getBounds().getMaxY();
         int s = 0;
         for (String name : measured.keySet()) {
-            Mark.Measured[] values = measured.get(name);
+            Mark.MeasuredValue[] values = measured.get(name);
             for (int i = 0; i < values.length; i++) {
                 double x = plot.getBounds().getX() + group() * (i + (1 - fill) / 2) + bar * (s + 0.5);
                 String note = notes.get(name)[i];

@@ -18,17 +18,17 @@ public final class Charts {
 
     /** Lines over a numeric x, each named at its right end. */
     public static Plot line(Table table) {
-        return new Plot(table, Plot.Kind.LINE);
+        return new Plot(table, Plot.ChartKind.LINE);
     }
 
     /** Grouped bars, one group a value of x. */
     public static Plot bar(Table table) {
-        return new Plot(table, Plot.Kind.BAR);
+        return new Plot(table, Plot.ChartKind.BAR);
     }
 
     /** Unjoined points over a numeric x. */
     public static Plot scatter(Table table) {
-        return new Plot(table, Plot.Kind.SCATTER);
+        return new Plot(table, Plot.ChartKind.SCATTER);
     }
 
     /**

@@ -21,11 +21,11 @@ public final class LawPanel extends XYChart {
     private final Frame frame;
     private final HorizontalScale scale;
     private final List<Band> bands = new ArrayList<>();
-    private final List<Label> labels = new ArrayList<>();
+    private final List<CurveLabel> labels = new ArrayList<>();
 
     private record Band(Color color, double[] x, double[] low, double[] high) {}
 
-    private record Label(String text, Color color, double x, double y) {}
+    private record CurveLabel(String text, Color color, double x, double y) {}
 
     public LawPanel(Frame frame, HorizontalScale scale, AxisRange range, String yTitle) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
@@ -74,7 +74,7 @@ public final class LawPanel extends XYChart {
 
     /** A word to the right of a point. */
     public LawPanel label(String text, Color color, double x, double y) {
-        labels.add(new Label(text, color, x, y));
+        labels.add(new CurveLabel(text, color, x, y));
         return this;
     }
 
@@ -92,7 +92,7 @@ public final class LawPanel extends XYChart {
                         .map(value -> new Frame.Tick(x(value), ChartStyle.number(value)))
                         .toList());
         bands.forEach(band -> paint(g, band));
-        for (Label label : labels) {
+        for (CurveLabel label : labels) {
             ChartStyle.drawText(
                     g,
                     label.text(),

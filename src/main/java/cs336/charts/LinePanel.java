@@ -18,20 +18,25 @@ final class LinePanel extends XYChart {
     private final Frame frame;
     private final HorizontalScale scale;
     private final AxisRange range;
-    private final List<Mark.ReferenceLine> levels;
+    private final List<Mark.ReferenceLine> referenceLines;
     private final boolean labelled;
-    private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
+    private final Map<String, Mark.MeasuredValue[]> measured = new LinkedHashMap<>();
 
-    LinePanel(Frame frame, HorizontalScale scale, AxisRange range, List<Mark.ReferenceLine> levels, boolean labelled) {
+    LinePanel(
+            Frame frame,
+            HorizontalScale scale,
+            AxisRange range,
+            List<Mark.ReferenceLine> referenceLines,
+            boolean labelled) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         this.range = range;
-        this.levels = levels;
+        this.referenceLines = referenceLines;
         this.labelled = labelled;
     }
 
-    void add(String name, int color, double[] x, Mark.Measured[] y, boolean joined) {
+    void add(String name, int color, double[] x, Mark.MeasuredValue[] y, boolean joined) {
         double[] values = new double[y.length];
         for (int i = 0; i < y.length; i++) {
             values[i] = y[i].value();
@@ -65,8 +70,8 @@ final class LinePanel extends XYChart {
         super.paint(g, width - (int) Math.ceil(labelWidth()), height - frame.top() - frame.bottom());
         frame.paint(g, plot.getBounds(), ticks());
         paintErrorBars(g);
-        for (Mark.ReferenceLine level : levels) {
-            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
+        for (Mark.ReferenceLine line : referenceLines) {
+            Mark.drawReferenceLine(g, line, plot.getBounds(), getScreenYFromChart(line.value()));
         }
         if (labelled) {
             paintLabels(g);
@@ -99,24 +104,24 @@ final class LinePanel extends XYChart {
 
     /** Names stand at the height of their line's end, moved apart where they would touch. */
     private void paintLabels(Graphics2D g) {
-        record Label(String name, Color color, double x, double y) {}
-        var labels = new ArrayList<Label>();
+        record SeriesLabel(String name, Color color, double x, double y) {}
+        var labels = new ArrayList<SeriesLabel>();
         for (XYSeries series : seriesMap.values()) {
             double[] x = series.getXData();
             double[] y = series.getYData();
             int last = x.length - 1;
-            labels.add(new Label(
+            labels.add(new SeriesLabel(
                     series.getName(),
                     series.getLineColor(),
                     getScreenXFromChart(x[last]),
                     getScreenYFromChart(y[last])));
         }
-        labels.sort(Comparator.comparingDouble(Label::y));
-        double[] heights = spread(labels.stream().mapToDouble(Label::y).toArray(), 15 * ChartStyle.UNITS);
+        labels.sort(Comparator.comparingDouble(SeriesLabel::y));
+        double[] heights = spread(labels.stream().mapToDouble(SeriesLabel::y).toArray(), 15 * ChartStyle.UNITS);
         double edge = plot.getBounds().getMaxX();
         double x = edge + LABEL_GAP;
         for (int i = 0; i < heights.length; i++) {
-            Label label = labels.get(i);
+            SeriesLabel label = labels.get(i);
             boolean apart =
                     Math.abs(heights[i] - label.y()) > ChartStyle.UNITS || label.x() < edge - 20 * ChartStyle.UNITS;
             if (apart) {

@@ -16,7 +16,7 @@ public final class Mark {
      * @param value the centre
      * @param error half the length of the bar; NaN or 0 for none
      */
-    record Measured(double value, double error) {
+    record MeasuredValue(double value, double error) {
         double low() {
             return error > 0 ? value - error : value;
         }
@@ -39,16 +39,16 @@ public final class Mark {
         g.draw(new Line2D.Double(x - cap, high, x + cap, high));
     }
 
-    static void level(Graphics2D g, ReferenceLine level, Rectangle2D plot, double y) {
+    static void drawReferenceLine(Graphics2D g, ReferenceLine line, Rectangle2D plot, double y) {
         float unit = ChartStyle.UNITS;
         g.setColor(ChartStyle.INK);
         g.setStroke(new BasicStroke(
                 unit, BasicStroke.CAP_BUTT, BasicStroke.JOIN_MITER, 10, new float[] {4 * unit, 3 * unit}, 0));
         g.draw(new Line2D.Double(plot.getX(), y, plot.getMaxX(), y));
-        double width = ChartStyle.width(level.label(), ChartStyle.smallFont());
+        double width = ChartStyle.width(line.label(), ChartStyle.smallFont());
         ChartStyle.drawText(
                 g,
-                level.label(),
+                line.label(),
                 ChartStyle.smallFont(),
                 ChartStyle.INK,
                 plot.getMaxX() - width,

@@ -1,6 +1,6 @@
 package cs336.charts;
 
-import cs336.charts.Mark.Measured;
+import cs336.charts.Mark.MeasuredValue;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -28,14 +28,14 @@ import tech.tablesaw.columns.Column;
  * order in which the table names them, numbers in ascending order.
  */
 public final class Plot {
-    enum Kind {
+    enum ChartKind {
         LINE,
         BAR,
         SCATTER
     }
 
     private final Table table;
-    private final Kind kind;
+    private final ChartKind kind;
     private String x;
     private String xTitle;
     private String y;
@@ -49,10 +49,10 @@ public final class Plot {
     private boolean logY;
     private int width;
     private int height;
-    private final List<Mark.ReferenceLine> levels = new ArrayList<>();
+    private final List<Mark.ReferenceLine> referenceLines = new ArrayList<>();
     private final Map<String, String> names = new LinkedHashMap<>();
 
-    Plot(Table table, Kind kind) {
+    Plot(Table table, ChartKind kind) {
         this.table = table;
         this.kind = kind;
     }
@@ -61,7 +61,7 @@ public final class Plot {
     public Plot x(String column, String title) {
         x = known(column);
         xTitle = title;
-        if (kind != Kind.BAR) {
+        if (kind != ChartKind.BAR) {
             numeric(column);
         }
         return this;
@@ -120,7 +120,7 @@ public final class Plot {
 
     /** A dashed horizontal line with a word on it. */
     public Plot level(double value, String label) {
-        levels.add(new Mark.ReferenceLine(value, label));
+        referenceLines.add(new Mark.ReferenceLine(value, label));
         return this;
     }
 
@@ -170,7 +170,7 @@ public final class Plot {
                     + " values; more than " + ChartStyle.PALETTE.size()
                     + " series cannot be told apart, so filter the table or use panels(…)");
         }
-        Map<String, Map<String, Map<String, Point>>> points = points();
+        Map<String, Map<String, Map<String, PlottedPoint>>> points = points();
         int count = panelNames.size();
         int w = width > 0 ? width : count == 1 ? 640 : Math.min(240 * count + 80, 960);
         int h = height > 0 ? height : count == 1 ? 380 : 310;
@@ -179,7 +179,7 @@ public final class Plot {
         var charts = new ArrayList<Chart<?, ?>>();
         for (int i = 0; i < count; i++) {
             charts.add(
-                    kind == Kind.BAR
+                    kind == ChartKind.BAR
                             ? bars(panelNames, i, seriesNames, points, range, w)
                             : lines(panelNames, i, seriesNames, points, range));
         }
@@ -188,10 +188,10 @@ public final class Plot {
 
     private void requireLetters(List<String> panelNames, List<String> seriesNames) {
         var words = new ArrayList<>(List.of(xTitle, yTitle, title, legendTitle));
-        levels.forEach(level -> words.add(level.label()));
+        referenceLines.forEach(line -> words.add(line.label()));
         panelNames.forEach(panel -> words.add(shown(panel)));
         seriesNames.forEach(series -> words.add(shown(series)));
-        if (kind == Kind.BAR) {
+        if (kind == ChartKind.BAR) {
             distinct(x).forEach(category -> words.add(shown(category)));
         }
         for (String word : words) {
@@ -203,11 +203,11 @@ public final class Plot {
         }
     }
 
-    private record Point(double x, Measured y, String note) {}
+    private record PlottedPoint(double x, MeasuredValue y, String note) {}
 
     /** Points by panel, series and x as text; a scatter may have several at one x. */
-    private Map<String, Map<String, Map<String, Point>>> points() {
-        var points = new LinkedHashMap<String, Map<String, Map<String, Point>>>();
+    private Map<String, Map<String, Map<String, PlottedPoint>>> points() {
+        var points = new LinkedHashMap<String, Map<String, Map<String, PlottedPoint>>>();
         boolean hasStatus = table.containsColumn("status");
         for (Row row : table) {
             String panel = panels == null ? "" : text(row, panels);
@@ -215,16 +215,16 @@ public final class Plot {
             String at = text(row, x);
             double value = number(row, y);
             String status = hasStatus ? text(row, "status") : "ok";
-            if (Double.isNaN(value) && kind != Kind.BAR) {
+            if (Double.isNaN(value) && kind != ChartKind.BAR) {
                 continue;
             }
-            var point = new Point(
-                    kind == Kind.BAR ? Double.NaN : number(row, x),
-                    new Measured(value, error == null ? Double.NaN : number(row, error)),
+            var point = new PlottedPoint(
+                    kind == ChartKind.BAR ? Double.NaN : number(row, x),
+                    new MeasuredValue(value, error == null ? Double.NaN : number(row, error)),
                     status.equals("ok") ? null : status.toUpperCase(Locale.ROOT));
-            Point before = points.computeIfAbsent(panel, p -> new LinkedHashMap<>())
+            PlottedPoint before = points.computeIfAbsent(panel, p -> new LinkedHashMap<>())
                     .computeIfAbsent(series, s -> new LinkedHashMap<>())
-                    .put(kind == Kind.SCATTER ? at + " " + row.getRowNumber() : at, point);
+                    .put(kind == ChartKind.SCATTER ? at + " " + row.getRowNumber() : at, point);
             if (before != null) {
                 throw new IllegalArgumentException("two rows have "
                         + (panels == null ? "" : panels + "=" + panel + ", ")
@@ -235,11 +235,11 @@ public final class Plot {
         return points;
     }
 
-    private AxisRange valueRange(Map<String, Map<String, Map<String, Point>>> points) {
+    private AxisRange valueRange(Map<String, Map<String, Map<String, PlottedPoint>>> points) {
         double[] values = points.values().stream()
                 .flatMap(series -> series.values().stream())
                 .flatMap(at -> at.values().stream())
-                .map(Point::y)
+                .map(PlottedPoint::y)
                 .filter(point -> !Double.isNaN(point.value()))
                 .flatMapToDouble(point -> DoubleStream.of(
                         point.value(), point.high(), logY && point.low() <= 0 ? point.value() : point.low()))
@@ -247,19 +247,19 @@ public final class Plot {
         if (values.length == 0) {
             throw new IllegalArgumentException("column " + y + " has no value");
         }
-        double[] all = Arrays.copyOf(values, values.length + levels.size());
-        for (int i = 0; i < levels.size(); i++) {
-            all[values.length + i] = levels.get(i).value();
+        double[] all = Arrays.copyOf(values, values.length + referenceLines.size());
+        for (int i = 0; i < referenceLines.size(); i++) {
+            all[values.length + i] = referenceLines.get(i).value();
         }
         if (logY) {
             requirePositive(y, all);
-            if (kind == Kind.BAR) {
+            if (kind == ChartKind.BAR) {
                 // The smallest bar needs some height to be seen.
                 all = Arrays.copyOf(all, all.length + 1);
                 all[all.length - 1] = Arrays.stream(values).min().orElseThrow() / 1.6;
             }
         }
-        return AxisRange.of(all, logY, kind == Kind.BAR);
+        return AxisRange.of(all, logY, kind == ChartKind.BAR);
     }
 
     private static void requirePositive(String column, double[] values) {
@@ -275,25 +275,25 @@ public final class Plot {
             List<String> panelNames,
             int index,
             List<String> seriesNames,
-            Map<String, Map<String, Map<String, Point>>> points,
+            Map<String, Map<String, Map<String, PlottedPoint>>> points,
             AxisRange range,
             int figureWidth) {
-        Map<String, Map<String, Point>> series = points.getOrDefault(panelNames.get(index), Map.of());
+        Map<String, Map<String, PlottedPoint>> series = points.getOrDefault(panelNames.get(index), Map.of());
         List<String> shown = seriesNames.stream().map(this::shown).toList();
         List<String> categories = distinct(x);
         Legend legend =
                 by == null ? Legend.NONE : new Legend(legendTitle, shown, (figureWidth - 80.0) * ChartStyle.UNITS);
         Frame frame = frame(panelNames, index, legend);
-        var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, levels);
+        var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, referenceLines);
         dress(chart, range, index == 0 ? yTitle : "");
         chart.getStyler().setAvailableSpaceFill(seriesNames.size() == 1 ? 0.6 : 0.8);
         for (int s = 0; s < seriesNames.size(); s++) {
-            Map<String, Point> at = series.getOrDefault(seriesNames.get(s), Map.of());
-            var values = new Measured[categories.size()];
+            Map<String, PlottedPoint> at = series.getOrDefault(seriesNames.get(s), Map.of());
+            var values = new MeasuredValue[categories.size()];
             var notes = new String[categories.size()];
             for (int c = 0; c < values.length; c++) {
-                Point point = at.get(categories.get(c));
-                values[c] = point == null ? new Measured(Double.NaN, Double.NaN) : point.y();
+                PlottedPoint point = at.get(categories.get(c));
+                values[c] = point == null ? new MeasuredValue(Double.NaN, Double.NaN) : point.y();
                 notes[c] = point == null ? null : point.note();
             }
             chart.add(by == null ? yTitle : shown.get(s), s, values, notes);
@@ -305,30 +305,30 @@ public final class Plot {
             List<String> panelNames,
             int index,
             List<String> seriesNames,
-            Map<String, Map<String, Map<String, Point>>> points,
+            Map<String, Map<String, Map<String, PlottedPoint>>> points,
             AxisRange range) {
-        Map<String, Map<String, Point>> series = points.getOrDefault(panelNames.get(index), Map.of());
+        Map<String, Map<String, PlottedPoint>> series = points.getOrDefault(panelNames.get(index), Map.of());
         HorizontalScale scale = horizontalScale(points.values());
         // One set of names is enough where the last panel shows every series.
         int last = panelNames.size() - 1;
         boolean lastShowsAll =
                 points.getOrDefault(panelNames.get(last), Map.of()).size() == seriesNames.size();
         boolean labelled = by != null && (!lastShowsAll || index == last);
-        var chart = new LinePanel(frame(panelNames, index, Legend.NONE), scale, range, levels, labelled);
+        var chart = new LinePanel(frame(panelNames, index, Legend.NONE), scale, range, referenceLines, labelled);
         dress(chart, range, index == 0 ? yTitle : "");
         chart.getStyler().setXAxisMin(scale.ends()[0]);
         chart.getStyler().setXAxisMax(scale.ends()[1]);
         for (int s = 0; s < seriesNames.size(); s++) {
-            List<Point> ordered = series.getOrDefault(seriesNames.get(s), Map.of()).values().stream()
-                    .sorted(Comparator.comparingDouble(Point::x))
+            List<PlottedPoint> ordered = series.getOrDefault(seriesNames.get(s), Map.of()).values().stream()
+                    .sorted(Comparator.comparingDouble(PlottedPoint::x))
                     .toList();
             if (!ordered.isEmpty()) {
                 chart.add(
                         by == null ? yTitle : shown(seriesNames.get(s)),
                         s,
                         ordered.stream().mapToDouble(p -> scale.toAxis(p.x())).toArray(),
-                        ordered.stream().map(Point::y).toArray(Measured[]::new),
-                        kind == Kind.LINE);
+                        ordered.stream().map(PlottedPoint::y).toArray(MeasuredValue[]::new),
+                        kind == ChartKind.LINE);
             }
         }
         return chart;
@@ -354,11 +354,11 @@ public final class Plot {
         chart.setYAxisTitle(yTitle);
     }
 
-    private HorizontalScale horizontalScale(Collection<Map<String, Map<String, Point>>> panels) {
+    private HorizontalScale horizontalScale(Collection<Map<String, Map<String, PlottedPoint>>> panels) {
         double[] values = panels.stream()
                 .flatMap(series -> series.values().stream())
                 .flatMap(at -> at.values().stream())
-                .mapToDouble(Point::x)
+                .mapToDouble(PlottedPoint::x)
                 .toArray();
         if (spacing != Spacing.LINEAR) {
             requirePositive(x, values);

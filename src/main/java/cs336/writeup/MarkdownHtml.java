@@ -70,7 +70,7 @@ public final class MarkdownHtml {
                 .build();
         HtmlRenderer.Builder builder = HtmlRenderer.builder()
                 .extensions(List.of(TablesExtension.create()))
-                .nodeRendererFactory(Maths.Renderer::new)
+                .nodeRendererFactory(Maths.FormulaRenderer::new)
                 .attributeProviderFactory(context -> new Attributes());
         renderers.forEach(builder::nodeRendererFactory);
         renderer = builder.build();

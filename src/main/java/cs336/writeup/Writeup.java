@@ -68,7 +68,7 @@ public final class Writeup {
      * @throws IOException where a file cannot be read
      */
     public static Writeup read(Path folder) throws IOException, WriteupException {
-        return new Builder(folder).build();
+        return new WriteupBuilder(folder).build();
     }
 
     /** The title of the front matter. */
@@ -98,7 +98,7 @@ public final class Writeup {
     /** A numbered thing that links lead to. */
     private record Target(String id, int number) {}
 
-    private static final class Builder {
+    private static final class WriteupBuilder {
         private final Path folder;
         private final List<String> problems = new ArrayList<>();
         private final Map<String, Target> figures = new LinkedHashMap<>();
@@ -107,7 +107,7 @@ public final class Writeup {
         private final MarkdownHtml markdown;
         private Path current;
 
-        Builder(Path folder) {
+        WriteupBuilder(Path folder) {
             this.folder = folder;
             markdown = new MarkdownHtml(folder, List.of(Blocks::new));
         }
