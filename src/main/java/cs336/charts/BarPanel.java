@@ -10,8 +10,8 @@ import org.knowm.xchart.CategoryChart;
 import org.knowm.xchart.CategorySeries;
 
 /**
- * Grouped bars with a legend above the plot, error bars that are right on a log axis too (XChart takes the logarithm of
- * the error), and a word where a bar is missing.
+ * A grouped bar chart with a note in place of each missing bar. It draws its own error bars because XChart's are wrong
+ * on a logarithmic axis, where it takes the logarithm of the error.
  */
 final class BarPanel extends CategoryChart {
     private final Frame frame;
@@ -29,7 +29,7 @@ final class BarPanel extends CategoryChart {
         this.referenceLines = referenceLines;
     }
 
-    /** Adds one bar a category; where a value is NaN, the note is written in its place. */
+    /** Adds a series with one bar per category; a value of NaN is replaced by its note. */
     void add(String name, int color, Mark.MeasuredValue[] y, String[] note) {
         var values = new ArrayList<Double>();
         for (Mark.MeasuredValue value : y) {
@@ -44,36 +44,31 @@ final class BarPanel extends CategoryChart {
 
     @Override
     public void paint(Graphics2D g, int width, int height) {
-        g.setColor(Color.WHITE);
-        g.fillRect(0, 0, width, height);
-        g.translate(0, frame.top());
-        super.paint(g, width, height - frame.top() - frame.bottom());
-        var ticks = new ArrayList<Frame.Tick>();
-        for (int c = 0; c < categories.size(); c++) {
-            ticks.add(new Frame.Tick(plot.getBounds().getX() + group() * (c + 0.5), categories.get(c)));
-        }
-        frame.paint(g, plot.getBounds(), ticks);
-        paintErrorBarsAndNotes(g);
-        for (Mark.ReferenceLine line : referenceLines) {
-            Mark.drawReferenceLine(g, line, plot.getBounds(), getScreenYFromChart(line.value()));
-        }
-        g.translate(0, -frame.top());
+        frame.paintPanel(g, width, height, plotHeight -> {
+            super.paint(g, width, plotHeight);
+            var ticks = new ArrayList<Frame.Tick>();
+            for (int c = 0; c < categories.size(); c++) {
+                ticks.add(new Frame.Tick(plot.getBounds().getX() + groupWidth() * (c + 0.5), categories.get(c)));
+            }
+            frame.paint(g, plot.getBounds(), ticks);
+            paintErrorBarsAndNotes(g);
+            Mark.drawReferenceLines(g, referenceLines, this, plot.getBounds());
+        });
     }
 
-    /** Width of one category. */
-    private double group() {
+    private double groupWidth() {
         return plot.getBounds().getWidth() / categories.size();
     }
 
     private void paintErrorBarsAndNotes(Graphics2D g) {
         double fill = getStyler().getAvailableSpaceFill();
-        double bar = group() * fill / measured.size();
+        double bar = groupWidth() * fill / measured.size();
         double floor = plot.getBounds().getMaxY();
         int s = 0;
         for (String name : measured.keySet()) {
             Mark.MeasuredValue[] values = measured.get(name);
             for (int i = 0; i < values.length; i++) {
-                double x = plot.getBounds().getX() + group() * (i + (1 - fill) / 2) + bar * (s + 0.5);
+                double x = plot.getBounds().getX() + groupWidth() * (i + (1 - fill) / 2) + bar * (s + 0.5);
                 String note = notes.get(name)[i];
                 if (values[i].error() > 0) {
                     Mark.errorBar(
