@@ -26,11 +26,11 @@ import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
 /**
- * Formulas in Markdown: {@code $…$} within a line, {@code $$…$$} on lines of their own.
+ * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on separate lines.
  *
- * <p>A dollar opens a formula only before something other than space, and closes it only after something other than
- * space and not before a digit, as Pandoc has it: "between $5 and $6" is money. Code is never searched, and {@code \$}
- * is a dollar.
+ * <p>As in Pandoc, the opening dollar sign must be followed by a character other than a space, the closing one must not
+ * follow a space or precede a digit, so that "between $5 and $6" is not a formula. Code contains no formulas, and
+ * {@code \$} is a dollar sign.
  */
 final class Maths implements Parser.ParserExtension {
 
@@ -45,7 +45,7 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** A formula on lines of its own. */
+    /** A formula on separate lines. */
     static final class DisplayFormula extends CustomBlock {
         private String tex = "";
         private boolean closed;
@@ -151,7 +151,7 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** Writes formulas as SVG. */
+    /** Renders formulas as SVG. */
     static final class FormulaRenderer implements NodeRenderer {
         private final HtmlNodeRendererContext context;
 
@@ -172,7 +172,7 @@ final class Maths implements Parser.ParserExtension {
                     html.raw(Formula.svg(inline.tex, inline.display));
                 } else if (node instanceof DisplayFormula display) {
                     if (!display.closed) {
-                        throw new IllegalArgumentException("formula that $$ opens and nothing closes");
+                        throw new IllegalArgumentException("formula has an opening $$ but no closing $$");
                     }
                     html.line();
                     html.raw("<div class=\"display\">" + Formula.svg(display.tex, true) + "</div>");
@@ -184,7 +184,7 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** The line on which a node begins, from 1; 0 where it is not known. */
+    /** Returns the first line of a node, from 1; 0 if unknown. */
     static int line(Node node) {
         for (Node at = node; at != null; at = at.getParent()) {
             List<SourceSpan> spans = at.getSourceSpans();
