@@ -22,8 +22,8 @@ public record AxisRange(double min, double max, boolean log) {
         double low = DoubleStream.of(values).min().orElseThrow();
         double high = DoubleStream.of(values).max().orElseThrow();
         if (log) {
-            double min = roundLog(low, false);
-            double max = roundLog(high, true);
+            double min = roundDown(low);
+            double max = HorizontalScale.roundUp(high);
             return extended(min, max > min ? max : min * 10, true);
         }
         double min = fromZero ? Math.min(0, low) : low;
@@ -44,20 +44,12 @@ public record AxisRange(double min, double max, boolean log) {
         return log ? new AxisRange(min / margin, max * margin, true) : new AxisRange(min - margin, max + margin, false);
     }
 
-    /** Rounds a positive value up or down to one of … 1, 2, 5, 10, 20 …. */
-    private static double roundLog(double value, boolean up) {
+    /** Rounds a positive value down to one of … 1, 2, 5, 10, 20 …. */
+    private static double roundDown(double value) {
         double decade = Math.pow(10, Math.floor(Math.log10(value)));
-        double[] steps = {1, 2, 5, 10};
-        if (up) {
-            for (double step : steps) {
-                if (step * decade >= value * (1 - 1e-9)) {
-                    return step * decade;
-                }
-            }
-        }
-        for (int i = steps.length - 1; i > 0; i--) {
-            if (steps[i] * decade <= value * (1 + 1e-9)) {
-                return steps[i] * decade;
+        for (int digit : new int[] {10, 5, 2}) {
+            if (digit * decade <= value * (1 + 1e-9)) {
+                return digit * decade;
             }
         }
         return decade;
@@ -69,7 +61,7 @@ public record AxisRange(double min, double max, boolean log) {
      */
     public Function<Double, String> labels() {
         if (!log) {
-            double step = HorizontalScale.roundStep((max - min) / 8);
+            double step = HorizontalScale.roundUp((max - min) / 8);
             int decimals = Math.max(0, (int) -Math.floor(Math.log10(step) + 1e-9));
             return decimals == 0 || decimals > 4
                     ? ChartStyle::number

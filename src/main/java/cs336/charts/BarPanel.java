@@ -71,7 +71,7 @@ final class BarPanel extends CategoryChart {
                 double x = plot.getBounds().getX() + groupWidth() * (i + (1 - fill) / 2) + bar * (s + 0.5);
                 String note = notes.get(name)[i];
                 if (values[i].error() > 0) {
-                    Mark.errorBar(
+                    Mark.drawErrorBar(
                             g,
                             ChartStyle.INK,
                             x,

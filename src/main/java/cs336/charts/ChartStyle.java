@@ -80,6 +80,7 @@ public final class ChartStyle {
         return PALETTE.get(series % PALETTE.size());
     }
 
+    /** Returns the marker of a series; markers repeat after the last one. */
     static Marker marker(int series) {
         return MARKERS.get(series % MARKERS.size());
     }
@@ -89,6 +90,7 @@ public final class ChartStyle {
         return new Color(color.getRed() * 7 / 10, color.getGreen() * 7 / 10, color.getBlue() * 7 / 10);
     }
 
+    /** Returns the font of axis titles and series names. */
     static Font textFont() {
         return Typeface.REGULAR.font(13f * UNITS);
     }
@@ -103,6 +105,7 @@ public final class ChartStyle {
         return Typeface.SEMIBOLD.font(14f * UNITS);
     }
 
+    /** Returns a stroke with round caps, for the lines of series. */
     static BasicStroke stroke(double pixels) {
         return new BasicStroke((float) (pixels * UNITS), BasicStroke.CAP_ROUND, BasicStroke.JOIN_ROUND);
     }

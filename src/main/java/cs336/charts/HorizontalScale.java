@@ -43,8 +43,8 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
     double[] ends() {
         double low = toAxis(min);
         double high = toAxis(max);
-        double room = high > low ? 0.03 * (high - low) : 0.5;
-        return new double[] {low - room, high + room};
+        double margin = high > low ? 0.03 * (high - low) : 0.5;
+        return new double[] {low - margin, high + margin};
     }
 
     void applyTo(XYStyler styler) {
@@ -56,7 +56,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
     public List<Double> ticks(int most) {
         var ticks = new ArrayList<Double>();
         double step = spacing == Spacing.LINEAR
-                ? roundStep((max - min) / (most - 1))
+                ? roundUp((max - min) / (most - 1))
                 : Math.max(1, Math.ceil((toAxis(max) - toAxis(min)) / most));
         if (spacing == Spacing.LOG10 && toAxis(max) - toAxis(min) < 2) {
             for (double decade = Math.floor(toAxis(min)); decade <= toAxis(max); decade++) {
@@ -95,7 +95,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
     }
 
     /** Rounds up to one of … 0.1, 0.2, 0.5, 1, 2, 5 …; returns 1 for 0. */
-    static double roundStep(double least) {
+    static double roundUp(double least) {
         if (least <= 0) {
             return 1;
         }

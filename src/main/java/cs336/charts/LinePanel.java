@@ -87,7 +87,7 @@ final class LinePanel extends XYChart {
             XYSeries series = seriesMap.get(name);
             for (int i = 0; i < values.length; i++) {
                 if (values[i].error() > 0) {
-                    Mark.errorBar(
+                    Mark.drawErrorBar(
                             g,
                             series.getLineColor(),
                             getScreenXFromChart(series.getXData()[i]),

@@ -32,7 +32,7 @@ public final class Mark {
     public record ReferenceLine(double value, String label) {}
 
     /** Draws a vertical bar with caps between two y coordinates in drawing units. */
-    static void errorBar(Graphics2D g, Color color, double x, double low, double high) {
+    static void drawErrorBar(Graphics2D g, Color color, double x, double low, double high) {
         double cap = 2.5 * ChartStyle.UNITS;
         g.setColor(color);
         g.setStroke(ChartStyle.hairline(1));

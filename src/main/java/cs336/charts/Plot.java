@@ -28,6 +28,7 @@ import tech.tablesaw.columns.Column;
  * the order of their first row, numbers in ascending order.
  */
 public final class Plot {
+    /** The kind of chart. */
     enum ChartKind {
         LINE,
         BAR,
@@ -203,6 +204,7 @@ public final class Plot {
         }
     }
 
+    /** One row of the table; the note replaces a bar without a value. */
     private record PlottedPoint(double x, MeasuredValue y, String note) {}
 
     /** Returns the points by panel, series and x as text; in a scatter chart x is followed by the row number. */

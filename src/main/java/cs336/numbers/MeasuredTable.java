@@ -30,8 +30,8 @@ import tech.tablesaw.api.Table;
  *       {@code from}; numbers without a filter are sorted, other values have the order of the file.
  *   <li>{@code cells} is a template with names of statistics. Without {@code columns} it is a comma-separated list of
  *       statistics, each of which becomes a column.
- *   <li>{@code over} divides each cell by the same statistic of another case. {@code [implementation=peer]} selects the
- *       case that differs only in its implementation.
+ *   <li>{@code over} divides each cell by the same statistic of another case. It is a selection or only its filters:
+ *       {@code [implementation=peer]} selects the case that differs from {@code from} only in its implementation.
  *   <li>{@code format} is a conversion and a unit. All numbers are converted to the unit, which is appended to the
  *       caption.
  * </ul>
@@ -53,6 +53,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
      * Returns the table that a block describes.
      *
      * @param block content of the fenced block
+     * @param numbers measurements that {@code from} and {@code over} select from
      * @throws IllegalArgumentException if a key is unknown, missing or given twice, a selection matches no row, a cell
      *     matches several rows, or the units of the cells differ
      */
@@ -64,12 +65,9 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         List<String> columnKeys = list(keys.getOrDefault("columns", ""));
         var format = NumberFormat.parse(keys.get("format"));
         Divisor divisor = keys.containsKey("over") ? divisor(from, keys.get("over"), numbers) : null;
-        for (String key : concat(rowKeys, columnKeys)) {
-            if (!table.containsColumn(key)) {
-                throw new IllegalArgumentException("no column " + key + " in " + table.name());
-            }
-        }
-        var writer = new Cells(table, divisor, format, concat(rowKeys, columnKeys));
+        List<String> allKeys = concat(rowKeys, columnKeys);
+        allKeys.forEach(key -> MeasurementQuery.requireColumn(table, key));
+        var writer = new Cells(table, divisor, format, allKeys);
         TextTable cells = columnKeys.isEmpty()
                 ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer)
                 : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer);
@@ -101,7 +99,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         }
         for (String required : List.of("from", "rows", "format")) {
             if (keys.getOrDefault(required, "").isEmpty()) {
-                throw new IllegalArgumentException("a table needs a line \"" + required + ": …\"");
+                throw new IllegalArgumentException("a table must have a line \"" + required + ": …\"");
             }
         }
         return keys;
@@ -129,7 +127,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         for (List<String> row : cells.values(from, rowKeys)) {
             var line = new ArrayList<>(row);
             for (String statistic : statistics) {
-                line.add(cells.write(row, statistic));
+                line.add(cells.text(row, statistic));
             }
             rows.add(line);
         }
@@ -144,7 +142,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         for (List<String> row : cells.values(from, rowKeys)) {
             var line = new ArrayList<>(row);
             for (List<String> column : columns) {
-                line.add(cells.write(concat(row, column), template));
+                line.add(cells.text(concat(row, column), template));
             }
             rows.add(line);
         }
@@ -246,15 +244,15 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         }
 
         /** Returns the text of the cell of one case. */
-        String write(List<String> values, String template) {
-            int row = row(table, values, Set.of());
+        String text(List<String> values, String template) {
+            int row = findRow(table, values, Set.of());
             if (row < 0) {
                 return UNMEASURED;
             }
             if (!MeasurementQuery.hasNumbers(table, row)) {
                 return MeasurementQuery.cell(table, row, "status").toUpperCase(Locale.ROOT);
             }
-            int divisorRow = divisor == null ? -1 : row(divisor.table, values, divisor.fixed);
+            int divisorRow = divisor == null ? -1 : findRow(divisor.table, values, divisor.fixed);
             if (divisor != null && (divisorRow < 0 || !MeasurementQuery.hasNumbers(divisor.table, divisorRow))) {
                 return UNMEASURED;
             }
@@ -262,6 +260,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                     .replaceAll(word -> Matcher.quoteReplacement(statistic(row, divisorRow, word.group(), template)));
         }
 
+        /** Returns one statistic of a row, divided by that of the divisor's row if there is one. */
         private String statistic(int row, int divisorRow, String column, String template) {
             if (!STATISTICS.contains(column)) {
                 throw new IllegalArgumentException("\"" + column + "\" in the cells \"" + template
@@ -284,7 +283,12 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             return format.number(quantity);
         }
 
-        private int row(Table table, List<String> values, Set<String> fixed) {
+        /**
+         * Returns the row with the given values in the key columns except the fixed ones, or -1.
+         *
+         * @throws IllegalArgumentException if there are several
+         */
+        private int findRow(Table table, List<String> values, Set<String> fixed) {
             int found = -1;
             for (int row = 0; row < table.rowCount(); row++) {
                 boolean matches = true;

@@ -8,6 +8,7 @@ import java.math.MathContext;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -187,31 +188,33 @@ public final class MeasurementQuery {
         });
     }
 
+    /** Returns the value defined under a name, or null. */
     Quantity defined(String name) {
         return quantities.get(name);
     }
 
+    /** Returns the selection defined under a name, or null. */
     Selection selectionNamed(String name) {
         return selections.get(name);
     }
 
+    /** Returns the rows of a selection and marks them as used. */
     Table select(Selection selection) {
         Path file = file(selection);
-        List<Integer> rows = rows(selection);
-        if (rows.isEmpty()) {
-            throw new IllegalArgumentException("no row" + unmatched(selection));
-        }
+        List<Integer> rows = requireRows(selection);
         used.computeIfAbsent(file, f -> new TreeSet<>()).addAll(rows);
-        return load(file)
-                .where(new BitmapBackedSelection(rows.stream().mapToInt(i -> i).toArray()));
+        return rows(file, rows);
     }
 
+    private Table rows(Path file, Collection<Integer> rows) {
+        int[] indices = rows.stream().mapToInt(row -> row).toArray();
+        return load(file).where(new BitmapBackedSelection(indices));
+    }
+
+    /** Returns the number in the only row of a selection; a null column is {@code mean} or {@code value}. */
     Quantity quantity(Selection selection, String column) {
-        List<Integer> rows = rows(selection);
+        List<Integer> rows = requireRows(selection);
         Table table = load(file(selection));
-        if (rows.isEmpty()) {
-            throw new IllegalArgumentException("no row" + unmatched(selection));
-        }
         if (rows.size() > 1) {
             throw new IllegalArgumentException(
                     "ambiguous: " + rows.size() + " rows match " + selection + differences(table, rows));
@@ -223,7 +226,7 @@ public final class MeasurementQuery {
 
     /** Returns the number in one cell, with the unit of the row if the column is a statistic with a unit. */
     static Quantity number(Table table, int row, String column) {
-        require(table, column);
+        requireColumn(table, column);
         if (!hasNumbers(table, row)) {
             throw new IllegalArgumentException("the row has no numbers; its status is " + cell(table, row, "status"));
         }
@@ -236,6 +239,7 @@ public final class MeasurementQuery {
         return Quantity.of(numbers.getDouble(row), measured ? cell(table, row, "unit") : "");
     }
 
+    /** Returns true if a case was measured successfully. */
     static boolean hasNumbers(Table table, int row) {
         return List.of("", "ok").contains(cell(table, row, "status"));
     }
@@ -259,19 +263,23 @@ public final class MeasurementQuery {
     /** Returns the rows of each file that have been used so far. */
     Map<Path, Table> used() {
         var result = new LinkedHashMap<Path, Table>();
-        used.forEach((file, rows) -> result.put(
-                file,
-                load(file)
-                        .where(new BitmapBackedSelection(
-                                rows.stream().mapToInt(i -> i).toArray()))));
+        used.forEach((file, rows) -> result.put(file, rows(file, rows)));
         return result;
+    }
+
+    private List<Integer> requireRows(Selection selection) {
+        List<Integer> rows = rows(selection);
+        if (rows.isEmpty()) {
+            throw new IllegalArgumentException("no row" + unmatched(selection));
+        }
+        return rows;
     }
 
     private List<Integer> rows(Selection selection) {
         Table table = load(file(selection));
         var rows = new ArrayList<Integer>();
         var filters = new LinkedHashMap<>(selection.filters());
-        filters.keySet().forEach(column -> require(table, column));
+        filters.keySet().forEach(column -> requireColumn(table, column));
         boolean medianRound = filters.remove("round", List.of("median"));
         for (int row = 0; row < table.rowCount(); row++) {
             if (matches(table, row, filters)) {
@@ -283,7 +291,7 @@ public final class MeasurementQuery {
 
     /** Returns for each case the round with the middle median; rounds without numbers are sorted last. */
     private static List<Integer> medianRounds(Table table, List<Integer> rows) {
-        require(table, "median");
+        requireColumn(table, "median");
         DoubleColumn medians = table.doubleColumn("median");
         List<String> parameters = table.columnNames().stream()
                 .takeWhile(column -> !column.equals("unit"))
@@ -324,7 +332,8 @@ public final class MeasurementQuery {
         }
     }
 
-    private static void require(Table table, String column) {
+    /** Throws an exception if a table does not have a column. */
+    static void requireColumn(Table table, String column) {
         if (!table.containsColumn(column)) {
             throw new IllegalArgumentException("no column " + column + " in " + table.name() + "; it has "
                     + String.join(", ", table.columnNames()));

@@ -30,18 +30,22 @@ public record Quantity(double value, Unit unit) {
         return new Quantity(unit.factor() == other.factor() ? value : value * (unit.factor() / other.factor()), other);
     }
 
+    /** Returns the sum in this quantity's unit. */
     Quantity plus(Quantity other) {
         return new Quantity(value + other.in(unit).value, unit);
     }
 
+    /** Returns the difference in this quantity's unit. */
     Quantity minus(Quantity other) {
         return new Quantity(value - other.in(unit).value, unit);
     }
 
+    /** Returns the product of numbers and units. */
     Quantity times(Quantity other) {
         return new Quantity(value * other.value, unit.times(other.unit));
     }
 
+    /** Returns the quotient, a pure number if both units have the same dimensions. */
     Quantity dividedBy(Quantity other) {
         if (other.value == 0) {
             throw new IllegalArgumentException("division by zero");

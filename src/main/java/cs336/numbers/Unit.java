@@ -57,10 +57,12 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
         return dimensions.equals(other.dimensions);
     }
 
+    /** Returns the product of two units. */
     Unit times(Unit other) {
         return combined(other, 1, join(symbol, "·", other.symbol));
     }
 
+    /** Returns the quotient of two units. */
     Unit per(Unit other) {
         return per(other, other.symbol.isEmpty() ? symbol : symbol + "/" + other.symbol);
     }

@@ -87,10 +87,12 @@ public final class MarkdownHtml {
         return render(parse(markdown));
     }
 
+    /** Parses a text with line numbers. */
     Node parse(String markdown) {
         return parser.parse(markdown);
     }
 
+    /** Renders a parsed text and forbids line breaks inside amounts and next to punctuation. */
     String render(Node document) {
         String whole = "<span class=\"whole\">$0</span>";
         String marked = MARKED.matcher(renderer.render(document)).replaceAll(whole);

@@ -26,11 +26,11 @@ import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
 /**
- * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on separate lines.
+ * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on lines of their own.
  *
- * <p>As in Pandoc, the opening dollar sign must be followed by a character other than a space, the closing one must not
- * follow a space or precede a digit, so that "between $5 and $6" is not a formula. Code contains no formulas, and
- * {@code \$} is a dollar sign.
+ * <p>As in Pandoc, the opening dollar sign must not precede a space, and the closing one must neither follow a space
+ * nor precede a digit. Thus "between $5 and $6" is not a formula. Code contains no formulas, and {@code \$} is a dollar
+ * sign.
  */
 final class Maths implements Parser.ParserExtension {
 
@@ -45,7 +45,7 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** A formula on separate lines. */
+    /** A formula on lines of its own. */
     static final class DisplayFormula extends CustomBlock {
         private String tex = "";
         private boolean closed;
