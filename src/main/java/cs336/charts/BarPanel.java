@@ -71,12 +71,7 @@ final class BarPanel extends CategoryChart {
                 double x = plot.getBounds().getX() + groupWidth() * (i + (1 - fill) / 2) + bar * (s + 0.5);
                 String note = notes.get(name)[i];
                 if (values[i].error() > 0) {
-                    Mark.drawErrorBar(
-                            g,
-                            ChartStyle.INK,
-                            x,
-                            getScreenYFromChart(Math.max(values[i].low(), range.min())),
-                            getScreenYFromChart(Math.min(values[i].high(), range.max())));
+                    Mark.drawErrorBar(g, this, range, ChartStyle.INK, x, values[i]);
                 } else if (Double.isNaN(values[i].value()) && note != null) {
                     Color color = ChartStyle.forText(ChartStyle.color(s));
                     ChartStyle.drawText(

@@ -47,12 +47,13 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
         return new double[] {low - margin, high + margin};
     }
 
+    /** Sets both ends of the horizontal axis of a chart. */
     void applyTo(XYStyler styler) {
         styler.setXAxisMin(ends()[0]);
         styler.setXAxisMax(ends()[1]);
     }
 
-    /** Returns the values that get a tick, approximately {@code most} at most. */
+    /** Returns the values that have a tick, at most approximately {@code most}. */
     public List<Double> ticks(int most) {
         var ticks = new ArrayList<Double>();
         double step = spacing == Spacing.LINEAR

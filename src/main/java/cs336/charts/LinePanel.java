@@ -87,12 +87,8 @@ final class LinePanel extends XYChart {
             XYSeries series = seriesMap.get(name);
             for (int i = 0; i < values.length; i++) {
                 if (values[i].error() > 0) {
-                    Mark.drawErrorBar(
-                            g,
-                            series.getLineColor(),
-                            getScreenXFromChart(series.getXData()[i]),
-                            getScreenYFromChart(Math.max(values[i].low(), range.min())),
-                            getScreenYFromChart(Math.min(values[i].high(), range.max())));
+                    double x = getScreenXFromChart(series.getXData()[i]);
+                    Mark.drawErrorBar(g, this, range, series.getLineColor(), x, values[i]);
                 }
             }
         });

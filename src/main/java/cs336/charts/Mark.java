@@ -31,8 +31,11 @@ public final class Mark {
     /** A labelled horizontal line, such as a limit or a baseline. */
     public record ReferenceLine(double value, String label) {}
 
-    /** Draws a vertical bar with caps between two y coordinates in drawing units. */
-    static void drawErrorBar(Graphics2D g, Color color, double x, double low, double high) {
+    /** Draws an error bar with caps, cut off at the ends of the axis; x is in drawing units. */
+    static void drawErrorBar(
+            Graphics2D g, AxesChart<?, ?> chart, AxisRange range, Color color, double x, MeasuredValue value) {
+        double low = chart.getScreenYFromChart(Math.max(value.low(), range.min()));
+        double high = chart.getScreenYFromChart(Math.min(value.high(), range.max()));
         double cap = 2.5 * ChartStyle.UNITS;
         g.setColor(color);
         g.setStroke(ChartStyle.hairline(1));
