@@ -1,6 +1,5 @@
 package cs336.charts;
 
-import java.awt.Color;
 import java.awt.Graphics2D;
 import java.awt.geom.Line2D;
 import java.awt.geom.Rectangle2D;
@@ -12,9 +11,9 @@ import org.knowm.xchart.XYSeries;
 import org.knowm.xchart.style.lines.SeriesLines;
 import org.knowm.xchart.style.markers.SeriesMarkers;
 
-/** Areas stacked upon each other over a numeric x, with stretches of x named above the plot. */
+/** A stacked area chart over a numeric x, with labelled intervals of x above the plot. */
 public final class AreaPanel extends XYChart {
-    /** Room for the stretches' names between title and plot. */
+    /** Height of the space for interval names, between title and plot. */
     private static final int NAMES = 12 * ChartStyle.UNITS;
 
     private static final double BETWEEN_NAMES = 4 * ChartStyle.UNITS;
@@ -22,23 +21,26 @@ public final class AreaPanel extends XYChart {
     private final Frame frame;
     private final HorizontalScale scale;
     private final List<Stretch> stretches;
-    private final List<Mark.ReferenceLine> levels;
+    private final List<Mark.ReferenceLine> referenceLines;
 
-    /** A part of the horizontal axis, in data units. */
+    /** A labelled interval of the horizontal axis, in data units. */
     public record Stretch(String name, double from, double until) {}
 
-    public AreaPanel(Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.ReferenceLine> levels) {
+    /** Creates a chart without areas; see {@link #stack}. */
+    public AreaPanel(
+            Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.ReferenceLine> referenceLines) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         this.stretches = stretches;
-        this.levels = levels;
+        this.referenceLines = referenceLines;
     }
 
     /**
      * Adds the areas.
      *
-     * @param heights a row for each name, from the lowest area to the highest, and a column for each x
+     * @param names names of the areas, from bottom to top
+     * @param heights heights of the areas, [names.size()][x.length]
      */
     public void stack(List<String> names, double[] x, double[][] heights) {
         double[][] tops = new double[heights.length][x.length];
@@ -47,7 +49,7 @@ public final class AreaPanel extends XYChart {
                 tops[layer][i] = heights[layer][i] + (layer == 0 ? 0 : tops[layer - 1][i]);
             }
         }
-        // Each area reaches down to zero; the lower ones are drawn over it.
+        // Each area reaches down to zero and is overdrawn by the lower ones.
         for (int layer = heights.length - 1; layer >= 0; layer--) {
             XYSeries series = addSeries(names.get(layer), x, tops[layer]);
             series.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Area);
@@ -60,29 +62,22 @@ public final class AreaPanel extends XYChart {
 
     @Override
     public void paint(Graphics2D g, int width, int height) {
-        g.setColor(Color.WHITE);
-        g.fillRect(0, 0, width, height);
-        int top = frame.top() + NAMES;
-        g.translate(0, top);
-        super.paint(g, width, height - top - frame.bottom());
-        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (60 * ChartStyle.UNITS))));
-        List<Frame.Tick> ticks = scale.ticks(most).stream()
-                .map(value -> new Frame.Tick(getScreenXFromChart(value), ChartStyle.number(value)))
-                .toList();
-        Rectangle2D area = plot.getBounds();
-        var withNames =
-                new Rectangle2D.Double(area.getX(), area.getY() - NAMES, area.getWidth(), area.getHeight() + NAMES);
-        frame.paint(g, withNames, ticks);
-        paintStretches(g);
-        for (Mark.ReferenceLine level : levels) {
-            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
-        }
-        g.translate(0, -top);
+        frame.paintPanel(g, width, height, plotHeight -> {
+            g.translate(0, NAMES);
+            super.paint(g, width, plotHeight - NAMES);
+            Rectangle2D area = plot.getBounds();
+            var withNames =
+                    new Rectangle2D.Double(area.getX(), area.getY() - NAMES, area.getWidth(), area.getHeight() + NAMES);
+            frame.paint(g, withNames, scale.ticks(this, area.getWidth(), 60));
+            paintStretches(g);
+            Mark.drawReferenceLines(g, referenceLines, this, area);
+            g.translate(0, -NAMES);
+        });
     }
 
     /**
-     * A line where each begins and ends, and a name above it: in the middle, or at an end, where that keeps it off
-     * others.
+     * Draws a line at both ends of each interval, and its name above it: centred, or aligned with one end if it would
+     * overlap another name otherwise.
      */
     private void paintStretches(Graphics2D g) {
         Rectangle2D area = plot.getBounds();

@@ -5,22 +5,26 @@ import java.util.function.Function;
 import java.util.stream.DoubleStream;
 
 /**
- * The stretch of an axis and how its ticks are written.
+ * The range and the tick labels of a vertical axis.
  *
  * @param min lower end
- * @param max upper end, above {@code min}
- * @param log whether distances are ratios; both ends are then positive
+ * @param max upper end, greater than {@code min}
+ * @param log true for a logarithmic axis, whose ends are positive
  */
 public record AxisRange(double min, double max, boolean log) {
 
-    /** The smallest range with round ends that holds all values. */
+    /**
+     * Returns the smallest range with round ends that contains all values.
+     *
+     * @param fromZero true if a linear axis must contain zero
+     */
     public static AxisRange of(double[] values, boolean log, boolean fromZero) {
         double low = DoubleStream.of(values).min().orElseThrow();
         double high = DoubleStream.of(values).max().orElseThrow();
         if (log) {
-            double min = roundLog(low, false);
-            double max = roundLog(high, true);
-            return open(min, max > min ? max : min * 10, true);
+            double min = roundDown(low);
+            double max = HorizontalScale.roundUp(high);
+            return extended(min, max > min ? max : min * 10, true);
         }
         double min = fromZero ? Math.min(0, low) : low;
         double max = fromZero ? Math.max(0, high) : high;
@@ -28,39 +32,36 @@ public record AxisRange(double min, double max, boolean log) {
         double step = Math.pow(10, Math.floor(Math.log10(span))) / 2;
         double lower = Math.floor((min - 0.02 * span) / step) * step;
         double upper = Math.ceil((max + 0.02 * span) / step) * step;
-        // Neither bars nor points on one side of zero need room on the other.
-        return open(low >= 0 ? Math.max(0, lower) : lower, high <= 0 ? Math.min(0, upper) : upper, false);
+        // If all values are on one side of zero, the axis does not extend to the other side.
+        return extended(low >= 0 ? Math.max(0, lower) : lower, high <= 0 ? Math.min(0, upper) : upper, false);
     }
 
-    /** XChart writes no label at the very end of an axis: each end lies a hair beyond its tick. */
-    private static AxisRange open(double min, double max, boolean log) {
-        double hair = log ? Math.pow(max / min, 0.003) : 1e-6 * (max - min);
-        return log ? new AxisRange(min / hair, max * hair, true) : new AxisRange(min - hair, max + hair, false);
+    /**
+     * Returns a range that ends slightly beyond its last ticks, because XChart does not label a tick at the very end.
+     */
+    private static AxisRange extended(double min, double max, boolean log) {
+        double margin = log ? Math.pow(max / min, 0.003) : 1e-6 * (max - min);
+        return log ? new AxisRange(min / margin, max * margin, true) : new AxisRange(min - margin, max + margin, false);
     }
 
-    /** The next of … 1, 2, 5, 10, 20 … at or beyond a positive value. */
-    private static double roundLog(double value, boolean up) {
+    /** Rounds a positive value down to one of … 1, 2, 5, 10, 20 …. */
+    private static double roundDown(double value) {
         double decade = Math.pow(10, Math.floor(Math.log10(value)));
-        double[] steps = {1, 2, 5, 10};
-        if (up) {
-            for (double step : steps) {
-                if (step * decade >= value * (1 - 1e-9)) {
-                    return step * decade;
-                }
-            }
-        }
-        for (int i = steps.length - 1; i > 0; i--) {
-            if (steps[i] * decade <= value * (1 + 1e-9)) {
-                return steps[i] * decade;
+        for (int digit : new int[] {10, 5, 2}) {
+            if (digit * decade <= value * (1 + 1e-9)) {
+                return digit * decade;
             }
         }
         return decade;
     }
 
-    /** Tick labels: every round number, but on a long logarithmic axis the powers of ten alone. */
+    /**
+     * Returns the function that formats tick labels. On a logarithmic axis over more than 2.5 decades only powers of
+     * ten have a label.
+     */
     public Function<Double, String> labels() {
         if (!log) {
-            double step = HorizontalScale.roundStep((max - min) / 8);
+            double step = HorizontalScale.roundUp((max - min) / 8);
             int decimals = Math.max(0, (int) -Math.floor(Math.log10(step) + 1e-9));
             return decimals == 0 || decimals > 4
                     ? ChartStyle::number

@@ -10,29 +10,29 @@ import org.knowm.xchart.CategoryChart;
 import org.knowm.xchart.CategorySeries;
 
 /**
- * Grouped bars with a legend above the plot, error bars that are right on a log axis too (XChart takes the logarithm of
- * the error), and a word where a bar is missing.
+ * A grouped bar chart with a note in place of each missing bar. It draws its own error bars because XChart's are wrong
+ * on a logarithmic axis, where it takes the logarithm of the error.
  */
 final class BarPanel extends CategoryChart {
     private final Frame frame;
     private final List<String> categories;
     private final AxisRange range;
-    private final List<Mark.ReferenceLine> levels;
-    private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
+    private final List<Mark.ReferenceLine> referenceLines;
+    private final Map<String, Mark.MeasuredValue[]> measured = new LinkedHashMap<>();
     private final Map<String, String[]> notes = new LinkedHashMap<>();
 
-    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.ReferenceLine> levels) {
+    BarPanel(Frame frame, List<String> categories, AxisRange range, List<Mark.ReferenceLine> referenceLines) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.categories = categories;
         this.range = range;
-        this.levels = levels;
+        this.referenceLines = referenceLines;
     }
 
-    /** Adds one bar a category; where a value is NaN, the note is written in its place. */
-    void add(String name, int color, Mark.Measured[] y, String[] note) {
+    /** Adds a series with one bar per category; a value of NaN is replaced by its note. */
+    void add(String name, int color, Mark.MeasuredValue[] y, String[] note) {
         var values = new ArrayList<Double>();
-        for (Mark.Measured value : y) {
+        for (Mark.MeasuredValue value : y) {
             values.add(Double.isNaN(value.value()) ? null : value.value());
         }
         CategorySeries series = addSeries(name, categories, values);
@@ -44,44 +44,34 @@ final class BarPanel extends CategoryChart {
 
     @Override
     public void paint(Graphics2D g, int width, int height) {
-        g.setColor(Color.WHITE);
-        g.fillRect(0, 0, width, height);
-        g.translate(0, frame.top());
-        super.paint(g, width, height - frame.top() - frame.bottom());
-        var ticks = new ArrayList<Frame.Tick>();
-        for (int c = 0; c < categories.size(); c++) {
-            ticks.add(new Frame.Tick(plot.getBounds().getX() + group() * (c + 0.5), categories.get(c)));
-        }
-        frame.paint(g, plot.getBounds(), ticks);
-        paintErrorBarsAndNotes(g);
-        for (Mark.ReferenceLine level : levels) {
-            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
-        }
-        g.translate(0, -frame.top());
+        frame.paintPanel(g, width, height, plotHeight -> {
+            super.paint(g, width, plotHeight);
+            var ticks = new ArrayList<Frame.Tick>();
+            for (int c = 0; c < categories.size(); c++) {
+                ticks.add(new Frame.Tick(plot.getBounds().getX() + groupWidth() * (c + 0.5), categories.get(c)));
+            }
+            frame.paint(g, plot.getBounds(), ticks);
+            paintErrorBarsAndNotes(g);
+            Mark.drawReferenceLines(g, referenceLines, this, plot.getBounds());
+        });
     }
 
-    /** Width of one category. */
-    private double group() {
+    private double groupWidth() {
         return plot.getBounds().getWidth() / categories.size();
     }
 
     private void paintErrorBarsAndNotes(Graphics2D g) {
         double fill = getStyler().getAvailableSpaceFill();
-        double bar = group() * fill / measured.size();
+        double bar = groupWidth() * fill / measured.size();
         double floor = plot.getBounds().getMaxY();
         int s = 0;
         for (String name : measured.keySet()) {
-            Mark.Measured[] values = measured.get(name);
+            Mark.MeasuredValue[] values = measured.get(name);
             for (int i = 0; i < values.length; i++) {
-                double x = plot.getBounds().getX() + group() * (i + (1 - fill) / 2) + bar * (s + 0.5);
+                double x = plot.getBounds().getX() + groupWidth() * (i + (1 - fill) / 2) + bar * (s + 0.5);
                 String note = notes.get(name)[i];
                 if (values[i].error() > 0) {
-                    Mark.errorBar(
-                            g,
-                            ChartStyle.INK,
-                            x,
-                            getScreenYFromChart(Math.max(values[i].low(), range.min())),
-                            getScreenYFromChart(Math.min(values[i].high(), range.max())));
+                    Mark.drawErrorBar(g, this, range, ChartStyle.INK, x, values[i]);
                 } else if (Double.isNaN(values[i].value()) && note != null) {
                     Color color = ChartStyle.forText(ChartStyle.color(s));
                     ChartStyle.drawText(

@@ -18,24 +18,24 @@ import org.knowm.xchart.style.markers.Marker;
 import org.knowm.xchart.style.markers.SeriesMarkers;
 
 /**
- * How every chart of the project looks: bundled type, colours told apart by colour-blind readers, thin grid, white
- * ground.
+ * The style of all charts: fonts, a palette for colour-blind readers, line widths and spacing.
  *
- * <p>Charts are laid out in drawing units of half a pixel. XChart rounds letter widths and positions to whole units; at
- * half a pixel the eye does not notice.
+ * <p>Charts are laid out in drawing units of half a pixel, because XChart rounds text widths and positions to whole
+ * units.
  */
 public final class ChartStyle {
-    /** Drawing units a pixel. */
+    /** Drawing units per pixel. */
     public static final int UNITS = 2;
 
-    /** Size of a chart that nobody sized, in drawing units. */
+    /** Default width of a chart in drawing units. */
     public static final int WIDTH = 640 * UNITS;
 
+    /** Default height of a chart in drawing units. */
     public static final int HEIGHT = 380 * UNITS;
 
     /**
-     * Qualitative palette of Okabe and Ito, "Color Universal Design" (2008), without its yellow, which is too faint for
-     * a line on white.
+     * Qualitative palette of Okabe and Ito, "Color Universal Design" (2008), without its yellow, which has too little
+     * contrast on white.
      */
     static final List<Color> PALETTE = List.of(
             new Color(0x0072B2),
@@ -46,8 +46,13 @@ public final class ChartStyle {
             new Color(0x56B4E9),
             new Color(0x000000));
 
+    /** Colour of text and axes. */
     public static final Color INK = new Color(0x222222);
+
+    /** Colour of ticks and thin lines. */
     public static final Color FAINT_INK = new Color(0x666666);
+
+    /** Colour of grid lines. */
     public static final Color GRID = new Color(0xE4E4E4);
 
     private static final List<Marker> MARKERS = List.of(
@@ -70,41 +75,47 @@ public final class ChartStyle {
 
     private ChartStyle() {}
 
+    /** Returns the colour of a series; colours repeat after the last one. */
     public static Color color(int series) {
         return PALETTE.get(series % PALETTE.size());
     }
 
+    /** Returns the marker of a series; markers repeat after the last one. */
     static Marker marker(int series) {
         return MARKERS.get(series % MARKERS.size());
     }
 
-    /** The colour made dark enough for small letters on white. */
+    /** Returns a darker shade of a colour, for small text on white. */
     static Color forText(Color color) {
         return new Color(color.getRed() * 7 / 10, color.getGreen() * 7 / 10, color.getBlue() * 7 / 10);
     }
 
+    /** Returns the font of axis titles and series names. */
     static Font textFont() {
         return Typeface.REGULAR.font(13f * UNITS);
     }
 
+    /** Returns the font of tick labels and legends. */
     public static Font smallFont() {
         return Typeface.REGULAR.font(12f * UNITS);
     }
 
+    /** Returns the font of titles. */
     public static Font titleFont() {
         return Typeface.SEMIBOLD.font(14f * UNITS);
     }
 
+    /** Returns a stroke with round caps, for the lines of series. */
     static BasicStroke stroke(double pixels) {
         return new BasicStroke((float) (pixels * UNITS), BasicStroke.CAP_ROUND, BasicStroke.JOIN_ROUND);
     }
 
-    /** A thin line with square ends, whose description in SVG is the shortest. */
+    /** Returns a stroke with butt caps, which has the shortest SVG description, for thin lines. */
     public static BasicStroke hairline(double pixels) {
         return new BasicStroke((float) (pixels * UNITS), BasicStroke.CAP_BUTT, BasicStroke.JOIN_MITER, 4);
     }
 
-    /** Fonts, colours and spacing of a chart with axes. */
+    /** Applies fonts, colours and spacing to a chart with axes. */
     public static void apply(AxesChartStyler styler) {
         styler.setLocale(Locale.ROOT);
         styler.setBaseFont(textFont());
@@ -145,7 +156,7 @@ public final class ChartStyle {
         styler.setLegendPadding(4 * UNITS);
     }
 
-    /** A number as a tick label: {@code 0.05}, {@code 20}, {@code 1000}, {@code 65 536}, {@code 1e9}. */
+    /** Formats a number as a tick label: {@code 0.05}, {@code 20}, {@code 1000}, {@code 65 536}, {@code 1e9}. */
     public static String number(double value) {
         if (value != 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) {
             return new DecimalFormat("0.##E0", SYMBOLS).format(value).replace('E', 'e');
@@ -153,11 +164,12 @@ public final class ChartStyle {
         return new DecimalFormat(Math.abs(value) < 1e4 ? "0.#####" : "#,##0.##", SYMBOLS).format(value);
     }
 
+    /** Returns the advance width of a text in drawing units. */
     public static double width(String text, Font font) {
         return text.isEmpty() ? 0 : new TextLayout(text, font, EXACT).getAdvance();
     }
 
-    /** Draws text as outlines, its baseline starting at (x, y), turned by an angle in degrees. */
+    /** Draws text as outlines from the baseline origin (x, y), rotated clockwise by an angle in degrees. */
     public static void drawText(Graphics2D g, String text, Font font, Color color, double x, double y, double degrees) {
         if (text.isEmpty()) {
             return;

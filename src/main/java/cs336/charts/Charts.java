@@ -6,7 +6,7 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * Where every chart begins: a tidy table (one row a measurement) and a kind of chart.
+ * The kinds of charts that can be drawn from a tidy table (one row per measurement).
  *
  * <pre>{@code
  * Charts.line(table).x("context", "context length (tokens)").y("mean", "time (ms)").error("std")
@@ -16,27 +16,26 @@ import tech.tablesaw.api.Table;
 public final class Charts {
     private Charts() {}
 
-    /** Lines over a numeric x, each named at its right end. */
+    /** Returns a builder of a line chart over a numeric x, with series names at the right ends of the lines. */
     public static Plot line(Table table) {
-        return new Plot(table, Plot.Kind.LINE);
+        return new Plot(table, Plot.ChartKind.LINE);
     }
 
-    /** Grouped bars, one group a value of x. */
+    /** Returns a builder of a bar chart with one group of bars per value of x. */
     public static Plot bar(Table table) {
-        return new Plot(table, Plot.Kind.BAR);
+        return new Plot(table, Plot.ChartKind.BAR);
     }
 
-    /** Unjoined points over a numeric x. */
+    /** Returns a builder of a scatter chart over a numeric x. */
     public static Plot scatter(Table table) {
-        return new Plot(table, Plot.Kind.SCATTER);
+        return new Plot(table, Plot.ChartKind.SCATTER);
     }
 
     /**
-     * A tidy table from arrays, for a chart of numbers that were just computed.
+     * Returns a tidy table with the columns {@code x}, {@code y} and {@code series}, for numbers computed in a program.
      *
      * @param series y values by series name, each as long as {@code x}
-     * @return columns {@code x}, {@code y}, {@code series}
-     * @throws IllegalArgumentException where a series is shorter or longer than x
+     * @throws IllegalArgumentException if the length of a series differs from that of x
      */
     public static Table table(double[] x, Map<String, double[]> series) {
         var xs = DoubleColumn.create("x");
@@ -45,7 +44,7 @@ public final class Charts {
         series.forEach((name, y) -> {
             if (y.length != x.length) {
                 throw new IllegalArgumentException(
-                        "series " + name + " has " + y.length + " values; x has " + x.length);
+                        "series " + name + " has " + y.length + " values; it must have " + x.length + " like x");
             }
             for (int i = 0; i < x.length; i++) {
                 xs.append(x[i]);

@@ -18,11 +18,10 @@ import org.jfree.svg.SVGHints;
 import org.knowm.xchart.internal.chartpart.Chart;
 
 /**
- * A named picture of one chart, or of several side by side, that comes out the same wherever it is drawn: text is drawn
- * as outlines of the bundled font, coordinates have two decimals, and nothing in the file depends on the machine, the
- * locale or the time.
+ * A named figure of one chart or of several side by side, with reproducible output: text is drawn as outlines of the
+ * bundled font, coordinates have two decimals, and nothing depends on the machine, the locale or the time.
  *
- * <p>XChart's chart stays reachable through {@link #chart()} for whatever the builders do not offer. Its sizes are in
+ * <p>{@link #chart()} gives access to the XChart object for settings that {@link Plot} does not offer. Its sizes are in
  * drawing units of half a pixel.
  */
 public final class Figure {
@@ -33,14 +32,14 @@ public final class Figure {
     private final List<Chart<?, ?>> panels;
 
     /**
-     * A figure of the given panels, left to right.
+     * Creates a figure of the given panels, left to right.
      *
-     * @param name name of the file, without ending: lower-case letters, digits and hyphens
-     * @param description what a reader who cannot see the picture is told
-     * @param width of the whole figure, in pixels
-     * @param height of the whole figure, in pixels
+     * @param name file name without extension: lower-case letters, digits and single hyphens
+     * @param description alternative text for readers who cannot see the figure
+     * @param width width of the whole figure in pixels, 100 to 4000
+     * @param height height of the whole figure in pixels, 100 to 4000
      * @param panels XChart charts, at least one
-     * @throws IllegalArgumentException where one of these is not as said
+     * @throws IllegalArgumentException if an argument is outside these limits or the description is blank
      */
     public Figure(String name, String description, int width, int height, List<? extends Chart<?, ?>> panels) {
         if (!name.matches("[a-z0-9]+(-[a-z0-9]+)*")) {
@@ -49,14 +48,14 @@ public final class Figure {
         }
         if (description.isBlank()) {
             throw new IllegalArgumentException(
-                    "description must not be blank: it is for those who cannot see the figure");
+                    "description must not be blank; it is the alternative text of the figure");
         }
         if (width < 100 || height < 100 || width > 4000 || height > 4000) {
             throw new IllegalArgumentException(
-                    "size " + width + " × " + height + ": each side must be 100 to 4000 pixels");
+                    "size " + width + " × " + height + ": width and height must be 100 to 4000 pixels");
         }
         if (panels.isEmpty()) {
-            throw new IllegalArgumentException("a figure needs at least one chart");
+            throw new IllegalArgumentException("panels must contain at least one chart");
         }
         this.name = name;
         this.description = description;
@@ -65,7 +64,7 @@ public final class Figure {
         this.panels = List.copyOf(panels);
     }
 
-    /** A figure of one XChart chart; the chart's own width and height are in drawing units of half a pixel. */
+    /** Returns a figure of one XChart chart, whose width and height are in drawing units of half a pixel. */
     public static Figure of(String name, String description, Chart<?, ?> chart) {
         return new Figure(
                 name,
@@ -75,27 +74,27 @@ public final class Figure {
                 List.of(chart));
     }
 
-    /** The name of its file, without ending. */
+    /** Returns the file name without extension. */
     public String name() {
         return name;
     }
 
-    /** What it shows, in words. */
+    /** Returns the alternative text. */
     public String description() {
         return description;
     }
 
-    /** The chart, or the first of several. */
+    /** Returns the first chart. */
     public Chart<?, ?> chart() {
         return panels.get(0);
     }
 
-    /** All charts, left to right. */
+    /** Returns all charts, left to right. */
     public List<Chart<?, ?>> panels() {
         return panels;
     }
 
-    /** An SVG document that needs nothing beside itself. */
+    /** Returns the figure as a self-contained SVG document. */
     public String svg() {
         var g = new SVGGraphics2D(width * ChartStyle.UNITS, height * ChartStyle.UNITS);
         g.setDefsKeyPrefix(name + "-");
@@ -107,10 +106,10 @@ public final class Figure {
     }
 
     /**
-     * A picture in pixels.
+     * Returns the figure as the content of a PNG file.
      *
-     * @param scale device pixels a pixel: 1, or 2 for a sharp picture on a dense screen
-     * @return the content of a PNG file
+     * @param scale device pixels per pixel, at most 8; 2 for a high-density screen
+     * @throws IllegalArgumentException if the scale is not in this range
      */
     public byte[] png(double scale) {
         if (!(scale > 0 && scale <= 8)) {
@@ -136,7 +135,7 @@ public final class Figure {
         }
     }
 
-    /** Writes {@code <name>.svg} into a folder, which is made where missing, and returns its path. */
+    /** Writes {@code <name>.svg} into a folder, which is created if missing, and returns its path. */
     public Path save(Path folder) {
         try {
             Files.createDirectories(folder);
@@ -146,19 +145,19 @@ public final class Figure {
         }
     }
 
-    /** Right to left, so that a legend of the first panel may reach over the others. */
+    /** Paints the panels from right to left, so that the legend of the first panel may extend over the others. */
     private void paint(Graphics2D g) {
         Typeface.prepare();
         g.setColor(Color.WHITE);
         g.fillRect(0, 0, width * ChartStyle.UNITS, height * ChartStyle.UNITS);
-        double unlabelled = width * ChartStyle.UNITS;
+        double plotsWidth = width * ChartStyle.UNITS;
         for (Chart<?, ?> panel : panels) {
-            unlabelled -= margin(panel);
+            plotsWidth -= margin(panel);
         }
         double right = width * ChartStyle.UNITS;
         for (int i = panels.size() - 1; i >= 0; i--) {
             Chart<?, ?> panel = panels.get(i);
-            int panelWidth = (int) (unlabelled / panels.size() + margin(panel));
+            int panelWidth = (int) (plotsWidth / panels.size() + margin(panel));
             right -= panelWidth;
             int left = i == 0 ? 0 : (int) right;
             g.translate(left, 0);
@@ -167,11 +166,12 @@ public final class Figure {
         }
     }
 
-    /** Room that one panel needs beside the plot and its neighbours do not, so that all plots are of one width. */
+    /** Returns the extra width of a panel for labels, such that the plots of all panels have the same width. */
     private static double margin(Chart<?, ?> panel) {
         return panel instanceof LinePanel line ? line.labelWidth() : 0;
     }
 
+    /** Formats a coordinate with at most two decimals. */
     public static String twoDecimals(double value) {
         String text = BigDecimal.valueOf(value)
                 .setScale(2, RoundingMode.HALF_EVEN)

@@ -1,21 +1,23 @@
 package cs336.charts;
 
+import java.awt.Color;
 import java.awt.Font;
 import java.awt.Graphics2D;
 import java.awt.geom.Line2D;
 import java.awt.geom.Rectangle2D;
 import java.util.List;
+import java.util.function.IntConsumer;
 
 /**
- * The words around a plot: legend and title above it, ticks and the axis's title below it. XChart places words by the
- * box of their letters, so that a "g" lifts its whole label; here each row has one baseline, and panels side by side
- * align.
+ * The text around a plot: legend and title above it, tick labels and axis title below it. XChart aligns text by its
+ * bounding box, so that a label with a "g" sits higher than one without. Here all labels of a row share one baseline,
+ * and panels side by side align.
  *
- * @param title above the plot; empty for none
- * @param titled whether room is kept for a title
- * @param legend over it all
- * @param legendShown whether the legend is drawn, or room is only kept for it
- * @param xTitle below the ticks
+ * @param title title above the plot; empty for none
+ * @param titled true to reserve space for a title
+ * @param legend legend above the title
+ * @param legendShown false to reserve space for the legend without drawing it
+ * @param xTitle title of the horizontal axis
  */
 public record Frame(String title, boolean titled, Legend legend, boolean legendShown, String xTitle) {
     private static final int TITLE_HEIGHT = 22 * ChartStyle.UNITS;
@@ -24,19 +26,39 @@ public record Frame(String title, boolean titled, Legend legend, boolean legendS
     private static final int X_TITLE_BASELINE = 36 * ChartStyle.UNITS;
     private static final int BOTTOM = 42 * ChartStyle.UNITS;
 
-    /** A tick of the horizontal axis: where it is on the drawing, and what is written there. */
+    /**
+     * A tick of the horizontal axis.
+     *
+     * @param x position in drawing units
+     * @param label text below the tick
+     */
     public record Tick(double x, String label) {}
 
-    /** Room above the plot, in drawing units. */
+    /** Returns the height of the space above the plot, in drawing units. */
     public int top() {
         return legend.height() + (titled ? TITLE_HEIGHT : 0);
     }
 
-    /** Room below the plot, in drawing units. */
+    /** Returns the height of the space below the plot, in drawing units. */
     public int bottom() {
         return BOTTOM;
     }
 
+    /**
+     * Paints a panel on a white background. While the content is painted, the origin lies below the space for legend
+     * and title.
+     *
+     * @param content paints XChart's plot, this frame and further marks; receives the height that is left for the plot
+     */
+    void paintPanel(Graphics2D g, int width, int height, IntConsumer content) {
+        g.setColor(Color.WHITE);
+        g.fillRect(0, 0, width, height);
+        g.translate(0, top());
+        content.accept(height - top() - bottom());
+        g.translate(0, -top());
+    }
+
+    /** Paints the axis line, the ticks and the text around a plot with the given bounds. */
     public void paint(Graphics2D g, Rectangle2D plot, List<Tick> ticks) {
         Font small = ChartStyle.smallFont();
         double floor = plot.getMaxY();
@@ -48,19 +70,19 @@ public record Frame(String title, boolean titled, Legend legend, boolean legendS
             g.draw(new Line2D.Double(tick.x(), floor, tick.x(), floor + TICK_LENGTH));
         }
         for (Tick tick : ticks) {
-            centred(g, tick.label(), small, tick.x(), floor + TICK_BASELINE);
+            drawCentred(g, tick.label(), small, tick.x(), floor + TICK_BASELINE);
         }
-        centred(g, xTitle, ChartStyle.textFont(), plot.getCenterX(), floor + X_TITLE_BASELINE);
+        drawCentred(g, xTitle, ChartStyle.textFont(), plot.getCenterX(), floor + X_TITLE_BASELINE);
         double above = plot.getY() - 10 * ChartStyle.UNITS;
         if (!title.isEmpty()) {
-            centred(g, title, ChartStyle.titleFont(), plot.getCenterX(), above);
+            drawCentred(g, title, ChartStyle.titleFont(), plot.getCenterX(), above);
         }
         if (legendShown) {
             legend.paint(g, plot.getX(), above - (titled ? TITLE_HEIGHT : 0));
         }
     }
 
-    private static void centred(Graphics2D g, String text, Font font, double x, double baseline) {
+    private static void drawCentred(Graphics2D g, String text, Font font, double x, double baseline) {
         ChartStyle.drawText(g, text, font, ChartStyle.INK, x - ChartStyle.width(text, font) / 2, baseline, 0);
     }
 }

@@ -3,14 +3,18 @@ package cs336.charts;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.DoubleStream;
+import org.knowm.xchart.XYChart;
+import org.knowm.xchart.style.XYStyler;
 
 /**
- * The horizontal axis of a chart of numbers: where a value stands and where the ticks are.
+ * A numeric horizontal axis: the positions of values and ticks.
  *
- * @param min least value shown
- * @param max greatest value shown
+ * @param spacing linear or logarithmic
+ * @param min smallest value shown
+ * @param max largest value shown
  */
 public record HorizontalScale(Spacing spacing, double min, double max) {
+    /** Returns the axis that spans the given values. */
     public static HorizontalScale of(double[] values, Spacing spacing) {
         return new HorizontalScale(
                 spacing,
@@ -18,7 +22,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
                 DoubleStream.of(values).max().orElseThrow());
     }
 
-    /** The position that XChart is given for a value: on a logarithmic axis its logarithm. */
+    /** Returns the x coordinate passed to XChart: the value, or its logarithm on a logarithmic axis. */
     double toAxis(double value) {
         return switch (spacing) {
             case LINEAR -> value;
@@ -35,19 +39,25 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
         };
     }
 
-    /** The axis's ends, with a little room beside the first and last point. */
+    /** Returns both ends of the axis, with a margin around the first and last point. */
     double[] ends() {
         double low = toAxis(min);
         double high = toAxis(max);
-        double room = high > low ? 0.03 * (high - low) : 0.5;
-        return new double[] {low - room, high + room};
+        double margin = high > low ? 0.03 * (high - low) : 0.5;
+        return new double[] {low - margin, high + margin};
     }
 
-    /** The values that get a tick, about {@code most} at most. */
+    /** Sets both ends of the horizontal axis of a chart. */
+    void applyTo(XYStyler styler) {
+        styler.setXAxisMin(ends()[0]);
+        styler.setXAxisMax(ends()[1]);
+    }
+
+    /** Returns the values that have a tick, at most approximately {@code most}. */
     public List<Double> ticks(int most) {
         var ticks = new ArrayList<Double>();
         double step = spacing == Spacing.LINEAR
-                ? roundStep((max - min) / (most - 1))
+                ? roundUp((max - min) / (most - 1))
                 : Math.max(1, Math.ceil((toAxis(max) - toAxis(min)) / most));
         if (spacing == Spacing.LOG10 && toAxis(max) - toAxis(min) < 2) {
             for (double decade = Math.floor(toAxis(min)); decade <= toAxis(max); decade++) {
@@ -57,12 +67,25 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
             }
             return ticks;
         }
-        // On a linear axis zero is a tick; on a logarithmic one the first whole power is.
+        // A linear axis has a tick at zero, a logarithmic axis at the first whole power.
         double first = spacing == Spacing.LINEAR ? Math.ceil(ends()[0] / step) * step : Math.ceil(toAxis(min) - 1e-9);
         for (int i = 0; first + i * step <= ends()[1]; i++) {
             addWithin(ticks, fromAxis(first + i * step));
         }
         return ticks;
+    }
+
+    /**
+     * Returns between 3 and 11 ticks of a chart.
+     *
+     * @param plotWidth width of the plot in drawing units
+     * @param distance smallest distance between two ticks in pixels
+     */
+    List<Frame.Tick> ticks(XYChart chart, double plotWidth, int distance) {
+        int most = Math.max(3, Math.min(11, (int) (plotWidth / (distance * ChartStyle.UNITS))));
+        return ticks(most).stream()
+                .map(value -> new Frame.Tick(chart.getScreenXFromChart(toAxis(value)), ChartStyle.number(value)))
+                .toList();
     }
 
     private void addWithin(List<Double> ticks, double value) {
@@ -72,8 +95,8 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
         }
     }
 
-    /** The next of … 0.1, 0.2, 0.5, 1, 2, 5 … at or above a positive number; 1 for 0. */
-    static double roundStep(double least) {
+    /** Rounds up to one of … 0.1, 0.2, 0.5, 1, 2, 5 …; returns 1 for 0. */
+    static double roundUp(double least) {
         if (least <= 0) {
             return 1;
         }

@@ -13,30 +13,30 @@ import org.knowm.xchart.style.lines.SeriesLines;
 import org.knowm.xchart.style.markers.Marker;
 import org.knowm.xchart.style.markers.SeriesMarkers;
 
-/** Points, the curves through them and bands of where these may lie, over a logarithmic horizontal axis. */
+/** Points, fitted curves and confidence bands over a logarithmic horizontal axis. */
 public final class LawPanel extends XYChart {
     private static final float[] DASHES = {5f * ChartStyle.UNITS, 4f * ChartStyle.UNITS};
-    private static final int FAINT = 0x30; // of 255
+    private static final int BAND_ALPHA = 0x30;
 
     private final Frame frame;
     private final HorizontalScale scale;
     private final List<Band> bands = new ArrayList<>();
-    private final List<Label> labels = new ArrayList<>();
+    private final List<CurveLabel> labels = new ArrayList<>();
 
     private record Band(Color color, double[] x, double[] low, double[] high) {}
 
-    private record Label(String text, Color color, double x, double y) {}
+    private record CurveLabel(String text, Color color, double x, double y) {}
 
+    /** Creates an empty chart. */
     public LawPanel(Frame frame, HorizontalScale scale, AxisRange range, String yTitle) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
-        Plot.dress(this, range, yTitle);
-        getStyler().setXAxisMin(scale.ends()[0]);
-        getStyler().setXAxisMax(scale.ends()[1]);
+        Plot.applyStyle(this, range, yTitle);
+        scale.applyTo(getStyler());
     }
 
-    /** A line without marks. */
+    /** Adds a line without markers. */
     public LawPanel curve(String name, Color color, boolean dashed, double[] x, double[] y) {
         XYSeries series = add(name, x, y);
         series.setLineColor(color);
@@ -48,7 +48,7 @@ public final class LawPanel extends XYChart {
         return this;
     }
 
-    /** Marks without a line. */
+    /** Adds markers without a line. */
     public LawPanel points(String name, Color color, Marker marker, double[] x, double[] y) {
         XYSeries series = add(name, x, y);
         series.setXYSeriesRenderStyle(XYSeriesRenderStyle.Scatter);
@@ -59,53 +59,47 @@ public final class LawPanel extends XYChart {
     }
 
     private XYSeries add(String name, double[] x, double[] y) {
-        double[] places = new double[x.length];
+        double[] positions = new double[x.length];
         for (int i = 0; i < x.length; i++) {
-            places[i] = scale.toAxis(x[i]);
+            positions[i] = scale.toAxis(x[i]);
         }
-        return addSeries(name, places, y);
+        return addSeries(name, positions, y);
     }
 
-    /** A faint area between two curves. */
+    /** Adds a translucent area between two curves. */
     public LawPanel band(Color color, double[] x, double[] low, double[] high) {
         bands.add(new Band(color, x, low, high));
         return this;
     }
 
-    /** A word to the right of a point. */
+    /** Adds a label to the right of a point. */
     public LawPanel label(String text, Color color, double x, double y) {
-        labels.add(new Label(text, color, x, y));
+        labels.add(new CurveLabel(text, color, x, y));
         return this;
     }
 
     @Override
     public void paint(Graphics2D g, int width, int height) {
-        g.setColor(Color.WHITE);
-        g.fillRect(0, 0, width, height);
-        g.translate(0, frame.top());
-        super.paint(g, width, height - frame.top() - frame.bottom());
-        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * ChartStyle.UNITS))));
-        frame.paint(
-                g,
-                plot.getBounds(),
-                scale.ticks(most).stream()
-                        .map(value -> new Frame.Tick(x(value), ChartStyle.number(value)))
-                        .toList());
-        bands.forEach(band -> paint(g, band));
-        for (Label label : labels) {
-            ChartStyle.drawText(
-                    g,
-                    label.text(),
-                    ChartStyle.smallFont(),
-                    ChartStyle.forText(label.color()),
-                    x(label.x()) + 6 * ChartStyle.UNITS,
-                    getScreenYFromChart(label.y()) + 4 * ChartStyle.UNITS,
-                    0);
-        }
-        g.translate(0, -frame.top());
+        frame.paintPanel(g, width, height, plotHeight -> {
+            super.paint(g, width, plotHeight);
+            frame.paint(g, plot.getBounds(), scale.ticks(this, plot.getBounds().getWidth(), 50));
+            bands.forEach(band -> paintBand(g, band));
+            labels.forEach(label -> paintLabel(g, label));
+        });
     }
 
-    private void paint(Graphics2D g, Band band) {
+    private void paintLabel(Graphics2D g, CurveLabel label) {
+        ChartStyle.drawText(
+                g,
+                label.text(),
+                ChartStyle.smallFont(),
+                ChartStyle.forText(label.color()),
+                x(label.x()) + 6 * ChartStyle.UNITS,
+                getScreenYFromChart(label.y()) + 4 * ChartStyle.UNITS,
+                0);
+    }
+
+    private void paintBand(Graphics2D g, Band band) {
         var area = new Path2D.Double();
         for (int i = 0; i < band.x().length; i++) {
             double x = x(band.x()[i]);
@@ -121,7 +115,7 @@ public final class LawPanel extends XYChart {
         }
         area.closePath();
         Color color = band.color();
-        g.setColor(new Color(color.getRed(), color.getGreen(), color.getBlue(), FAINT));
+        g.setColor(new Color(color.getRed(), color.getGreen(), color.getBlue(), BAND_ALPHA));
         g.fill(area);
     }
 

@@ -7,13 +7,14 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Series names above a plot, each behind a swatch of its colour, in as many rows as they need.
+ * A legend above a plot: series names with colour swatches, wrapped into rows.
  *
- * @param title before the names; may be empty
- * @param names in the order of the palette; empty for no legend
- * @param width of a row, in drawing units
+ * @param title text in front of the names; may be empty
+ * @param names series names in the order of the palette; empty for no legend
+ * @param width width of a row in drawing units
  */
 public record Legend(String title, List<String> names, double width) {
+    /** No legend, of height 0. */
     public static final Legend NONE = new Legend("", List.of(), 0);
 
     private static final double ROW = 20 * ChartStyle.UNITS;
@@ -21,36 +22,36 @@ public record Legend(String title, List<String> names, double width) {
     private static final double AFTER_SWATCH = 5 * ChartStyle.UNITS;
     private static final double BETWEEN = 16 * ChartStyle.UNITS;
 
-    /** Height, in drawing units. */
+    /** Returns the height of all rows in drawing units. */
     int height() {
         return names.isEmpty() ? 0 : (int) (rows().size() * ROW + 4 * ChartStyle.UNITS);
     }
 
-    /** Indices of the names in each row. */
+    /** Returns the indices of the names in each row. */
     private List<List<Integer>> rows() {
         var rows = new ArrayList<List<Integer>>();
         double x = Double.POSITIVE_INFINITY;
         for (int i = 0; i < names.size(); i++) {
-            if (x + entry(i) > width) {
+            if (x + entryWidth(i) > width) {
                 rows.add(new ArrayList<>());
                 x = indent();
             }
             rows.get(rows.size() - 1).add(i);
-            x += entry(i) + BETWEEN;
+            x += entryWidth(i) + BETWEEN;
         }
         return rows;
     }
 
-    private double entry(int name) {
+    private double entryWidth(int name) {
         return SWATCH + AFTER_SWATCH + ChartStyle.width(names.get(name), ChartStyle.smallFont());
     }
 
-    /** All rows begin behind the title. */
+    /** Returns the width of the title, by which all rows are indented. */
     private double indent() {
         return title.isEmpty() ? 0 : ChartStyle.width(title, ChartStyle.smallFont()) + 12 * ChartStyle.UNITS;
     }
 
-    /** Draws the rows with the last one's baseline at the given height. */
+    /** Draws the rows such that the last baseline is at the given height. */
     void paint(Graphics2D g, double left, double lastBaseline) {
         Font font = ChartStyle.smallFont();
         List<List<Integer>> rows = rows();
@@ -64,7 +65,7 @@ public record Legend(String title, List<String> names, double width) {
                 g.setColor(ChartStyle.color(i));
                 g.fill(new Rectangle2D.Double(x, baseline - SWATCH + ChartStyle.UNITS, SWATCH, SWATCH));
                 ChartStyle.drawText(g, names.get(i), font, ChartStyle.INK, x + SWATCH + AFTER_SWATCH, baseline, 0);
-                x += entry(i) + BETWEEN;
+                x += entryWidth(i) + BETWEEN;
             }
         }
     }

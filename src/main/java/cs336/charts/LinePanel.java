@@ -11,27 +11,39 @@ import java.util.Map;
 import org.knowm.xchart.XYChart;
 import org.knowm.xchart.XYSeries;
 
-/** An XY chart whose lines carry their names at their right ends, with error bars that are right on a log axis too. */
+/** A line or scatter chart with error bars and with series names at the right ends of the lines. */
 final class LinePanel extends XYChart {
     private static final double LABEL_GAP = 8 * ChartStyle.UNITS;
 
     private final Frame frame;
     private final HorizontalScale scale;
     private final AxisRange range;
-    private final List<Mark.ReferenceLine> levels;
+    private final List<Mark.ReferenceLine> referenceLines;
     private final boolean labelled;
-    private final Map<String, Mark.Measured[]> measured = new LinkedHashMap<>();
+    private final Map<String, Mark.MeasuredValue[]> measured = new LinkedHashMap<>();
 
-    LinePanel(Frame frame, HorizontalScale scale, AxisRange range, List<Mark.ReferenceLine> levels, boolean labelled) {
+    LinePanel(
+            Frame frame,
+            HorizontalScale scale,
+            AxisRange range,
+            List<Mark.ReferenceLine> referenceLines,
+            boolean labelled) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         this.range = range;
-        this.levels = levels;
+        this.referenceLines = referenceLines;
         this.labelled = labelled;
     }
 
-    void add(String name, int color, double[] x, Mark.Measured[] y, boolean joined) {
+    /**
+     * Adds a series.
+     *
+     * @param color index in the palette
+     * @param x coordinates on the axis, see {@link HorizontalScale#toAxis}
+     * @param joined true for a line, false for separate points
+     */
+    void add(String name, int color, double[] x, Mark.MeasuredValue[] y, boolean joined) {
         double[] values = new double[y.length];
         for (int i = 0; i < y.length; i++) {
             values[i] = y[i].value();
@@ -46,7 +58,7 @@ final class LinePanel extends XYChart {
         measured.put(name, y);
     }
 
-    /** Room to the right of the plot, in drawing units. */
+    /** Returns the width of the space for names to the right of the plot, in drawing units. */
     double labelWidth() {
         double width = 0;
         if (labelled) {
@@ -59,26 +71,15 @@ final class LinePanel extends XYChart {
 
     @Override
     public void paint(Graphics2D g, int width, int height) {
-        g.setColor(Color.WHITE);
-        g.fillRect(0, 0, width, height);
-        g.translate(0, frame.top());
-        super.paint(g, width - (int) Math.ceil(labelWidth()), height - frame.top() - frame.bottom());
-        frame.paint(g, plot.getBounds(), ticks());
-        paintErrorBars(g);
-        for (Mark.ReferenceLine level : levels) {
-            Mark.level(g, level, plot.getBounds(), getScreenYFromChart(level.value()));
-        }
-        if (labelled) {
-            paintLabels(g);
-        }
-        g.translate(0, -frame.top());
-    }
-
-    private List<Frame.Tick> ticks() {
-        int most = Math.max(3, Math.min(11, (int) (plot.getBounds().getWidth() / (50 * ChartStyle.UNITS))));
-        return scale.ticks(most).stream()
-                .map(value -> new Frame.Tick(getScreenXFromChart(scale.toAxis(value)), ChartStyle.number(value)))
-                .toList();
+        frame.paintPanel(g, width, height, plotHeight -> {
+            super.paint(g, width - (int) Math.ceil(labelWidth()), plotHeight);
+            frame.paint(g, plot.getBounds(), scale.ticks(this, plot.getBounds().getWidth(), 50));
+            paintErrorBars(g);
+            Mark.drawReferenceLines(g, referenceLines, this, plot.getBounds());
+            if (labelled) {
+                paintLabels(g);
+            }
+        });
     }
 
     private void paintErrorBars(Graphics2D g) {
@@ -86,40 +87,36 @@ final class LinePanel extends XYChart {
             XYSeries series = seriesMap.get(name);
             for (int i = 0; i < values.length; i++) {
                 if (values[i].error() > 0) {
-                    Mark.errorBar(
-                            g,
-                            series.getLineColor(),
-                            getScreenXFromChart(series.getXData()[i]),
-                            getScreenYFromChart(Math.max(values[i].low(), range.min())),
-                            getScreenYFromChart(Math.min(values[i].high(), range.max())));
+                    double x = getScreenXFromChart(series.getXData()[i]);
+                    Mark.drawErrorBar(g, this, range, series.getLineColor(), x, values[i]);
                 }
             }
         });
     }
 
-    /** Names stand at the height of their line's end, moved apart where they would touch. */
+    /** Writes each name at the height of its line's end, shifted where names would overlap. */
     private void paintLabels(Graphics2D g) {
-        record Label(String name, Color color, double x, double y) {}
-        var labels = new ArrayList<Label>();
+        record SeriesLabel(String name, Color color, double x, double y) {}
+        var labels = new ArrayList<SeriesLabel>();
         for (XYSeries series : seriesMap.values()) {
             double[] x = series.getXData();
             double[] y = series.getYData();
             int last = x.length - 1;
-            labels.add(new Label(
+            labels.add(new SeriesLabel(
                     series.getName(),
                     series.getLineColor(),
                     getScreenXFromChart(x[last]),
                     getScreenYFromChart(y[last])));
         }
-        labels.sort(Comparator.comparingDouble(Label::y));
-        double[] heights = spread(labels.stream().mapToDouble(Label::y).toArray(), 15 * ChartStyle.UNITS);
+        labels.sort(Comparator.comparingDouble(SeriesLabel::y));
+        double[] heights = spread(labels.stream().mapToDouble(SeriesLabel::y).toArray(), 15 * ChartStyle.UNITS);
         double edge = plot.getBounds().getMaxX();
         double x = edge + LABEL_GAP;
         for (int i = 0; i < heights.length; i++) {
-            Label label = labels.get(i);
-            boolean apart =
+            SeriesLabel label = labels.get(i);
+            boolean needsLeader =
                     Math.abs(heights[i] - label.y()) > ChartStyle.UNITS || label.x() < edge - 20 * ChartStyle.UNITS;
-            if (apart) {
+            if (needsLeader) {
                 g.setColor(label.color());
                 g.setStroke(ChartStyle.hairline(0.6));
                 g.draw(new Line2D.Double(
@@ -136,11 +133,15 @@ final class LinePanel extends XYChart {
         }
     }
 
-    /** Positions in ascending order, moved as little as a distance of at least {@code gap} between neighbours asks. */
+    /**
+     * Returns positions at least {@code gap} apart that minimise the sum of squared shifts.
+     *
+     * @param wanted positions in ascending order
+     */
     static double[] spread(double[] wanted, double gap) {
         int n = wanted.length;
         double[] placed = new double[n];
-        // Blocks of touching labels, each centred on the mean of what its members want.
+        // Blocks of adjacent labels; each block is centred on the mean of its labels' wanted positions.
         int[] start = new int[n];
         double[] top = new double[n];
         int blocks = 0;

@@ -5,18 +5,20 @@ import java.awt.Color;
 import java.awt.Graphics2D;
 import java.awt.geom.Line2D;
 import java.awt.geom.Rectangle2D;
+import java.util.List;
+import org.knowm.xchart.internal.chartpart.AxesChart;
 
-/** What all panels draw over XChart's plot. */
+/** Error bars and reference lines, which all panels draw on top of XChart's plot. */
 public final class Mark {
     private Mark() {}
 
     /**
-     * A value and what it may deviate, in data units.
+     * A value with an error bar, in data units.
      *
-     * @param value the centre
-     * @param error half the length of the bar; NaN or 0 for none
+     * @param value centre of the error bar
+     * @param error half the length of the error bar; NaN or 0 for none
      */
-    record Measured(double value, double error) {
+    record MeasuredValue(double value, double error) {
         double low() {
             return error > 0 ? value - error : value;
         }
@@ -26,11 +28,14 @@ public final class Mark {
         }
     }
 
-    /** A horizontal line that values are compared with. */
+    /** A labelled horizontal line, such as a limit or a baseline. */
     public record ReferenceLine(double value, String label) {}
 
-    /** A vertical bar with caps; {@code low} and {@code high} are heights on the drawing. */
-    static void errorBar(Graphics2D g, Color color, double x, double low, double high) {
+    /** Draws an error bar with caps, cut off at the ends of the axis; x is in drawing units. */
+    static void drawErrorBar(
+            Graphics2D g, AxesChart<?, ?> chart, AxisRange range, Color color, double x, MeasuredValue value) {
+        double low = chart.getScreenYFromChart(Math.max(value.low(), range.min()));
+        double high = chart.getScreenYFromChart(Math.min(value.high(), range.max()));
         double cap = 2.5 * ChartStyle.UNITS;
         g.setColor(color);
         g.setStroke(ChartStyle.hairline(1));
@@ -39,16 +44,21 @@ public final class Mark {
         g.draw(new Line2D.Double(x - cap, high, x + cap, high));
     }
 
-    static void level(Graphics2D g, ReferenceLine level, Rectangle2D plot, double y) {
+    /** Draws reference lines across a plot with the given bounds. */
+    static void drawReferenceLines(Graphics2D g, List<ReferenceLine> lines, AxesChart<?, ?> chart, Rectangle2D plot) {
+        lines.forEach(line -> drawReferenceLine(g, line, plot, chart.getScreenYFromChart(line.value())));
+    }
+
+    private static void drawReferenceLine(Graphics2D g, ReferenceLine line, Rectangle2D plot, double y) {
         float unit = ChartStyle.UNITS;
         g.setColor(ChartStyle.INK);
         g.setStroke(new BasicStroke(
                 unit, BasicStroke.CAP_BUTT, BasicStroke.JOIN_MITER, 10, new float[] {4 * unit, 3 * unit}, 0));
         g.draw(new Line2D.Double(plot.getX(), y, plot.getMaxX(), y));
-        double width = ChartStyle.width(level.label(), ChartStyle.smallFont());
+        double width = ChartStyle.width(line.label(), ChartStyle.smallFont());
         ChartStyle.drawText(
                 g,
-                level.label(),
+                line.label(),
                 ChartStyle.smallFont(),
                 ChartStyle.INK,
                 plot.getMaxX() - width,

@@ -1,6 +1,6 @@
 package cs336.charts;
 
-import cs336.charts.Mark.Measured;
+import cs336.charts.Mark.MeasuredValue;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -21,21 +21,22 @@ import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
 /**
- * A chart being described: which column stands where, and on what axes. Begun by {@link Charts}, ended by
- * {@link #figure}. Required: {@link #x} and {@link #y}.
+ * A builder of figures from a tidy table. {@link Charts} creates it, {@link #x} and {@link #y} are required, and
+ * {@link #figure} builds the figure.
  *
- * <p>Each (panel, series, x) may have one row; filter the table first where there are more. Categories stand in the
- * order in which the table names them, numbers in ascending order.
+ * <p>The table must have at most one row per panel, series and x, except for a scatter chart. Categories are shown in
+ * the order of their first row, numbers in ascending order.
  */
 public final class Plot {
-    enum Kind {
+    /** The kind of chart. */
+    enum ChartKind {
         LINE,
         BAR,
         SCATTER
     }
 
     private final Table table;
-    private final Kind kind;
+    private final ChartKind kind;
     private String x;
     private String xTitle;
     private String y;
@@ -49,94 +50,94 @@ public final class Plot {
     private boolean logY;
     private int width;
     private int height;
-    private final List<Mark.ReferenceLine> levels = new ArrayList<>();
+    private final List<Mark.ReferenceLine> referenceLines = new ArrayList<>();
     private final Map<String, String> names = new LinkedHashMap<>();
 
-    Plot(Table table, Kind kind) {
+    Plot(Table table, ChartKind kind) {
         this.table = table;
         this.kind = kind;
     }
 
-    /** The column along the horizontal axis, and the axis's title with its unit. */
+    /** Sets the column of the horizontal axis, and the axis title with its unit. */
     public Plot x(String column, String title) {
-        x = known(column);
+        x = requireColumn(column);
         xTitle = title;
-        if (kind != Kind.BAR) {
-            numeric(column);
+        if (kind != ChartKind.BAR) {
+            requireNumeric(column);
         }
         return this;
     }
 
-    /** The numeric column along the vertical axis, and the axis's title with its unit. */
+    /** Sets the numeric column of the vertical axis, and the axis title with its unit. */
     public Plot y(String column, String title) {
-        y = known(column);
+        y = requireColumn(column);
         yTitle = title;
-        numeric(column);
+        requireNumeric(column);
         return this;
     }
 
-    /** The column with half the length of the error bars, in units of y. */
+    /** Sets the column with half the length of the error bars, such as a standard deviation, in units of y. */
     public Plot error(String column) {
-        error = known(column);
-        numeric(column);
+        error = requireColumn(column);
+        requireNumeric(column);
         return this;
     }
 
-    /** One series for each value of this column. */
+    /** Draws one series per value of this column. */
     public Plot by(String column) {
-        by = known(column);
+        by = requireColumn(column);
         return this;
     }
 
-    /** One series for each value of this column, with a title before the names in the legend. */
+    /** Draws one series per value of this column, with a title in front of the names in the legend. */
     public Plot by(String column, String title) {
         legendTitle = title;
         return by(column);
     }
 
-    /** One chart for each value of this column, side by side on a common vertical axis. */
+    /** Draws one panel per value of this column, side by side with the same vertical axis. */
     public Plot panels(String column) {
-        panels = known(column);
+        panels = requireColumn(column);
         return this;
     }
 
-    /** Horizontal axis in powers of ten; the chart's own x values are then base-10 logarithms. */
+    /** Makes the horizontal axis logarithmic to base 10; XChart's series then contain the logarithms of x. */
     public Plot logX() {
         spacing = Spacing.LOG10;
         return this;
     }
 
-    /** Horizontal axis in powers of two, with a tick at each; the chart's own x values are then base-2 logarithms. */
+    /** Makes the horizontal axis logarithmic to base 2; XChart's series then contain the logarithms of x. */
     public Plot log2X() {
         spacing = Spacing.LOG2;
         return this;
     }
 
-    /** Vertical axis in powers of ten. */
+    /** Makes the vertical axis logarithmic to base 10. */
     public Plot logY() {
         logY = true;
         return this;
     }
 
-    /** A dashed horizontal line with a word on it. */
+    /** Adds a dashed horizontal reference line with a label. */
     public Plot level(double value, String label) {
-        levels.add(new Mark.ReferenceLine(value, label));
+        referenceLines.add(new Mark.ReferenceLine(value, label));
         return this;
     }
 
-    /** How a category, a series or a panel is called in the picture, where not by its value in the table. */
+    /** Sets the name shown for a category, series or panel instead of its value in the table. */
     public Plot rename(String value, String shown) {
         names.put(value, shown);
         return this;
     }
 
-    /** A title above the chart. A figure with a caption needs none. */
+    /** Sets a title above the chart. A figure with a caption needs none. */
     public Plot title(String title) {
         this.title = title;
         return this;
     }
 
-    /** Size of the whole figure in pixels. */
+    /** Sets the size of the whole figure in pixels. */
     public Plot size(int width, int height) {
         this.width = width;
         this.height = height;
@@ -144,12 +145,12 @@ public final class Plot {
     }
 
     /**
-     * Draws it.
+     * Builds the figure.
      *
-     * @param name the figure's name: lower-case letters, digits and hyphens
-     * @param description what a reader who cannot see the picture is told
-     * @throws IllegalArgumentException where x or y is not set, the table has no row with a value, two rows fall on one
-     *     point, there are more series than colours, or an axis is logarithmic and a value is not positive
+     * @param name name of the figure: lower-case letters, digits and hyphens
+     * @param description alternative text for readers who cannot see the figure
+     * @throws IllegalArgumentException if x or y is not set, no row has a value, two rows have the same panel, series
+     *     and x, there are more series than colours, or a value on a logarithmic axis is not positive
      */
     public Figure figure(String name, String description) {
         try {
@@ -161,53 +162,54 @@ public final class Plot {
 
     private Figure draw(String name, String description) {
         if (x == null || y == null) {
-            throw new IllegalArgumentException("set x(…) and y(…) first");
+            throw new IllegalArgumentException("x and y must be set before figure(…)");
         }
         List<String> panelNames = panels == null ? List.of("") : distinct(panels);
         List<String> seriesNames = by == null ? List.of("") : distinct(by);
         if (seriesNames.size() > ChartStyle.PALETTE.size()) {
             throw new IllegalArgumentException("column " + by + " has " + seriesNames.size()
-                    + " values; more than " + ChartStyle.PALETTE.size()
-                    + " series cannot be told apart, so filter the table or use panels(…)");
+                    + " values; at most " + ChartStyle.PALETTE.size()
+                    + " series are allowed, so filter the table or use panels(…)");
         }
-        Map<String, Map<String, Map<String, Point>>> points = points();
+        Map<String, Map<String, Map<String, PlottedPoint>>> points = points();
         int count = panelNames.size();
         int w = width > 0 ? width : count == 1 ? 640 : Math.min(240 * count + 80, 960);
         int h = height > 0 ? height : count == 1 ? 380 : 310;
         AxisRange range = valueRange(points);
-        requireLetters(panelNames, seriesNames);
+        requireGlyphs(panelNames, seriesNames);
         var charts = new ArrayList<Chart<?, ?>>();
         for (int i = 0; i < count; i++) {
             charts.add(
-                    kind == Kind.BAR
+                    kind == ChartKind.BAR
                             ? bars(panelNames, i, seriesNames, points, range, w)
                             : lines(panelNames, i, seriesNames, points, range));
         }
         return new Figure(name, description, w, h, charts);
     }
 
-    private void requireLetters(List<String> panelNames, List<String> seriesNames) {
+    private void requireGlyphs(List<String> panelNames, List<String> seriesNames) {
         var words = new ArrayList<>(List.of(xTitle, yTitle, title, legendTitle));
-        levels.forEach(level -> words.add(level.label()));
+        referenceLines.forEach(line -> words.add(line.label()));
         panelNames.forEach(panel -> words.add(shown(panel)));
         seriesNames.forEach(series -> words.add(shown(series)));
-        if (kind == Kind.BAR) {
+        if (kind == ChartKind.BAR) {
             distinct(x).forEach(category -> words.add(shown(category)));
         }
         for (String word : words) {
             int unknown = Typeface.REGULAR.unknownCharacter(word);
             if (unknown >= 0) {
-                throw new IllegalArgumentException(
-                        String.format("\"%s\": the charts' font has no letter %c (U+%04X)", word, unknown, unknown));
+                throw new IllegalArgumentException(String.format(
+                        "\"%s\": the font of charts has no character %c (U+%04X)", word, unknown, unknown));
             }
         }
     }
 
-    private record Point(double x, Measured y, String note) {}
+    /** One row of the table; the note replaces a bar without a value. */
+    private record PlottedPoint(double x, MeasuredValue y, String note) {}
 
-    /** Points by panel, series and x as text; a scatter may have several at one x. */
-    private Map<String, Map<String, Map<String, Point>>> points() {
-        var points = new LinkedHashMap<String, Map<String, Map<String, Point>>>();
+    /** Returns the points by panel, series and x as text; in a scatter chart x is followed by the row number. */
+    private Map<String, Map<String, Map<String, PlottedPoint>>> points() {
+        var points = new LinkedHashMap<String, Map<String, Map<String, PlottedPoint>>>();
         boolean hasStatus = table.containsColumn("status");
         for (Row row : table) {
             String panel = panels == null ? "" : text(row, panels);
@@ -215,16 +217,16 @@ public final class Plot {
             String at = text(row, x);
             double value = number(row, y);
             String status = hasStatus ? text(row, "status") : "ok";
-            if (Double.isNaN(value) && kind != Kind.BAR) {
+            if (Double.isNaN(value) && kind != ChartKind.BAR) {
                 continue;
             }
-            var point = new Point(
-                    kind == Kind.BAR ? Double.NaN : number(row, x),
-                    new Measured(value, error == null ? Double.NaN : number(row, error)),
+            var point = new PlottedPoint(
+                    kind == ChartKind.BAR ? Double.NaN : number(row, x),
+                    new MeasuredValue(value, error == null ? Double.NaN : number(row, error)),
                     status.equals("ok") ? null : status.toUpperCase(Locale.ROOT));
-            Point before = points.computeIfAbsent(panel, p -> new LinkedHashMap<>())
+            PlottedPoint before = points.computeIfAbsent(panel, p -> new LinkedHashMap<>())
                     .computeIfAbsent(series, s -> new LinkedHashMap<>())
-                    .put(kind == Kind.SCATTER ? at + " " + row.getRowNumber() : at, point);
+                    .put(kind == ChartKind.SCATTER ? at + " " + row.getRowNumber() : at, point);
             if (before != null) {
                 throw new IllegalArgumentException("two rows have "
                         + (panels == null ? "" : panels + "=" + panel + ", ")
@@ -235,11 +237,11 @@ public final class Plot {
         return points;
     }
 
-    private AxisRange valueRange(Map<String, Map<String, Map<String, Point>>> points) {
+    private AxisRange valueRange(Map<String, Map<String, Map<String, PlottedPoint>>> points) {
         double[] values = points.values().stream()
                 .flatMap(series -> series.values().stream())
                 .flatMap(at -> at.values().stream())
-                .map(Point::y)
+                .map(PlottedPoint::y)
                 .filter(point -> !Double.isNaN(point.value()))
                 .flatMapToDouble(point -> DoubleStream.of(
                         point.value(), point.high(), logY && point.low() <= 0 ? point.value() : point.low()))
@@ -247,26 +249,26 @@ public final class Plot {
         if (values.length == 0) {
             throw new IllegalArgumentException("column " + y + " has no value");
         }
-        double[] all = Arrays.copyOf(values, values.length + levels.size());
-        for (int i = 0; i < levels.size(); i++) {
-            all[values.length + i] = levels.get(i).value();
+        double[] all = Arrays.copyOf(values, values.length + referenceLines.size());
+        for (int i = 0; i < referenceLines.size(); i++) {
+            all[values.length + i] = referenceLines.get(i).value();
         }
         if (logY) {
             requirePositive(y, all);
-            if (kind == Kind.BAR) {
-                // The smallest bar needs some height to be seen.
+            if (kind == ChartKind.BAR) {
+                // Extends the axis below the smallest bar, so that the bar is visible.
                 all = Arrays.copyOf(all, all.length + 1);
                 all[all.length - 1] = Arrays.stream(values).min().orElseThrow() / 1.6;
             }
         }
-        return AxisRange.of(all, logY, kind == Kind.BAR);
+        return AxisRange.of(all, logY, kind == ChartKind.BAR);
     }
 
     private static void requirePositive(String column, double[] values) {
         for (double value : values) {
             if (!(value > 0)) {
-                throw new IllegalArgumentException(
-                        "column " + column + " has the value " + value + ", which has no place on a logarithmic axis");
+                throw new IllegalArgumentException("column " + column + " has the value " + value
+                        + "; values on a logarithmic axis must be positive");
             }
         }
     }
@@ -275,25 +277,25 @@ public final class Plot {
             List<String> panelNames,
             int index,
             List<String> seriesNames,
-            Map<String, Map<String, Map<String, Point>>> points,
+            Map<String, Map<String, Map<String, PlottedPoint>>> points,
             AxisRange range,
             int figureWidth) {
-        Map<String, Map<String, Point>> series = points.getOrDefault(panelNames.get(index), Map.of());
+        Map<String, Map<String, PlottedPoint>> series = points.getOrDefault(panelNames.get(index), Map.of());
         List<String> shown = seriesNames.stream().map(this::shown).toList();
         List<String> categories = distinct(x);
         Legend legend =
                 by == null ? Legend.NONE : new Legend(legendTitle, shown, (figureWidth - 80.0) * ChartStyle.UNITS);
         Frame frame = frame(panelNames, index, legend);
-        var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, levels);
-        dress(chart, range, index == 0 ? yTitle : "");
+        var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, referenceLines);
+        applyStyle(chart, range, index == 0 ? yTitle : "");
         chart.getStyler().setAvailableSpaceFill(seriesNames.size() == 1 ? 0.6 : 0.8);
         for (int s = 0; s < seriesNames.size(); s++) {
-            Map<String, Point> at = series.getOrDefault(seriesNames.get(s), Map.of());
-            var values = new Measured[categories.size()];
+            Map<String, PlottedPoint> at = series.getOrDefault(seriesNames.get(s), Map.of());
+            var values = new MeasuredValue[categories.size()];
             var notes = new String[categories.size()];
             for (int c = 0; c < values.length; c++) {
-                Point point = at.get(categories.get(c));
-                values[c] = point == null ? new Measured(Double.NaN, Double.NaN) : point.y();
+                PlottedPoint point = at.get(categories.get(c));
+                values[c] = point == null ? new MeasuredValue(Double.NaN, Double.NaN) : point.y();
                 notes[c] = point == null ? null : point.note();
             }
             chart.add(by == null ? yTitle : shown.get(s), s, values, notes);
@@ -305,42 +307,41 @@ public final class Plot {
             List<String> panelNames,
             int index,
             List<String> seriesNames,
-            Map<String, Map<String, Map<String, Point>>> points,
+            Map<String, Map<String, Map<String, PlottedPoint>>> points,
             AxisRange range) {
-        Map<String, Map<String, Point>> series = points.getOrDefault(panelNames.get(index), Map.of());
+        Map<String, Map<String, PlottedPoint>> series = points.getOrDefault(panelNames.get(index), Map.of());
         HorizontalScale scale = horizontalScale(points.values());
-        // One set of names is enough where the last panel shows every series.
+        // If the last panel shows every series, only that panel gets names.
         int last = panelNames.size() - 1;
         boolean lastShowsAll =
                 points.getOrDefault(panelNames.get(last), Map.of()).size() == seriesNames.size();
         boolean labelled = by != null && (!lastShowsAll || index == last);
-        var chart = new LinePanel(frame(panelNames, index, Legend.NONE), scale, range, levels, labelled);
-        dress(chart, range, index == 0 ? yTitle : "");
-        chart.getStyler().setXAxisMin(scale.ends()[0]);
-        chart.getStyler().setXAxisMax(scale.ends()[1]);
+        var chart = new LinePanel(frame(panelNames, index, Legend.NONE), scale, range, referenceLines, labelled);
+        applyStyle(chart, range, index == 0 ? yTitle : "");
+        scale.applyTo(chart.getStyler());
         for (int s = 0; s < seriesNames.size(); s++) {
-            List<Point> ordered = series.getOrDefault(seriesNames.get(s), Map.of()).values().stream()
-                    .sorted(Comparator.comparingDouble(Point::x))
+            List<PlottedPoint> ordered = series.getOrDefault(seriesNames.get(s), Map.of()).values().stream()
+                    .sorted(Comparator.comparingDouble(PlottedPoint::x))
                     .toList();
             if (!ordered.isEmpty()) {
                 chart.add(
                         by == null ? yTitle : shown(seriesNames.get(s)),
                         s,
                         ordered.stream().mapToDouble(p -> scale.toAxis(p.x())).toArray(),
-                        ordered.stream().map(Point::y).toArray(Measured[]::new),
-                        kind == Kind.LINE);
+                        ordered.stream().map(PlottedPoint::y).toArray(MeasuredValue[]::new),
+                        kind == ChartKind.LINE);
             }
         }
         return chart;
     }
 
     private Frame frame(List<String> panelNames, int index, Legend legend) {
-        String above = panels == null ? title : shown(panelNames.get(index));
-        return new Frame(above, !above.isEmpty(), legend, index == 0, xTitle);
+        String panelTitle = panels == null ? title : shown(panelNames.get(index));
+        return new Frame(panelTitle, !panelTitle.isEmpty(), legend, index == 0, xTitle);
     }
 
-    /** How a chart looks whose horizontal ticks its {@link Frame} paints. */
-    static void dress(AxesChart<? extends AxesChartStyler, ?> chart, AxisRange range, String yTitle) {
+    /** Applies the style to a chart whose horizontal ticks are painted by its {@link Frame}. */
+    static void applyStyle(AxesChart<? extends AxesChartStyler, ?> chart, AxisRange range, String yTitle) {
         AxesChartStyler styler = chart.getStyler();
         ChartStyle.apply(styler);
         styler.setXAxisTicksVisible(false);
@@ -354,11 +355,11 @@ public final class Plot {
         chart.setYAxisTitle(yTitle);
     }
 
-    private HorizontalScale horizontalScale(Collection<Map<String, Map<String, Point>>> panels) {
+    private HorizontalScale horizontalScale(Collection<Map<String, Map<String, PlottedPoint>>> panels) {
         double[] values = panels.stream()
                 .flatMap(series -> series.values().stream())
                 .flatMap(at -> at.values().stream())
-                .mapToDouble(Point::x)
+                .mapToDouble(PlottedPoint::x)
                 .toArray();
         if (spacing != Spacing.LINEAR) {
             requirePositive(x, values);
@@ -378,7 +379,7 @@ public final class Plot {
         return List.copyOf(values);
     }
 
-    private String known(String column) {
+    private String requireColumn(String column) {
         if (!table.containsColumn(column)) {
             throw new IllegalArgumentException("column \"" + column + "\" is not in the table, which has "
                     + String.join(", ", table.columnNames()));
@@ -386,7 +387,7 @@ public final class Plot {
         return column;
     }
 
-    private void numeric(String column) {
+    private void requireNumeric(String column) {
         if (!(table.column(column) instanceof NumericColumn<?>)) {
             throw new IllegalArgumentException("column \"" + column + "\" is of type "
                     + table.column(column).type().name() + "; it must be numeric");

@@ -1,10 +1,11 @@
 package cs336.charts;
 
-/** How the horizontal axis of a line or scatter chart is divided. */
+/** The scale of the horizontal axis of a line or scatter chart. */
 public enum Spacing {
+    /** Equal distances for equal differences. */
     LINEAR,
-    /** Powers of ten. */
+    /** Logarithmic, with ticks at powers of ten. */
     LOG10,
-    /** Powers of two. */
+    /** Logarithmic, with ticks at powers of two. */
     LOG2
 }

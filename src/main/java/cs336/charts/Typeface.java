@@ -10,13 +10,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * The typefaces that come with the project: Source Sans 3 for text and charts, Source Code Pro for code, both under the
- * SIL Open Font License (texts beside the fonts, in {@code cs336/report/fonts}).
+ * The bundled typefaces: Source Sans 3 for text and charts, Source Code Pro for code, both under the SIL Open Font
+ * License (see the licences next to the fonts in {@code cs336/charts/fonts}).
  *
- * <p>Figures and writeup use these alone, so that they look the same on every machine, and can be drawn on one that has
- * no fonts and no fontconfig at all: Java refuses to load any font there until it finds some font configuration, so
- * this class writes one that maps the logical names (Dialog, SansSerif …) to the bundled files. It does so on Linux,
- * before Java's font system starts, and only where {@code -Dsun.awt.fontconfig} is not already set.
+ * <p>Figures and writeup use no other fonts, so that they look the same on every machine, even on one without fonts and
+ * fontconfig. On such a machine Java cannot load any font without a font configuration. This class therefore writes a
+ * configuration that maps Java's logical fonts (Dialog, SansSerif …) to the bundled files. It does so on Linux only,
+ * before Java's font system starts, and not if {@code -Dsun.awt.fontconfig} is already set.
  */
 public enum Typeface {
     /** Text. */
@@ -44,56 +44,56 @@ public enum Typeface {
         this.italic = italic;
     }
 
-    /** The CSS font family. */
+    /** Returns the CSS font family. */
     public String family() {
         return family;
     }
 
-    /** The CSS font weight, 100–900. */
+    /** Returns the CSS font weight, 100–900. */
     public int weight() {
         return weight;
     }
 
-    /** Whether the letters are slanted. */
+    /** Returns true for an italic typeface. */
     public boolean italic() {
         return italic;
     }
 
-    /** This typeface as an AWT font of the given size in drawing units. */
+    /** Returns this typeface as an AWT font of the given size in drawing units. */
     public synchronized Font font(float size) {
         if (font == null) {
             try {
                 font = Font.createFont(
                         Font.TRUETYPE_FONT, FOLDER.resolve(file + ".ttf").toFile());
             } catch (FontFormatException | IOException e) {
-                throw new IllegalStateException("bundled font " + file + ".ttf cannot be loaded", e);
+                throw new IllegalStateException("cannot load bundled font " + file + ".ttf", e);
             }
         }
         return font.deriveFont(size);
     }
 
-    /** The first character of a text that this typeface has no letter for, or -1. */
+    /** Returns the first code point of a text that this typeface has no glyph for, or -1. */
     public int unknownCharacter(String text) {
         int at = font(1).canDisplayUpTo(text);
         return at < 0 ? -1 : text.codePointAt(at);
     }
 
-    /** The TrueType file. */
+    /** Returns the content of the TrueType file. */
     public byte[] ttf() {
         return read(file + ".ttf");
     }
 
-    /** The same font compressed for the web. */
+    /** Returns the content of the WOFF2 file, the compressed format for web pages. */
     public byte[] woff2() {
         return read(file + ".woff2");
     }
 
     /**
-     * Makes Java's font system usable on a machine without fonts. Call it before anything else that loads a font; every
-     * drawing class of this package does.
+     * Makes Java's font system usable on a machine without fonts. Must be called before any font is loaded; the drawing
+     * classes of this package do so.
      */
     public static void prepare() {
-        // Initialising the class is the work.
+        // The static initialiser does the work.
     }
 
     private static byte[] read(String name) {
@@ -122,7 +122,7 @@ public enum Typeface {
             }
             return folder;
         } catch (IOException e) {
-            throw new UncheckedIOException("bundled fonts cannot be unpacked to the folder for temporary files", e);
+            throw new UncheckedIOException("cannot write the bundled fonts to the folder for temporary files", e);
         }
     }
 
@@ -131,7 +131,7 @@ public enum Typeface {
         path.toFile().deleteOnExit();
     }
 
-    /** Java's logical fonts, in the format of {@code fontconfig.properties}. */
+    /** Returns a mapping of Java's logical fonts in the format of {@code fontconfig.properties}. */
     private static String fontConfiguration(Path folder) {
         var text = new StringBuilder("version=1\nsequence.allfonts=latin-1\n");
         for (String logical : new String[] {"dialog", "dialoginput", "sansserif", "serif", "monospaced"}) {

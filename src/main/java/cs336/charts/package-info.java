@@ -1,8 +1,10 @@
 /**
- * Charts: from any table to a picture. {@link cs336.charts.Charts} starts a chart, {@link cs336.charts.Figure} is the
- * result.
+ * Charts: reproducible SVG and PNG figures from any table.
  *
- * <p>A figure is the same byte for byte on every machine, whatever its fonts, locale or time zone. Uses no other
- * package.
+ * <p>Read {@link cs336.charts.Charts} first (kinds of charts), then {@link cs336.charts.Plot} (the builder),
+ * {@link cs336.charts.Figure} (SVG and PNG output) and {@link cs336.charts.ChartStyle} (fonts, colours, sizes). Classes
+ * named {@code …Panel} extend XChart's charts.
+ *
+ * <p>Uses no other package of the project.
  */
 package cs336.charts;

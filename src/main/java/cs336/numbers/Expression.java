@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The language of references, read and evaluated from left to right:
+ * A parser and evaluator of expressions over measurements:
  *
  * <pre>
  * expression = term { ("+" | "-") term }
@@ -15,36 +15,46 @@ import java.util.Map;
  * selection  = name [ "@" machine ] [ "[" column "=" value { "," value } { "," column "=" … } "]" ]
  * </pre>
  *
- * A number's unit stands behind a space and is a single word, as in {@code 989e12 FLOP}; a rate is a quotient. A name
- * is a problem, or what was defined under it; the column is {@code mean} where none is named ({@code value} in a file
- * of single steps). In names a hyphen counts as a letter, so a minus stands between spaces.
+ * The unit of a number is one word after a space, as in {@code 989e12 FLOP}; a rate is a quotient. A name is a defined
+ * name or the name of a problem. The default column is {@code mean}, or {@code value} in a file of single steps. Names
+ * may contain hyphens, so a minus sign needs spaces around it.
  */
 public final class Expression {
     private final String text;
     private final MeasurementQuery numbers;
-    private int at;
+    private int position;
 
     private Expression(String text, MeasurementQuery numbers) {
         this.text = text.strip();
         this.numbers = numbers;
     }
 
+    /**
+     * Returns the value of an expression.
+     *
+     * @throws IllegalArgumentException if the expression is malformed or a selection is not exactly one number
+     */
     static Quantity evaluate(String text, MeasurementQuery numbers) {
         var expression = new Expression(text, numbers);
         Quantity value = expression.sum();
-        expression.end();
+        expression.requireEnd();
         return value;
     }
 
+    /**
+     * Parses a selection.
+     *
+     * @throws IllegalArgumentException if the text is not a selection
+     */
     static Selection selection(String text, MeasurementQuery numbers) {
         var expression = new Expression(text, numbers);
-        expression.space();
+        expression.skipSpace();
         Selection selection = expression.selection(expression.name());
-        expression.end();
+        expression.requireEnd();
         return selection;
     }
 
-    /** Whether the text is a selection and nothing more, so that it can be refined. */
+    /** Returns true if the text is a selection and nothing more. */
     static boolean isSelection(String text) {
         return text.strip().matches("[A-Za-z_][\\w-]*(@[\\w.-]+)?(\\s*\\[[^\\[\\]]*\\])?");
     }
@@ -52,9 +62,9 @@ public final class Expression {
     private Quantity sum() {
         Quantity value = product();
         while (true) {
-            if (taken('+')) {
+            if (consume('+')) {
                 value = value.plus(product());
-            } else if (taken('-')) {
+            } else if (consume('-')) {
                 value = value.minus(product());
             } else {
                 return value;
@@ -65,9 +75,9 @@ public final class Expression {
     private Quantity product() {
         Quantity value = factor();
         while (true) {
-            if (taken('*')) {
+            if (consume('*')) {
                 value = value.times(factor());
-            } else if (taken('/')) {
+            } else if (consume('/')) {
                 value = value.dividedBy(factor());
             } else {
                 return value;
@@ -76,16 +86,16 @@ public final class Expression {
     }
 
     private Quantity factor() {
-        space();
-        if (taken('(')) {
+        skipSpace();
+        if (consume('(')) {
             Quantity value = sum();
             expect(')');
             return value;
         }
-        if (at < text.length() && (Character.isDigit(text.charAt(at)) || text.charAt(at) == '.')) {
+        if (position < text.length() && (Character.isDigit(text.charAt(position)) || text.charAt(position) == '.')) {
             double number = number();
-            space();
-            return at < text.length() && Character.isLetter(text.charAt(at))
+            skipSpace();
+            return position < text.length() && Character.isLetter(text.charAt(position))
                     ? Quantity.of(number, name())
                     : Quantity.of(number);
         }
@@ -96,8 +106,8 @@ public final class Expression {
         }
         Selection selection = selection(name);
         String column = null;
-        if (at < text.length() && text.charAt(at) == '.') {
-            at++;
+        if (position < text.length() && text.charAt(position) == '.') {
+            position++;
             column = name();
         }
         return numbers.quantity(selection, column);
@@ -105,35 +115,35 @@ public final class Expression {
 
     private Selection selection(String name) {
         String machine = null;
-        if (at < text.length() && text.charAt(at) == '@') {
-            int start = ++at;
-            while (at < text.length() && (isNamePart(text.charAt(at)) || text.charAt(at) == '.')) {
-                at++;
+        if (position < text.length() && text.charAt(position) == '@') {
+            int start = ++position;
+            while (position < text.length() && (isNamePart(text.charAt(position)) || text.charAt(position) == '.')) {
+                position++;
             }
-            machine = text.substring(start, at);
+            machine = text.substring(start, position);
         }
         Map<String, List<String>> filters = new LinkedHashMap<>();
-        if (taken('[')) {
-            int close = text.indexOf(']', at);
+        if (consume('[')) {
+            int close = text.indexOf(']', position);
             if (close < 0) {
                 throw error("']' is missing");
             }
             String last = null;
-            for (String part : text.substring(at, close).split(",", -1)) {
-                int equals = part.indexOf('=');
-                String value = part.substring(equals + 1).strip();
+            for (String condition : text.substring(position, close).split(",", -1)) {
+                int equals = condition.indexOf('=');
+                String value = condition.substring(equals + 1).strip();
                 if (equals >= 0) {
-                    last = part.substring(0, equals).strip();
+                    last = condition.substring(0, equals).strip();
                     if (filters.put(last, new ArrayList<>()) != null) {
-                        throw error("column " + last + " is filtered twice");
+                        throw error("column " + last + " has two filters");
                     }
                 }
                 if (last == null || last.isEmpty() || value.isEmpty()) {
-                    throw error("\"" + part.strip() + "\" is not of the form column=value");
+                    throw error("\"" + condition.strip() + "\" is not of the form column=value");
                 }
                 filters.get(last).add(value);
             }
-            at = close + 1;
+            position = close + 1;
         }
         Selection base = numbers.selectionNamed(name);
         return base == null
@@ -143,20 +153,20 @@ public final class Expression {
     }
 
     private double number() {
-        int start = at;
-        while (at < text.length() && (Character.isDigit(text.charAt(at)) || text.charAt(at) == '.')) {
-            at++;
+        int start = position;
+        while (position < text.length() && (Character.isDigit(text.charAt(position)) || text.charAt(position) == '.')) {
+            position++;
         }
-        if (at < text.length() && text.charAt(at) == 'e') {
-            at++;
-            if (at < text.length() && text.charAt(at) == '-') {
-                at++;
+        if (position < text.length() && text.charAt(position) == 'e') {
+            position++;
+            if (position < text.length() && text.charAt(position) == '-') {
+                position++;
             }
-            while (at < text.length() && Character.isDigit(text.charAt(at))) {
-                at++;
+            while (position < text.length() && Character.isDigit(text.charAt(position))) {
+                position++;
             }
         }
-        String digits = text.substring(start, at);
+        String digits = text.substring(start, position);
         try {
             return Double.parseDouble(digits);
         } catch (NumberFormatException e) {
@@ -165,49 +175,49 @@ public final class Expression {
     }
 
     private String name() {
-        int start = at;
-        while (at < text.length() && isNamePart(text.charAt(at))) {
-            at++;
+        int start = position;
+        while (position < text.length() && isNamePart(text.charAt(position))) {
+            position++;
         }
-        if (at == start) {
+        if (position == start) {
             throw error("a name or number is missing");
         }
-        return text.substring(start, at);
+        return text.substring(start, position);
     }
 
     private static boolean isNamePart(char c) {
         return Character.isLetterOrDigit(c) || c == '_' || c == '-';
     }
 
-    private boolean taken(char c) {
-        space();
-        if (at < text.length() && text.charAt(at) == c) {
-            at++;
+    private boolean consume(char c) {
+        skipSpace();
+        if (position < text.length() && text.charAt(position) == c) {
+            position++;
             return true;
         }
         return false;
     }
 
     private void expect(char c) {
-        if (!taken(c)) {
+        if (!consume(c)) {
             throw error("'" + c + "' is missing");
         }
     }
 
-    private void end() {
-        space();
-        if (at < text.length()) {
-            throw error("\"" + text.substring(at) + "\" is not understood");
+    private void requireEnd() {
+        skipSpace();
+        if (position < text.length()) {
+            throw error("\"" + text.substring(position) + "\" is not expected");
         }
     }
 
-    private void space() {
-        while (at < text.length() && Character.isWhitespace(text.charAt(at))) {
-            at++;
+    private void skipSpace() {
+        while (position < text.length() && Character.isWhitespace(text.charAt(position))) {
+            position++;
         }
     }
 
     private IllegalArgumentException error(String what) {
-        return new IllegalArgumentException(what + " at character " + (at + 1));
+        return new IllegalArgumentException(what + " at character " + (position + 1));
     }
 }

@@ -5,10 +5,10 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/** The column header of a record's component in {@link Tables#of}. Without it the component's name is the header. */
+/** The column header of a record component in {@link Tables#of}. The default is the component's name. */
 @Target(ElementType.RECORD_COMPONENT)
 @Retention(RetentionPolicy.RUNTIME)
 public @interface Header {
-    /** The header, in words and with the unit, as in {@code "peak memory (GB)"}. */
+    /** Returns the header in words with its unit, such as {@code "peak memory (GB)"}. */
     String value();
 }

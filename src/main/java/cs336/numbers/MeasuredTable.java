@@ -13,7 +13,7 @@ import java.util.regex.Pattern;
 import tech.tablesaw.api.Table;
 
 /**
- * A table of measurements as a chapter asks for it, in a fenced block of the kind {@code table}:
+ * A table of measurements, described by a fenced Markdown block with the info string {@code table}:
  *
  * <pre>
  * from: benchmarking_script[implementation=plain, metric=forward]
@@ -25,13 +25,22 @@ import tech.tablesaw.api.Table;
  * name: forward
  * </pre>
  *
- * <p>{@code rows} and {@code columns} name columns of the file; values stand in the order of the file, or in the order
- * in which the selection's filters list them. Without {@code columns}, each name in {@code cells} (separated by commas)
- * becomes a column. {@code over}, a selection that is laid over {@code from}, divides each cell by the same case there:
- * the one that differs from it at most in what {@code over} names. A case that ran out of memory shows its status, one
- * that was not measured a dash. A unit in {@code format} converts every number and is named once, in the caption.
+ * <ul>
+ *   <li>{@code rows} and {@code columns} name columns of the file. Their values have the order of the filters in
+ *       {@code from}; numbers without a filter are sorted, other values have the order of the file.
+ *   <li>{@code cells} is a template with names of statistics. Without {@code columns} it is a comma-separated list of
+ *       statistics, each of which becomes a column.
+ *   <li>{@code over} divides each cell by the same statistic of another case. It is a selection or only its filters:
+ *       {@code [implementation=peer]} selects the case that differs from {@code from} only in its implementation.
+ *   <li>{@code format} is a conversion and a unit. All numbers are converted to the unit, which is appended to the
+ *       caption.
+ * </ul>
  *
- * @param name for links such as {@code [Table](#table-forward)}; may be empty
+ * <p>A case that ran out of memory is shown as its status, a case without a measurement as a dash.
+ *
+ * @param name name for links such as {@code [Table](#table-forward)}; may be empty
+ * @param caption caption with the unit, in Markdown
+ * @param cells headers and formatted cells
  */
 public record MeasuredTable(String name, String caption, TextTable cells) {
     private static final Set<String> KEYS =
@@ -40,6 +49,14 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
     private static final Pattern WORD = Pattern.compile("[a-z_]+");
     private static final String UNMEASURED = "–";
 
+    /**
+     * Returns the table that a block describes.
+     *
+     * @param block content of the fenced block
+     * @param numbers measurements that {@code from} and {@code over} select from
+     * @throws IllegalArgumentException if a key is unknown, missing or given twice, a selection matches no row, a cell
+     *     matches several rows, or the units of the cells differ
+     */
     public static MeasuredTable read(String block, MeasurementQuery numbers) {
         Map<String, String> keys = keys(block);
         Selection from = Expression.selection(keys.get("from"), numbers);
@@ -48,12 +65,9 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         List<String> columnKeys = list(keys.getOrDefault("columns", ""));
         var format = NumberFormat.parse(keys.get("format"));
         Divisor divisor = keys.containsKey("over") ? divisor(from, keys.get("over"), numbers) : null;
-        for (String key : concat(rowKeys, columnKeys)) {
-            if (!table.containsColumn(key)) {
-                throw new IllegalArgumentException("no column " + key + " in " + table.name());
-            }
-        }
-        var writer = new Cells(table, divisor, format, concat(rowKeys, columnKeys));
+        List<String> allKeys = concat(rowKeys, columnKeys);
+        allKeys.forEach(key -> MeasurementQuery.requireColumn(table, key));
+        var writer = new Cells(table, divisor, format, allKeys);
         TextTable cells = columnKeys.isEmpty()
                 ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer)
                 : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer);
@@ -76,49 +90,51 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             }
             String key = colon < 0 ? line.strip() : line.substring(0, colon).strip();
             if (colon < 0 || !KEYS.contains(key)) {
-                throw new IllegalArgumentException("\"" + key + "\" is none of "
+                throw new IllegalArgumentException("\"" + key + "\" is not one of "
                         + String.join(", ", KEYS.stream().sorted().toList()));
             }
             if (keys.put(key, line.substring(colon + 1).strip()) != null) {
-                throw new IllegalArgumentException(key + " is given twice");
+                throw new IllegalArgumentException(key + " must not be given twice");
             }
         }
         for (String required : List.of("from", "rows", "format")) {
             if (keys.getOrDefault(required, "").isEmpty()) {
-                throw new IllegalArgumentException("a table needs a line \"" + required + ": …\"");
+                throw new IllegalArgumentException("a table must have a line \"" + required + ": …\"");
             }
         }
         return keys;
     }
 
     /**
-     * What cells are divided by.
+     * The cases that cells are divided by.
      *
-     * @param chosen columns of which it has one value, chosen for it
+     * @param table rows of these cases
+     * @param fixed columns that have one fixed value in these cases
      */
-    private record Divisor(Table table, Set<String> chosen) {}
+    private record Divisor(Table table, Set<String> fixed) {}
 
     private static Divisor divisor(Selection from, String over, MeasurementQuery numbers) {
-        boolean laidOver = over.startsWith("[");
-        Selection named = Expression.selection(laidOver ? from.problem() + over : over, numbers);
-        var chosen = new HashSet<>(named.filters().keySet());
-        chosen.removeIf(column -> named.filters().get(column).size() > 1);
-        return new Divisor(numbers.select(laidOver ? from.refined(named.filters()) : named), chosen);
+        boolean refinesFrom = over.startsWith("[");
+        Selection named = Expression.selection(refinesFrom ? from.problem() + over : over, numbers);
+        var fixed = new HashSet<>(named.filters().keySet());
+        fixed.removeIf(column -> named.filters().get(column).size() > 1);
+        return new Divisor(numbers.select(refinesFrom ? from.refined(named.filters()) : named), fixed);
     }
 
-    /** One row for each case, one column for each statistic. */
+    /** Returns a table with one row per case and one column per statistic. */
     private static TextTable listed(Selection from, List<String> rowKeys, List<String> statistics, Cells cells) {
         var rows = new ArrayList<List<String>>();
         for (List<String> row : cells.values(from, rowKeys)) {
             var line = new ArrayList<>(row);
             for (String statistic : statistics) {
-                line.add(cells.write(row, statistic));
+                line.add(cells.text(row, statistic));
             }
             rows.add(line);
         }
         return table(concat(rowKeys, statistics), rowKeys.size(), rows);
     }
 
+    /** Returns a table with one row per combination of row values and one column per combination of column values. */
     private static TextTable crossed(
             Selection from, List<String> rowKeys, List<String> columnKeys, String template, Cells cells) {
         List<List<String>> columns = cells.values(from, columnKeys);
@@ -126,14 +142,14 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         for (List<String> row : cells.values(from, rowKeys)) {
             var line = new ArrayList<>(row);
             for (List<String> column : columns) {
-                line.add(cells.write(concat(row, column), template));
+                line.add(cells.text(concat(row, column), template));
             }
             rows.add(line);
         }
         var headers = new ArrayList<>(rowKeys);
         for (List<String> column : columns) {
             String value = String.join(", ", column);
-            // A bare number says nothing without the name of what it counts.
+            // A header that is only a number needs the name of its column.
             headers.add(value.matches("[\\d.]+") ? columnKeys.get(0) + " " + value : value);
         }
         return table(headers, rowKeys.size(), rows);
@@ -157,7 +173,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         return both;
     }
 
-    /** Writes cells, each from the one row that has the wanted values in the key columns. */
+    /** A formatter of cells, which finds the row of each cell by the values of the key columns. */
     private static final class Cells {
         private final Table table;
         private final Divisor divisor;
@@ -172,21 +188,21 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             this.keys = keys;
         }
 
-        /** The unit of all numbers. */
+        /** Returns the unit of all numbers. */
         String unit() {
             if (format.unit() != null) {
                 return format.unit().symbol();
             }
             if (units.size() > 1) {
                 throw new IllegalArgumentException("the cells are in different units (" + String.join(", ", units)
-                        + "); name one in the format, as in \"%.1f ms\"");
+                        + "); the format must have a unit, as in \"%.1f ms\"");
             }
             return units.isEmpty() ? "" : units.iterator().next();
         }
 
         /**
-         * Values of some columns, each combination once: in the selection's order where it lists them, numbers from
-         * small to large, otherwise as they were stored.
+         * Returns the distinct combinations of values in some columns. Values with a filter have the filter's order;
+         * without a filter numbers ascend and other values have the order of the file.
          */
         List<List<String>> values(Selection from, List<String> columns) {
             Set<List<String>> found = new LinkedHashSet<>();
@@ -227,29 +243,31 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             return listed.size();
         }
 
-        String write(List<String> values, String template) {
-            int row = row(table, values, Set.of());
+        /** Returns the text of the cell of one case. */
+        String text(List<String> values, String template) {
+            int row = findRow(table, values, Set.of());
             if (row < 0) {
                 return UNMEASURED;
             }
             if (!MeasurementQuery.hasNumbers(table, row)) {
                 return MeasurementQuery.cell(table, row, "status").toUpperCase(Locale.ROOT);
             }
-            int below = divisor == null ? -1 : row(divisor.table, values, divisor.chosen);
-            if (divisor != null && (below < 0 || !MeasurementQuery.hasNumbers(divisor.table, below))) {
+            int divisorRow = divisor == null ? -1 : findRow(divisor.table, values, divisor.fixed);
+            if (divisor != null && (divisorRow < 0 || !MeasurementQuery.hasNumbers(divisor.table, divisorRow))) {
                 return UNMEASURED;
             }
             return WORD.matcher(template)
-                    .replaceAll(word -> Matcher.quoteReplacement(statistic(row, below, word.group(), template)));
+                    .replaceAll(word -> Matcher.quoteReplacement(statistic(row, divisorRow, word.group(), template)));
         }
 
-        private String statistic(int row, int below, String column, String template) {
+        /** Returns one statistic of a row, divided by that of the divisor's row if there is one. */
+        private String statistic(int row, int divisorRow, String column, String template) {
             if (!STATISTICS.contains(column)) {
                 throw new IllegalArgumentException("\"" + column + "\" in the cells \"" + template
-                        + "\" is none of mean, std, median, min, max, n, value");
+                        + "\" is not one of mean, std, median, min, max, n, value");
             }
             if (divisor != null && Set.of("n", "std").contains(column)) {
-                throw new IllegalArgumentException(column + " cannot be divided by the same of another case");
+                throw new IllegalArgumentException(column + " cannot be divided by that of another case");
             }
             if (table.column(column).isMissing(row)) {
                 return UNMEASURED;
@@ -258,28 +276,33 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             if (column.equals("n")) {
                 return String.valueOf((long) quantity.value());
             }
-            if (below >= 0) {
-                quantity = quantity.dividedBy(MeasurementQuery.number(divisor.table, below, column));
+            if (divisorRow >= 0) {
+                quantity = quantity.dividedBy(MeasurementQuery.number(divisor.table, divisorRow, column));
             }
             units.add(quantity.unit().symbol());
             return format.number(quantity);
         }
 
-        private int row(Table where, List<String> values, Set<String> chosen) {
+        /**
+         * Returns the row with the given values in the key columns except the fixed ones, or -1.
+         *
+         * @throws IllegalArgumentException if there are several
+         */
+        private int findRow(Table table, List<String> values, Set<String> fixed) {
             int found = -1;
-            for (int row = 0; row < where.rowCount(); row++) {
+            for (int row = 0; row < table.rowCount(); row++) {
                 boolean matches = true;
                 for (int k = 0; k < keys.size(); k++) {
-                    matches &= chosen.contains(keys.get(k))
-                            || MeasurementQuery.same(MeasurementQuery.cell(where, row, keys.get(k)), values.get(k));
+                    matches &= fixed.contains(keys.get(k))
+                            || MeasurementQuery.same(MeasurementQuery.cell(table, row, keys.get(k)), values.get(k));
                 }
                 if (matches && found >= 0) {
-                    var at = new ArrayList<String>();
+                    var conditions = new ArrayList<String>();
                     for (int k = 0; k < keys.size(); k++) {
-                        at.add(keys.get(k) + "=" + values.get(k));
+                        conditions.add(keys.get(k) + "=" + values.get(k));
                     }
-                    throw new IllegalArgumentException("ambiguous: more than one row of " + where.name() + " has "
-                            + String.join(", ", at) + "; filter further columns in the selection");
+                    throw new IllegalArgumentException("ambiguous: more than one row of " + table.name() + " has "
+                            + String.join(", ", conditions) + "; filter more columns in the selection");
                 }
                 found = matches ? row : found;
             }

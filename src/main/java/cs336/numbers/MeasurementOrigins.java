@@ -8,12 +8,11 @@ import java.util.Map;
 import java.util.TreeSet;
 import tech.tablesaw.api.Table;
 
-/**
- * Where the numbers of a writeup come from: for each file of which rows were used, on what and when it was measured.
- */
+/** The appendix of the writeup that lists the device, versions, commit and date of all measurements it uses. */
 public final class MeasurementOrigins {
     private MeasurementOrigins() {}
 
+    /** Returns a heading and a table with the origin of each file of which rows were used; empty if there are none. */
     public static String html(MeasurementQuery numbers) {
         Map<Path, Table> used = numbers.used();
         if (used.isEmpty()) {
@@ -21,7 +20,7 @@ public final class MeasurementOrigins {
         }
         var rows = new ArrayList<List<String>>();
         used.forEach((file, table) -> {
-            // One line for each way in which the file's rows were measured.
+            // One line per distinct origin.
             var origins = new LinkedHashMap<List<String>, TreeSet<String>>();
             for (int row = 0; row < table.rowCount(); row++) {
                 List<String> origin = List.of(
@@ -39,7 +38,7 @@ public final class MeasurementOrigins {
                 var cells = new ArrayList<>(List.of(name));
                 cells.addAll(origin);
                 cells.add(first.equals(last) ? first : first + " to " + last);
-                // Single steps stand in a file beside their statistics, which says where they come from.
+                // A file of single steps has no origin of its own; it is that of the file with their statistics.
                 if (cells.get(1).isEmpty()) {
                     cells.set(1, "as " + name.replaceFirst("_steps\\.csv$", ".csv"));
                 }

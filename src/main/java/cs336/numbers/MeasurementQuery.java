@@ -8,6 +8,7 @@ import java.math.MathContext;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -26,8 +27,8 @@ import tech.tablesaw.columns.Column;
 import tech.tablesaw.selection.BitmapBackedSelection;
 
 /**
- * The stored measurements of one machine, looked up by what was measured. A reference names a problem (the file), one
- * value or several for some of its columns, and the column of the number:
+ * The stored measurements of one machine. A reference selects one number by the problem (the file), the values of some
+ * of its columns, and the column of the number:
  *
  * <pre>{@code
  * var h200 = MeasurementQuery.of(Path.of("data/measurements/h200"));
@@ -36,10 +37,10 @@ import tech.tablesaw.selection.BitmapBackedSelection;
  * String ratio = h200.text("ours[size=xl] / peer[size=xl] : %.2f");
  * }</pre>
  *
- * <p>A reference has to pick out exactly one row, and that row has to hold a number: an absent, an ambiguous and an
- * out-of-memory case each are an {@link IllegalArgumentException} that says so. Nothing is ever converted to another
- * unit unless the format after the colon names one. Of cases that were measured in several rounds, {@code round=median}
- * picks the one whose median is in the middle; of an even number, the slower or larger one of the two there.
+ * <p>A reference must match exactly one row, and this row must have a number. Otherwise an
+ * {@link IllegalArgumentException} says what is missing or ambiguous, or that the case ran out of memory. Numbers are
+ * converted only if the format after the colon has a unit. For cases that were measured in several rounds,
+ * {@code round=median} selects the round with the middle median (the larger of two).
  */
 public final class MeasurementQuery {
     private static final Pattern TABLE = Pattern.compile("(?ms)^```table\\n(.*?)^```$");
@@ -55,24 +56,24 @@ public final class MeasurementQuery {
     }
 
     /**
-     * The measurements in a machine's folder, such as {@code data/measurements/h200}; other machines' folders stand
-     * beside it.
+     * Returns the measurements in a machine's folder, such as {@code data/measurements/h200}. References to other
+     * machines are resolved in the parent folder.
      *
-     * @throws IllegalArgumentException where there is no such folder
+     * @throws IllegalArgumentException if the folder does not exist
      */
     public static MeasurementQuery of(Path folder) {
         if (!Files.isDirectory(folder)) {
-            throw new IllegalArgumentException("no folder of measurements " + folder + machinesBeside(folder));
+            throw new IllegalArgumentException("no folder of measurements " + folder + otherMachines(folder));
         }
         return new MeasurementQuery(folder);
     }
 
-    /** See {@link #of(Path)}. */
+    /** Returns the measurements in a machine's folder, see {@link #of(Path)}. */
     public static MeasurementQuery of(String folder) {
         return of(Path.of(folder));
     }
 
-    private static String machinesBeside(Path folder) {
+    private static String otherMachines(Path folder) {
         Path parent = folder.toAbsolutePath().getParent();
         if (parent == null || !Files.isDirectory(parent)) {
             return "";
@@ -89,23 +90,24 @@ public final class MeasurementQuery {
     }
 
     /**
-     * Gives a computed value a name that references can use.
+     * Defines a name for a computed value, for use in references.
      *
-     * @param unit as written in measurements; empty for a pure number
+     * @param unit unit as written in measurements; empty for a pure number
+     * @throws IllegalArgumentException if the name is invalid or already defined
      */
     public MeasurementQuery define(String name, double value, String unit) {
-        fresh(name);
+        requireNewName(name);
         quantities.put(name, Quantity.of(value, unit));
         return this;
     }
 
     /**
-     * Gives an expression a name: a selection, which a reference can then refine with further filters, or a value.
+     * Defines a name for an expression: a value, or a selection that references can refine with further filters.
      *
-     * @throws IllegalArgumentException where the expression is wrong or the name is taken
+     * @throws IllegalArgumentException if the expression or the name is invalid, or the name is already defined
      */
     public MeasurementQuery define(String name, String expression) {
-        fresh(name);
+        requireNewName(name);
         if (Expression.isSelection(expression) && defined(expression.strip()) == null) {
             selections.put(name, Expression.selection(expression, this));
         } else {
@@ -114,32 +116,36 @@ public final class MeasurementQuery {
         return this;
     }
 
-    private void fresh(String name) {
+    private void requireNewName(String name) {
         if (!name.matches("[A-Za-z_][\\w-]*")) {
             throw new IllegalArgumentException(
-                    "name \"" + name + "\" must begin with a letter and go on with letters, digits, _ or -");
+                    "name \"" + name + "\" must consist of letters, digits, _ and -, and start with a letter or _");
         }
         if (quantities.containsKey(name) || selections.containsKey(name)) {
-            throw new IllegalArgumentException("name \"" + name + "\" is defined twice");
+            throw new IllegalArgumentException("name \"" + name + "\" is already defined");
         }
     }
 
-    /** All measurements of a problem, for a chart. */
+    /** Returns all measurements of a problem. */
     public Table table(String problem) {
         return load(file(new Selection(problem, null, Map.of())));
     }
 
-    /** The rows of a selection such as {@code benchmarking_script[size=small, xl, metric=forward]}, in file order. */
+    /**
+     * Returns the rows of a selection such as {@code benchmarking_script[size=small, xl, metric=forward]}, in file
+     * order.
+     */
     public Table select(String selection) {
         return select(Expression.selection(selection, this));
     }
 
     /**
-     * One number, in the unit it was measured in.
+     * Returns one number in its stored unit.
      *
-     * @param problem name of the file, without ending
-     * @param filters value by column
-     * @param column {@code mean}, {@code std}, {@code median} …
+     * @param problem file name without extension
+     * @param filters values by column
+     * @param column column of the number: {@code mean}, {@code std}, {@code median} …
+     * @throws IllegalArgumentException if the filters do not match exactly one row with a number
      */
     public double value(String problem, Map<String, ?> filters, String column) {
         var values = new LinkedHashMap<String, List<String>>();
@@ -147,26 +153,26 @@ public final class MeasurementQuery {
         return quantity(new Selection(problem, null, values), column).value();
     }
 
-    /** The value of an expression: a reference, or sums, products and quotients of references and numbers. */
+    /** Returns the value of an {@link Expression}: references and numbers joined by +, −, * and /. */
     public Quantity quantity(String expression) {
         return Expression.evaluate(expression, this);
     }
 
-    /** An expression, a colon and a format, such as {@code xl[metric=forward] : %.1f ms}, written out. */
+    /** Returns a formatted number for an expression, a colon and a format: {@code xl[metric=forward] : %.1f ms}. */
     public String text(String reference) {
         int colon = reference.lastIndexOf(':');
         if (colon < 0) {
-            throw new IllegalArgumentException("no format: write it after a colon, as in \"… : %.1f ms\"");
+            throw new IllegalArgumentException("no format: add it after a colon, as in \"… : %.1f ms\"");
         }
         NumberFormat format = NumberFormat.parse(reference.substring(colon + 1));
         return format.write(quantity(reference.substring(0, colon)));
     }
 
     /**
-     * Markdown with references and tables as in the writeup: <code>{{…}}</code> becomes a number, a block fenced as
-     * {@code table} a table. For notebooks, which show what is measured without copying it.
+     * Resolves the references and tables of a Markdown text in the syntax of the writeup: each <code>{{…}}</code> is
+     * replaced by a number, each fenced block {@code table} by a table. Used in notebooks.
      *
-     * @throws IllegalArgumentException if a reference or a table cannot be resolved; the message names it
+     * @throws IllegalArgumentException if a reference or a table cannot be resolved
      */
     public String prose(String markdown) {
         String withNumbers = References.replace(markdown, (line, reference) -> {
@@ -182,31 +188,33 @@ public final class MeasurementQuery {
         });
     }
 
+    /** Returns the value defined under a name, or null. */
     Quantity defined(String name) {
         return quantities.get(name);
     }
 
+    /** Returns the selection defined under a name, or null. */
     Selection selectionNamed(String name) {
         return selections.get(name);
     }
 
+    /** Returns the rows of a selection and marks them as used. */
     Table select(Selection selection) {
         Path file = file(selection);
-        List<Integer> rows = rows(selection);
-        if (rows.isEmpty()) {
-            throw new IllegalArgumentException("no row" + missing(selection));
-        }
+        List<Integer> rows = requireRows(selection);
         used.computeIfAbsent(file, f -> new TreeSet<>()).addAll(rows);
-        return load(file)
-                .where(new BitmapBackedSelection(rows.stream().mapToInt(i -> i).toArray()));
+        return rows(file, rows);
     }
 
+    private Table rows(Path file, Collection<Integer> rows) {
+        int[] indices = rows.stream().mapToInt(row -> row).toArray();
+        return load(file).where(new BitmapBackedSelection(indices));
+    }
+
+    /** Returns the number in the only row of a selection; a null column is {@code mean} or {@code value}. */
     Quantity quantity(Selection selection, String column) {
-        List<Integer> rows = rows(selection);
+        List<Integer> rows = requireRows(selection);
         Table table = load(file(selection));
-        if (rows.isEmpty()) {
-            throw new IllegalArgumentException("no row" + missing(selection));
-        }
         if (rows.size() > 1) {
             throw new IllegalArgumentException(
                     "ambiguous: " + rows.size() + " rows match " + selection + differences(table, rows));
@@ -216,70 +224,74 @@ public final class MeasurementQuery {
         return number(table, rows.get(0), name);
     }
 
-    /** The number in one cell, with the row's unit where the column is measured in it. */
+    /** Returns the number in one cell, with the unit of the row if the column is a statistic with a unit. */
     static Quantity number(Table table, int row, String column) {
-        require(table, column);
+        requireColumn(table, column);
         if (!hasNumbers(table, row)) {
-            throw new IllegalArgumentException(
-                    "the row has no numbers, for its status is " + cell(table, row, "status"));
+            throw new IllegalArgumentException("the row has no numbers; its status is " + cell(table, row, "status"));
         }
         if (!(table.column(column) instanceof NumericColumn<?> numbers)
                 || table.column(column).isMissing(row)) {
-            throw new IllegalArgumentException("column " + column + " of the row holds no number");
+            throw new IllegalArgumentException("column " + column + " of the row has no number");
         }
         boolean measured =
                 Set.of("mean", "std", "median", "min", "max", "value").contains(column);
         return Quantity.of(numbers.getDouble(row), measured ? cell(table, row, "unit") : "");
     }
 
+    /** Returns true if a case was measured successfully. */
     static boolean hasNumbers(Table table, int row) {
         return List.of("", "ok").contains(cell(table, row, "status"));
     }
 
-    /** What the file says there; whole numbers among decimal ones without decimals. */
+    /** Returns the text of a cell as in the file; empty if the column does not exist. */
     static String cell(Table table, int row, String column) {
         if (!table.containsColumn(column)) return "";
         Column<?> cells = table.column(column);
         boolean decimal = cells instanceof DoubleColumn && !cells.isMissing(row);
-        return decimal ? written(((DoubleColumn) cells).getDouble(row)) : cells.getUnformattedString(row);
+        return decimal ? formatted(((DoubleColumn) cells).getDouble(row)) : cells.getUnformattedString(row);
     }
 
-    /** As a person writes it: 25, 0.5, 1e23, where Java has 25.0 and 9.999999999999999E22. */
-    private static String written(double value) {
+    /** Formats a number as 25, 0.5 or 1e23, where Java writes 25.0 and 9.999999999999999E22. */
+    private static String formatted(double value) {
         BigDecimal digits = new BigDecimal(value).round(new MathContext(15)).stripTrailingZeros();
         return Math.abs(value) < 1e15
                 ? digits.toPlainString()
                 : digits.toString().replace("E+", "e");
     }
 
-    /** The measurements looked up so far: the used rows of each file. */
+    /** Returns the rows of each file that have been used so far. */
     Map<Path, Table> used() {
         var result = new LinkedHashMap<Path, Table>();
-        used.forEach((file, rows) -> result.put(
-                file,
-                load(file)
-                        .where(new BitmapBackedSelection(
-                                rows.stream().mapToInt(i -> i).toArray()))));
+        used.forEach((file, rows) -> result.put(file, rows(file, rows)));
         return result;
+    }
+
+    private List<Integer> requireRows(Selection selection) {
+        List<Integer> rows = rows(selection);
+        if (rows.isEmpty()) {
+            throw new IllegalArgumentException("no row" + unmatched(selection));
+        }
+        return rows;
     }
 
     private List<Integer> rows(Selection selection) {
         Table table = load(file(selection));
         var rows = new ArrayList<Integer>();
         var filters = new LinkedHashMap<>(selection.filters());
-        filters.keySet().forEach(column -> require(table, column));
-        boolean middle = filters.remove("round", List.of("median"));
+        filters.keySet().forEach(column -> requireColumn(table, column));
+        boolean medianRound = filters.remove("round", List.of("median"));
         for (int row = 0; row < table.rowCount(); row++) {
-            if (passes(table, row, filters)) {
+            if (matches(table, row, filters)) {
                 rows.add(row);
             }
         }
-        return middle ? middleRounds(table, rows) : rows;
+        return medianRound ? medianRounds(table, rows) : rows;
     }
 
-    /** Of each case the round with the middle median; those without numbers count as the largest. */
-    private static List<Integer> middleRounds(Table table, List<Integer> rows) {
-        require(table, "median");
+    /** Returns for each case the round with the middle median; rounds without numbers are sorted last. */
+    private static List<Integer> medianRounds(Table table, List<Integer> rows) {
+        requireColumn(table, "median");
         DoubleColumn medians = table.doubleColumn("median");
         List<String> parameters = table.columnNames().stream()
                 .takeWhile(column -> !column.equals("unit"))
@@ -298,7 +310,7 @@ public final class MeasurementQuery {
                 .toList();
     }
 
-    private static boolean passes(Table table, int row, Map<String, List<String>> filters) {
+    private static boolean matches(Table table, int row, Map<String, List<String>> filters) {
         for (var filter : filters.entrySet()) {
             String cell = cell(table, row, filter.getKey());
             if (filter.getValue().stream().noneMatch(value -> same(cell, value))) {
@@ -308,7 +320,7 @@ public final class MeasurementQuery {
         return true;
     }
 
-    /** Numbers are compared as numbers, so that 1e-3 finds 0.001. */
+    /** Returns true if two values are equal as text or as numbers, such as 1e-3 and 0.001. */
     static boolean same(String cell, String value) {
         if (cell.equals(value)) {
             return true;
@@ -320,15 +332,16 @@ public final class MeasurementQuery {
         }
     }
 
-    private static void require(Table table, String column) {
+    /** Throws an exception if a table does not have a column. */
+    static void requireColumn(Table table, String column) {
         if (!table.containsColumn(column)) {
             throw new IllegalArgumentException("no column " + column + " in " + table.name() + "; it has "
                     + String.join(", ", table.columnNames()));
         }
     }
 
-    /** Which filter leaves nothing over, and what there was to choose from. */
-    private String missing(Selection selection) {
+    /** Returns the part of an error message that names the first filter without a match and the existing values. */
+    private String unmatched(Selection selection) {
         Table table = load(file(selection));
         var tried = new LinkedHashMap<String, List<String>>();
         for (var filter : selection.filters().entrySet()) {
@@ -336,17 +349,18 @@ public final class MeasurementQuery {
             tried.put(filter.getKey(), filter.getValue());
             if (rows(new Selection(selection.problem(), selection.machine(), tried))
                     .isEmpty()) {
-                Set<String> there = new LinkedHashSet<>();
+                Set<String> existing = new LinkedHashSet<>();
                 for (int row : rows(before)) {
-                    there.add(cell(table, row, filter.getKey()));
+                    existing.add(cell(table, row, filter.getKey()));
                 }
                 return " matches " + selection + ": " + filter.getKey() + " is "
-                        + (there.isEmpty() ? "never given" : String.join(", ", there)) + " there";
+                        + (existing.isEmpty() ? "empty" : String.join(", ", existing)) + " there";
             }
         }
         return " in " + selection.problem();
     }
 
+    /** Returns the part of an error message that names the columns in which rows differ. */
     private static String differences(Table table, List<Integer> rows) {
         var differing = new ArrayList<String>();
         for (Column<?> column : table.columns()) {
@@ -374,7 +388,7 @@ public final class MeasurementQuery {
         Table known = tables.get(file);
         if (known == null) {
             if (!Files.isRegularFile(file)) {
-                throw new IllegalArgumentException("no measurements " + file);
+                throw new IllegalArgumentException("no measurements in " + file);
             }
             known = read(file);
             tables.put(file, known);

@@ -5,8 +5,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Finds references between double braces in a Markdown text and puts their values in their place. Code stays as it is,
- * in spans and in fenced blocks, and {@code \{{} is two braces. A reference stands on one line.
+ * Replacement of the references between double braces in a Markdown text. Code spans and fenced blocks are left
+ * unchanged, and {@code \{{} is an escape for two braces. A reference must end on its line.
  */
 public final class References {
     private static final Pattern FENCE = Pattern.compile(" {0,3}(`{3,}|~{3,}).*");
@@ -14,10 +14,10 @@ public final class References {
     private References() {}
 
     /**
-     * The text with values, line for line.
+     * Returns the text with each reference replaced by its value. Line numbers do not change.
      *
-     * @param value of a reference, given its line (from 1) and the words between the braces; its exceptions pass
-     *     through
+     * @param value function of the line (from 1) and the text between the braces, null if the closing braces are
+     *     missing; its exceptions are passed on
      */
     public static String replace(String markdown, BiFunction<Integer, String, String> value) {
         String[] lines = markdown.split("\n", -1);
@@ -60,7 +60,7 @@ public final class References {
         return text.toString();
     }
 
-    /** Where a code span that opens here ends, or where its backticks end when it does not close. */
+    /** Returns the end of the code span that starts here, or the end of its backticks if it is not closed. */
     private static int codeEnd(String line, int start) {
         int open = start;
         while (open < line.length() && line.charAt(open) == '`') {

@@ -6,15 +6,15 @@ import java.util.Map;
 import java.util.stream.Collectors;
 
 /**
- * Rows of one problem's measurements.
+ * A selection of rows from the measurements of one problem.
  *
- * @param problem name of the file, without ending
- * @param machine name of the folder; null for the one that was chosen once for all
- * @param filters allowed values by column; within a column any of them will do
+ * @param problem file name without extension
+ * @param machine name of the machine's folder; null for the default machine
+ * @param filters allowed values by column
  */
 record Selection(String problem, String machine, Map<String, List<String>> filters) {
 
-    /** The rows among these that pass further filters; a column filtered again is filtered anew. */
+    /** Returns this selection with further filters, which replace existing filters of the same column. */
     Selection refined(Map<String, List<String>> further) {
         var all = new LinkedHashMap<>(filters);
         all.putAll(further);

@@ -17,9 +17,9 @@ import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
 /**
- * Tables as Markdown, HTML and aligned text. Whole numbers are written as they are, other numbers with four significant
- * digits, and a missing cell as a dash; a format of {@link String#format}, such as {@code %.1f}, can be given for any
- * column.
+ * Conversion of records to tables, and of tables to Markdown, HTML and aligned text. Whole numbers are written in full,
+ * other numbers with four significant digits, missing cells as a dash. For any column, a format of
+ * {@link String#format} such as {@code %.1f} can be given.
  */
 public final class Tables {
     private static final String MISSING = "–";
@@ -27,10 +27,10 @@ public final class Tables {
     private Tables() {}
 
     /**
-     * Returns a table with a row for each record and a column for each component: whole numbers, other numbers, or
-     * text. A null is a missing cell.
+     * Returns a table with one row per record and one column per component. Columns are of type int, long, double or
+     * text; a null is a missing cell.
      *
-     * @param type the records' class; its components name the columns, see {@link Header}
+     * @param type class of the records; the names of its components or their {@link Header} are the column headers
      */
     public static <R extends Record> Table of(Class<R> type, List<R> records) {
         Table table = Table.create();
@@ -65,32 +65,32 @@ public final class Tables {
         }
     }
 
-    /** GitHub-flavoured Markdown. */
+    /** Returns a table in GitHub-flavoured Markdown. */
     public static String markdown(Table table) {
         return markdown(table, Map.of());
     }
 
-    /** GitHub-flavoured Markdown, with formats by column. */
+    /** Returns a table in GitHub-flavoured Markdown, with formats by column. */
     public static String markdown(Table table, Map<String, String> formats) {
         return text(table, formats).markdown();
     }
 
-    /** An HTML table. */
+    /** Returns an HTML table. */
     public static String html(Table table) {
         return html(table, Map.of());
     }
 
-    /** An HTML table, with formats by column. */
+    /** Returns an HTML table, with formats by column. */
     public static String html(Table table, Map<String, String> formats) {
         return text(table, formats).html();
     }
 
-    /** Columns aligned by spaces. */
+    /** Returns a table as text with aligned columns. */
     public static String aligned(Table table) {
         return aligned(table, Map.of());
     }
 
-    /** Columns aligned by spaces, with formats by column. */
+    /** Returns a table as text with aligned columns, with formats by column. */
     public static String aligned(Table table, Map<String, String> formats) {
         return text(table, formats).text();
     }
@@ -98,8 +98,8 @@ public final class Tables {
     private static TextTable text(Table table, Map<String, String> formats) {
         for (String column : formats.keySet()) {
             if (!table.containsColumn(column)) {
-                throw new IllegalArgumentException("a format is given for column \"" + column
-                        + "\", which is not in the table; it has " + String.join(", ", table.columnNames()));
+                throw new IllegalArgumentException("format for column \"" + column
+                        + "\": the table has only the columns " + String.join(", ", table.columnNames()));
             }
         }
         var numeric = new ArrayList<Boolean>();
@@ -130,7 +130,7 @@ public final class Tables {
         return column.getUnformattedString(row);
     }
 
-    /** Four significant digits; whole numbers in full. */
+    /** Formats a number with four significant digits, a whole number in full. */
     private static String number(double value) {
         if (value == Math.rint(value) && Math.abs(value) < 1e15) {
             return String.valueOf((long) value);

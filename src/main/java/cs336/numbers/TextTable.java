@@ -9,23 +9,23 @@ import java.util.function.BinaryOperator;
 import java.util.function.UnaryOperator;
 
 /**
- * A table whose cells are text already.
+ * A table of formatted cells.
  *
- * @param headers one a column
- * @param rightAligned whether a column's cells end flush, as numbers do
- * @param rows each as long as the headers
+ * @param headers column headers
+ * @param rightAligned true for each column that is right-aligned, such as numbers
+ * @param rows rows of cells, each as long as the headers
  */
 public record TextTable(List<String> headers, List<Boolean> rightAligned, List<List<String>> rows) {
-    /** That a page has room for in its ordinary type. */
-    private static final int MOST_COLUMNS = 9;
+    /** Largest number of columns that fits a page in the normal font size. */
+    private static final int MAX_COLUMNS = 9;
 
-    /** Letters that a line has room for in that type. */
-    private static final int MOST_LETTERS = 98;
+    /** Largest number of characters that fits a line of this size. */
+    private static final int MAX_CHARACTERS = 98;
 
-    /** As much as the room between two columns. */
-    private static final int LETTERS_BETWEEN = 3;
+    /** Space between two columns, in characters. */
+    private static final int COLUMN_GAP = 3;
 
-    /** GitHub-flavoured Markdown, padded so that the source reads as a table too. */
+    /** Returns GitHub-flavoured Markdown with aligned columns. */
     String markdown() {
         var text = new StringBuilder();
         List<Integer> widths = widths(3, TextTable::escapeMarkdown);
@@ -50,7 +50,7 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
         return cell.replace("|", "\\|").replace("\n", " ");
     }
 
-    /** Columns aligned by spaces, for a terminal. */
+    /** Returns text with aligned columns, for a terminal. */
     String text() {
         var text = new StringBuilder();
         List<Integer> widths = widths(0, cell -> cell);
@@ -70,12 +70,12 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
     }
 
     /**
-     * An HTML table; numbers carry the class {@code number}, and a table with many columns or long words the class
-     * {@code wide}.
+     * Returns an HTML table. Cells of numbers have the class {@code number}, and a table that does not fit a page in
+     * the normal font size has the class {@code wide}.
      */
     public String html() {
         String open =
-                headers.size() > MOST_COLUMNS || leastLetters() > MOST_LETTERS ? "<table class=\"wide\">" : "<table>";
+                headers.size() > MAX_COLUMNS || minimumWidth() > MAX_CHARACTERS ? "<table class=\"wide\">" : "<table>";
         var text = new StringBuilder(open + "\n<thead>\n");
         appendHtml(text, headers, "th");
         text.append("</thead>\n<tbody>\n");
@@ -83,21 +83,21 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
         return text.append("</tbody>\n</table>\n").toString();
     }
 
-    /** In a line whose cells are broken wherever they can be: between words, and those of numbers nowhere. */
-    private int leastLetters() {
-        int letters = 0;
+    /** Returns the smallest width in characters: text is broken between words, numbers are not broken. */
+    private int minimumWidth() {
+        int characters = 0;
         for (int c = 0; c < headers.size(); c++) {
             int width = length(longestWord(headers.get(c)));
             for (List<String> row : rows) {
                 String cell = row.get(c);
                 width = Math.max(width, length(rightAligned.get(c) ? withoutSpaces(cell) : longestWord(cell)));
             }
-            letters += width + LETTERS_BETWEEN;
+            characters += width + COLUMN_GAP;
         }
-        return letters;
+        return characters;
     }
 
-    /** Spaces are so much narrower than digits that two of them, as in {@code 1.2 ± 0.3}, do not count. */
+    /** Removes spaces, which are much narrower than digits, as in {@code 1.2 ± 0.3}. */
     private static String withoutSpaces(String cell) {
         return cell.replaceAll("\\s+", "");
     }
@@ -122,10 +122,10 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
         return rightAligned.get(column) ? pad + cell : cell + pad;
     }
 
-    private List<Integer> widths(int least, UnaryOperator<String> escaped) {
+    private List<Integer> widths(int minimum, UnaryOperator<String> escaped) {
         var widths = new ArrayList<Integer>();
         for (int c = 0; c < headers.size(); c++) {
-            int width = Math.max(least, length(escaped.apply(headers.get(c))));
+            int width = Math.max(minimum, length(escaped.apply(headers.get(c))));
             for (List<String> row : rows) {
                 width = Math.max(width, length(escaped.apply(row.get(c))));
             }

@@ -4,13 +4,13 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * A unit of measurement: how it is written, how many base units it is, and of what. Times, bytes and floating-point
- * operations convert among themselves ({@code ms} to {@code s}, {@code B} to {@code MiB}); any other word is a unit of
- * its own kind, convertible to nothing else. Rates are written with a slash: {@code GB/s}.
+ * A unit of measurement. Units of time, bytes and floating-point operations are convertible to others of the same kind
+ * ({@code ms} to {@code s}, {@code B} to {@code MiB}). Any other word is a unit with its own dimension. Rates are
+ * written with a slash: {@code GB/s}.
  *
- * @param symbol as written; empty for a pure number
- * @param factor base units (second, byte, operation) in one of this unit
- * @param dimensions exponent of each kind of quantity; none for a pure number
+ * @param symbol symbol; empty for a pure number
+ * @param factor value of this unit in base units (second, byte, operation)
+ * @param dimensions exponent of each dimension; empty for a pure number
  */
 public record Unit(String symbol, double factor, Map<String, Integer> dimensions) {
     /** A pure number. */
@@ -19,12 +19,12 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
     private static final Map<String, Unit> KNOWN = new TreeMap<>();
 
     static {
-        know(
+        register(
                 "time",
                 Map.of("ns", 1e-9, "us", 1e-6, "µs", 1e-6, "μs", 1e-6, "ms", 1e-3, "s", 1., "min", 60., "h", 3600.));
-        know("bytes", Map.of("B", 1., "bytes", 1., "kB", 1e3, "KB", 1e3, "MB", 1e6, "GB", 1e9, "TB", 1e12));
-        know("bytes", Map.of("KiB", 0x1p10, "MiB", 0x1p20, "GiB", 0x1p30, "TiB", 0x1p40));
-        know("operations", Map.of("FLOP", 1., "MFLOP", 1e6, "GFLOP", 1e9, "TFLOP", 1e12, "PFLOP", 1e15));
+        register("bytes", Map.of("B", 1., "bytes", 1., "kB", 1e3, "KB", 1e3, "MB", 1e6, "GB", 1e9, "TB", 1e12));
+        register("bytes", Map.of("KiB", 0x1p10, "MiB", 0x1p20, "GiB", 0x1p30, "TiB", 0x1p40));
+        register("operations", Map.of("FLOP", 1., "MFLOP", 1e6, "GFLOP", 1e9, "TFLOP", 1e12, "PFLOP", 1e15));
         KNOWN.put("", NONE);
         KNOWN.put("1", NONE);
         KNOWN.put("ratio", NONE);
@@ -32,16 +32,16 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
         KNOWN.put("%", new Unit("%", 0.01, Map.of()));
     }
 
-    /** Keeps a private copy of the dimensions. */
+    /** Copies the dimensions. */
     public Unit {
         dimensions = Map.copyOf(dimensions);
     }
 
-    private static void know(String dimension, Map<String, Double> factors) {
+    private static void register(String dimension, Map<String, Double> factors) {
         factors.forEach((symbol, factor) -> KNOWN.put(symbol, new Unit(symbol, factor, Map.of(dimension, 1))));
     }
 
-    /** The unit written so; an unknown word becomes a unit of its own kind. */
+    /** Parses a unit; an unknown word becomes a unit with its own dimension. */
     public static Unit parse(String symbol) {
         String trimmed = symbol.strip();
         int slash = trimmed.indexOf('/');
@@ -52,15 +52,17 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
         return known != null ? known : new Unit(trimmed, 1, Map.of(trimmed, 1));
     }
 
-    /** Whether a quantity in one unit can be written in the other. */
+    /** Returns true if both units have the same dimensions. */
     public boolean convertibleTo(Unit other) {
         return dimensions.equals(other.dimensions);
     }
 
+    /** Returns the product of two units. */
     Unit times(Unit other) {
         return combined(other, 1, join(symbol, "·", other.symbol));
     }
 
+    /** Returns the quotient of two units. */
     Unit per(Unit other) {
         return per(other, other.symbol.isEmpty() ? symbol : symbol + "/" + other.symbol);
     }

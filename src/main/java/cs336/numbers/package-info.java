@@ -1,5 +1,10 @@
 /**
- * Queries into stored measurements: {@link cs336.numbers.MeasurementQuery} selects rows,
- * {@link cs336.numbers.References} puts numbers with units into prose, {@link cs336.numbers.Tables} prints tables.
+ * Queries into stored measurements, for the writeup, the notebooks and the figures.
+ *
+ * <p>Read {@link cs336.numbers.MeasurementQuery} first (selects rows and numbers), then
+ * {@link cs336.numbers.Expression} (the syntax of references), {@link cs336.numbers.MeasuredTable} (tables in a
+ * writeup) and {@link cs336.numbers.Tables} (tables from records, and their output).
+ *
+ * <p>May use {@link cs336.bench} and {@link cs336.charts}, and what these use.
  */
 package cs336.numbers;

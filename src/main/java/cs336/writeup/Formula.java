@@ -13,20 +13,22 @@ import org.scilab.forge.jlatexmath.TeXConstants;
 import org.scilab.forge.jlatexmath.TeXFormula;
 import org.scilab.forge.jlatexmath.TeXIcon;
 
-/** A formula in TeX as an SVG element, its letters as outlines, on the baseline of the text around it. */
+/** Conversion of TeX formulas to SVG elements on the baseline of the surrounding text, with glyphs as outlines. */
 final class Formula {
-    /** Points of the drawing an em; large, since the drawing's box is in whole points. */
+    /** Size of an em in points of the drawing; large, because the width and height of a drawing are whole points. */
     private static final float EM = 100;
 
-    /** Computer Modern is light and small beside the text font. */
+    /** Scale relative to the text, because Computer Modern looks smaller than the text font. */
     private static final double RELATIVE_SIZE = 1.08;
 
     private Formula() {}
 
     /**
-     * @param tex without dollars
-     * @param display whether it stands on a line of its own
-     * @throws IllegalArgumentException where TeX does not understand it
+     * Returns a formula as an SVG element.
+     *
+     * @param tex formula without dollar signs
+     * @param display true for a formula on its own line
+     * @throws IllegalArgumentException if the formula is not valid TeX
      */
     static synchronized String svg(String tex, boolean display) {
         Typeface.prepare();
@@ -38,7 +40,7 @@ final class Formula {
         } catch (ParseException e) {
             throw new IllegalArgumentException("formula " + tex.strip() + ": " + e.getMessage(), e);
         }
-        // Italic letters lean out of their boxes.
+        // Italic glyphs extend beyond their boxes.
         icon.setInsets(new Insets(2, 2, 2, 6), true);
         icon.setForeground(Color.BLACK);
         int width = icon.getIconWidth();
@@ -55,7 +57,7 @@ final class Formula {
                 + " " + height + "\">" + Svg.body(g) + "</svg>";
     }
 
-    /** JLaTeXMath closes open braces by itself, which hides the mistake. */
+    /** Rejects unbalanced braces, because JLaTeXMath silently closes open ones. */
     private static void requireBalanced(String tex) {
         int open = 0;
         for (int i = 0; i < tex.length() && open >= 0; i++) {

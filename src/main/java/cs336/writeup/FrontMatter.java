@@ -8,12 +8,19 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The lines between {@code ---} at the head of a writeup.
+ * The settings between two lines {@code ---} at the beginning of a writeup.
  *
- * @param text the writeup with its front matter blanked, so that line numbers stay
+ * @param title title of the writeup
+ * @param numbers measurements of the machine, with the defined names
+ * @param text text of the writeup with blank lines in place of the front matter, so that line numbers are unchanged
  */
 record FrontMatter(String title, MeasurementQuery numbers, String text) {
 
+    /**
+     * Reads a file that begins with front matter.
+     *
+     * @throws WriteupException if a setting is missing, unknown or invalid
+     */
     static FrontMatter read(Path file) throws IOException, WriteupException {
         List<String> lines = new ArrayList<>(Files.readString(file).lines().toList());
         String title = null;
@@ -25,7 +32,7 @@ record FrontMatter(String title, MeasurementQuery numbers, String text) {
                 ? 0
                 : lines.subList(1, lines.size()).indexOf("---") + 1;
         if (end == 0) {
-            throw problem(file, 1, "a writeup begins with front matter between two lines \"---\"");
+            throw problem(file, 1, "a writeup must begin with front matter between two lines \"---\"");
         }
         for (int i = 1; i < end; i++) {
             String line = lines.get(i);
@@ -48,11 +55,11 @@ record FrontMatter(String title, MeasurementQuery numbers, String text) {
                 case "measurements" -> measurements = value;
                 case "define" -> {}
                 default ->
-                    throw problem(file, i + 1, "\"" + key + "\" is none of title, machine, measurements, define");
+                    throw problem(file, i + 1, "\"" + key + "\" is not one of title, machine, measurements, define");
             }
         }
         if (title == null || machine == null) {
-            throw problem(file, 1, "the front matter needs a title and a machine");
+            throw problem(file, 1, "the front matter must have a title and a machine");
         }
         MeasurementQuery numbers;
         try {

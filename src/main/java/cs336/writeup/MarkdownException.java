@@ -1,6 +1,6 @@
 package cs336.writeup;
 
-/** Something in a Markdown text that cannot be shown. */
+/** An element of a Markdown text that cannot be rendered. */
 public final class MarkdownException extends IllegalArgumentException {
     private final int line;
 
@@ -9,7 +9,7 @@ public final class MarkdownException extends IllegalArgumentException {
         this.line = line;
     }
 
-    /** The line of the text, from 1; 0 where it is not known. */
+    /** Returns the line of the text, from 1; 0 if unknown. */
     public int line() {
         return line;
     }

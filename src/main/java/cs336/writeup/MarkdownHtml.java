@@ -26,41 +26,43 @@ import org.commonmark.renderer.html.HtmlNodeRendererFactory;
 import org.commonmark.renderer.html.HtmlRenderer;
 
 /**
- * Markdown to an HTML fragment that needs nothing beside itself: CommonMark with GitHub's tables, formulas between
- * dollars ({@link Maths}) as SVG, and pictures from files inlined. The output is well-formed XML, apart from HTML
- * written by hand in the text, which is passed on as it is.
+ * A converter from Markdown to a self-contained HTML fragment: CommonMark with GitHub's tables, formulas between dollar
+ * signs ({@link Maths}) as SVG, and inlined images. The output is well-formed XML, except for HTML in the Markdown
+ * text, which is passed through.
  */
 public final class MarkdownHtml {
-    private static final Map<String, String> PICTURES = Map.of(
+    private static final Map<String, String> IMAGE_TYPES = Map.of(
             "svg", "image/svg+xml", "png", "image/png", "jpg", "image/jpeg", "jpeg", "image/jpeg", "gif", "image/gif");
 
     /**
-     * A formula, or a short link, code or stressed word, with the brackets and stops that touch it. Between elements
-     * the PDF would break a line even there.
+     * A formula, short link, short code or short emphasis with adjacent parentheses and punctuation. The PDF renderer
+     * would allow line breaks between these.
      */
     private static final Pattern MARKED;
 
-    /** A number with its sign or rate, outside of tags: the PDF would part {@code 0.66} from {@code ×}. */
+    /** A number with its sign or rate, outside of tags; the PDF renderer would allow a break in {@code 0.66×}. */
     private static final Pattern AMOUNT =
             Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
 
     static {
         String element =
                 "(?><(?:a|code|em|strong)\\b[^>]*+>[^<]{1,30}</\\w+>|<svg [^>]*class=\"formula\"(?s:.*?)</svg>)";
-        String stops = "[).,;:]++";
-        String notYet = "(?<!class=\"whole\">\\(?)"; // a caption is a fragment in a fragment
-        MARKED = Pattern.compile(notYet + "(?:\\(" + element + "(?:" + stops + ")?|" + element + stops + ")");
+        String punctuation = "[).,;:]++";
+        String notWrapped = "(?<!class=\"whole\">\\(?)"; // captions are already processed as fragments
+        MARKED = Pattern.compile(
+                notWrapped + "(?:\\(" + element + "(?:" + punctuation + ")?|" + element + punctuation + ")");
     }
 
     private final Path folder;
     private final Parser parser;
     private final HtmlRenderer renderer;
 
-    /** Pictures are found relative to {@code folder}. */
+    /** Creates a converter that resolves image files relative to a folder. */
     public MarkdownHtml(Path folder) {
         this(folder, List.of());
     }
 
+    /** Creates a converter with additional renderers. */
     MarkdownHtml(Path folder, List<HtmlNodeRendererFactory> renderers) {
         this.folder = folder;
         var tables = List.of(TablesExtension.create(), new Maths());
@@ -70,58 +72,60 @@ public final class MarkdownHtml {
                 .build();
         HtmlRenderer.Builder builder = HtmlRenderer.builder()
                 .extensions(List.of(TablesExtension.create()))
-                .nodeRendererFactory(Maths.Renderer::new)
-                .attributeProviderFactory(context -> new Attributes());
+                .nodeRendererFactory(Maths.FormulaRenderer::new)
+                .attributeProviderFactory(context -> new ImageAndHeadingAttributes());
         renderers.forEach(builder::nodeRendererFactory);
         renderer = builder.build();
     }
 
     /**
-     * The text as HTML.
+     * Returns the text as HTML.
      *
-     * @throws MarkdownException where a picture is missing or a formula is not TeX
+     * @throws MarkdownException if an image is missing or a formula is not valid TeX
      */
     public String fragment(String markdown) {
         return render(parse(markdown));
     }
 
+    /** Parses a text with line numbers. */
     Node parse(String markdown) {
         return parser.parse(markdown);
     }
 
+    /** Renders a parsed text and forbids line breaks inside amounts and next to punctuation. */
     String render(Node document) {
         String whole = "<span class=\"whole\">$0</span>";
         String marked = MARKED.matcher(renderer.render(document)).replaceAll(whole);
         return AMOUNT.matcher(marked).replaceAll(whole);
     }
 
-    /** A picture's file as a {@code data:} address; addresses of that kind are returned as they are. */
+    /** Returns an image file as a {@code data:} URL; {@code data:} URLs are returned unchanged. */
     String inlined(String address, int line) {
         if (address.startsWith("data:")) {
             return address;
         }
         if (address.matches("[a-zA-Z][a-zA-Z0-9+.-]*:.*") || address.startsWith("//")) {
-            throw new MarkdownException(line, "picture " + address + " is not a file of the project");
+            throw new MarkdownException(line, "image " + address + " is not a file of the project");
         }
         Path file = folder.resolve(URLDecoder.decode(address, StandardCharsets.UTF_8))
                 .normalize();
-        String ending = address.substring(address.lastIndexOf('.') + 1).toLowerCase(Locale.ROOT);
-        String type = PICTURES.get(ending);
+        String extension = address.substring(address.lastIndexOf('.') + 1).toLowerCase(Locale.ROOT);
+        String type = IMAGE_TYPES.get(extension);
         if (type == null) {
             throw new MarkdownException(
                     line,
-                    "picture " + address + " is of none of the kinds "
+                    "image " + address + " is not one of "
                             + String.join(
-                                    ", ", PICTURES.keySet().stream().sorted().toList()));
+                                    ", ", IMAGE_TYPES.keySet().stream().sorted().toList()));
         }
         try {
             return "data:" + type + ";base64," + Base64.getEncoder().encodeToString(Files.readAllBytes(file));
         } catch (IOException e) {
-            throw new MarkdownException(line, "missing picture " + address + " (looked for " + file + ")");
+            throw new MarkdownException(line, "missing image " + address + " (looked for " + file + ")");
         }
     }
 
-    /** The words of a node without their dress. */
+    /** Returns the text of a node without formatting. */
     static String plainText(Node node) {
         var text = new StringBuilder();
         node.accept(new AbstractVisitor() {
@@ -143,8 +147,8 @@ public final class MarkdownHtml {
         return text.toString();
     }
 
-    /** Inlines pictures and names headings, so that links can lead to them. */
-    private final class Attributes implements AttributeProvider {
+    /** Inlines images and gives headings an id, so that links can refer to them. */
+    private final class ImageAndHeadingAttributes implements AttributeProvider {
         private final Map<String, Integer> names = new HashMap<>();
 
         @Override
@@ -157,8 +161,8 @@ public final class MarkdownHtml {
                         .replaceAll("[^\\p{L}\\p{N} _-]", "")
                         .strip()
                         .replace(' ', '-');
-                int before = names.merge(name, 1, Integer::sum) - 1;
-                attributes.put("id", before == 0 ? name : name + "-" + before);
+                int earlier = names.merge(name, 1, Integer::sum) - 1;
+                attributes.put("id", earlier == 0 ? name : name + "-" + earlier);
             }
         }
     }

@@ -26,37 +26,38 @@ import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
 /**
- * Formulas in Markdown: {@code $…$} within a line, {@code $$…$$} on lines of their own.
+ * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on lines of their own.
  *
- * <p>A dollar opens a formula only before something other than space, and closes it only after something other than
- * space and not before a digit, as Pandoc has it: "between $5 and $6" is money. Code is never searched, and {@code \$}
- * is a dollar.
+ * <p>As in Pandoc, the opening dollar sign must not precede a space, and the closing one must neither follow a space
+ * nor precede a digit. Thus "between $5 and $6" is not a formula. Code contains no formulas, and {@code \$} is a dollar
+ * sign.
  */
 final class Maths implements Parser.ParserExtension {
 
     /** A formula within a line. */
-    static final class Inline extends CustomNode {
+    static final class InlineFormula extends CustomNode {
         private final String tex;
         private final boolean display;
 
-        Inline(String tex, boolean display) {
+        InlineFormula(String tex, boolean display) {
             this.tex = tex;
             this.display = display;
         }
     }
 
     /** A formula on lines of its own. */
-    static final class Display extends CustomBlock {
+    static final class DisplayFormula extends CustomBlock {
         private String tex = "";
         private boolean closed;
     }
 
     @Override
     public void extend(Parser.Builder builder) {
-        builder.customInlineContentParserFactory(new DollarFactory()).customBlockParserFactory(new DisplayFactory());
+        builder.customInlineContentParserFactory(new InlineFormulaFactory())
+                .customBlockParserFactory(new DisplayFormulaFactory());
     }
 
-    private static final class DollarFactory implements InlineContentParserFactory {
+    private static final class InlineFormulaFactory implements InlineContentParserFactory {
         @Override
         public Set<Character> getTriggerCharacters() {
             return Set.of('$');
@@ -64,11 +65,11 @@ final class Maths implements Parser.ParserExtension {
 
         @Override
         public InlineContentParser create() {
-            return Maths::dollar;
+            return Maths::parseInline;
         }
     }
 
-    private static ParsedInline dollar(InlineParserState state) {
+    private static ParsedInline parseInline(InlineParserState state) {
         Scanner scanner = state.scanner();
         boolean display = scanner.matchMultiple('$') >= 2;
         char first = scanner.peek();
@@ -99,14 +100,14 @@ final class Maths implements Parser.ParserExtension {
                 if (!closes) {
                     return ParsedInline.none();
                 }
-                return ParsedInline.of(new Inline(content.getContent(), display), scanner.position());
+                return ParsedInline.of(new InlineFormula(content.getContent(), display), scanner.position());
             }
             previous = c;
             scanner.next();
         }
     }
 
-    private static final class DisplayFactory extends AbstractBlockParserFactory {
+    private static final class DisplayFormulaFactory extends AbstractBlockParserFactory {
         @Override
         public BlockStart tryStart(ParserState state, MatchedBlockParser matched) {
             CharSequence line = state.getLine().getContent();
@@ -117,12 +118,12 @@ final class Maths implements Parser.ParserExtension {
             if (state.getIndent() >= 4 || !opens) {
                 return BlockStart.none();
             }
-            return BlockStart.of(new DisplayParser()).atIndex(start + 2);
+            return BlockStart.of(new DisplayFormulaParser()).atIndex(start + 2);
         }
     }
 
-    private static final class DisplayParser extends AbstractBlockParser {
-        private final Display block = new Display();
+    private static final class DisplayFormulaParser extends AbstractBlockParser {
+        private final DisplayFormula block = new DisplayFormula();
         private final StringBuilder tex = new StringBuilder();
         private boolean closed;
 
@@ -150,28 +151,28 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** Writes formulas as SVG. */
-    static final class Renderer implements NodeRenderer {
+    /** Renders formulas as SVG. */
+    static final class FormulaRenderer implements NodeRenderer {
         private final HtmlNodeRendererContext context;
 
-        Renderer(HtmlNodeRendererContext context) {
+        FormulaRenderer(HtmlNodeRendererContext context) {
             this.context = context;
         }
 
         @Override
         public Set<Class<? extends Node>> getNodeTypes() {
-            return Set.of(Inline.class, Display.class);
+            return Set.of(InlineFormula.class, DisplayFormula.class);
         }
 
         @Override
         public void render(Node node) {
             var html = context.getWriter();
             try {
-                if (node instanceof Inline inline) {
+                if (node instanceof InlineFormula inline) {
                     html.raw(Formula.svg(inline.tex, inline.display));
-                } else if (node instanceof Display display) {
+                } else if (node instanceof DisplayFormula display) {
                     if (!display.closed) {
-                        throw new IllegalArgumentException("formula that $$ opens and nothing closes");
+                        throw new IllegalArgumentException("formula has an opening $$ but no closing $$");
                     }
                     html.line();
                     html.raw("<div class=\"display\">" + Formula.svg(display.tex, true) + "</div>");
@@ -183,7 +184,7 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** The line on which a node begins, from 1; 0 where it is not known. */
+    /** Returns the first line of a node, from 1; 0 if unknown. */
     static int line(Node node) {
         for (Node at = node; at != null; at = at.getParent()) {
             List<SourceSpan> spans = at.getSourceSpans();

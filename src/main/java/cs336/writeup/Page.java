@@ -10,13 +10,13 @@ import java.util.Base64;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 
-/** An HTML page around a fragment, in the project's type, with all that it needs inside it. */
+/** Self-contained HTML pages with the project's fonts and style sheet. */
 public final class Page {
     private static final Pattern HEADING = Pattern.compile("<h([12]) id=\"([^\"]*)\">(.*?)</h[12]>");
 
     private Page() {}
 
-    /** A page for browsers, fonts included. */
+    /** Returns a page for browsers, with embedded fonts. */
     public static String forScreen(String title, String body) {
         var faces = new StringBuilder();
         for (Typeface face : Typeface.values()) {
@@ -27,12 +27,12 @@ public final class Page {
         return document(title, faces + style(), body);
     }
 
-    /** A page for {@link Pdf}, which brings the fonts itself, with the outline that PDF readers show beside pages. */
+    /** Returns a page for {@link Pdf}, without fonts but with the PDF outline. */
     static String forPrint(String title, String body) {
         return document(title, style(), body).replace("</head>", bookmarks(body) + "</head>");
     }
 
-    /** First and second headings; the second ones stand under the first before them. */
+    /** Returns the PDF outline: headings of level 1, which contain the following headings of level 2. */
     private static String bookmarks(String body) {
         var text = new StringBuilder("<bookmarks>\n");
         boolean inChapter = false;

@@ -17,10 +17,11 @@ import java.util.logging.Level;
 import org.apache.pdfbox.pdmodel.PDDocument;
 import org.apache.pdfbox.pdmodel.PDDocumentInformation;
 
-/** A well-formed HTML page as PDF, with SVG kept as vectors; equal pages give equal bytes. */
+/** Conversion of well-formed HTML pages to PDF, with SVG as vector graphics; equal pages give equal bytes. */
 final class Pdf {
     private Pdf() {}
 
+    /** Returns the content of the PDF file of a page. */
     static byte[] render(String title, String xhtml) {
         Typeface.prepare();
         XRLog.listRegisteredLoggers().forEach(logger -> XRLog.setLevel(logger, Level.WARNING));
@@ -49,7 +50,7 @@ final class Pdf {
         return out.toByteArray();
     }
 
-    /** Dates and the document's number come from the clock unless they are set. */
+    /** Sets the dates and the document id, which otherwise depend on the time. */
     private static void fixIdentity(PDDocument document, String title, String xhtml) {
         var date = new GregorianCalendar(TimeZone.getTimeZone("UTC"), Locale.ROOT);
         date.clear();

@@ -2,7 +2,7 @@ package cs336.writeup;
 
 import java.util.List;
 
-/** A writeup that cannot be built: what is wrong, each with its file and line. */
+/** The errors of a writeup that cannot be built, one per line with file and line number. */
 public final class WriteupException extends Exception {
     WriteupException(List<String> problems) {
         super(String.join("\n", problems));

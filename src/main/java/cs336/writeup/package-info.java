@@ -1,2 +1,10 @@
-/** The writeup: Markdown and formulas to HTML and PDF. {@link cs336.writeup.Writeup} is the builder. */
+/**
+ * The writeup: Markdown with formulas and references to measurements, built into an HTML page and a PDF.
+ *
+ * <p>Read {@link cs336.writeup.Writeup} first (syntax and result), then {@link cs336.writeup.WriteupBuilder} (resolves
+ * references and collects errors), {@link cs336.writeup.NumberedBlockRenderer} (figures, tables and links) and
+ * {@link cs336.writeup.MarkdownHtml} (Markdown to HTML).
+ *
+ * <p>May use {@link cs336.numbers} and what it uses.
+ */
 package cs336.writeup;

@@ -13,7 +13,7 @@ class AxisTest {
         AxisRange range = AxisRange.of(new double[] {3, 170}, true, false);
         assertEquals(2, range.min(), 0.1);
         assertEquals(200, range.max(), 5);
-        assertTrue(range.min() < 2 && range.max() > 200, "ticks at the ends lie inside");
+        assertTrue(range.min() < 2 && range.max() > 200, "ticks at the ends are inside the range");
         assertEquals("5", range.labels().apply(5.0));
         assertEquals("", range.labels().apply(30.0));
     }
@@ -27,7 +27,7 @@ class AxisTest {
     }
 
     @Test
-    void barsStandOnZeroAndLabelsHaveOneNumberOfDecimals() {
+    void barsStartAtZeroAndLabelsHaveTheSameNumberOfDecimals() {
         AxisRange range = AxisRange.of(new double[] {0.8, 1.1}, false, true);
         assertEquals(0, range.min(), 1e-5);
         assertEquals("1.0", range.labels().apply(1.0));
@@ -36,7 +36,7 @@ class AxisTest {
     }
 
     @Test
-    void aLinearRangeHoldsItsValuesAndDoesNotCrossZeroForNothing() {
+    void aLinearRangeContainsItsValuesAndCrossesZeroOnlyIfTheyDo() {
         AxisRange above = AxisRange.of(new double[] {2, 400}, false, false);
         assertEquals(0, above.min(), 1e-3);
         AxisRange below = AxisRange.of(new double[] {-400, -2}, false, false);
@@ -65,7 +65,7 @@ class AxisTest {
     }
 
     @Test
-    void touchingLabelsMoveApartAroundTheirMean() {
+    void overlappingLabelsAreSpreadAroundTheirMean() {
         assertArrayEquals(new double[] {0, 50}, LinePanel.spread(new double[] {0, 50}, 10));
         assertArrayEquals(new double[] {0, 10, 20}, LinePanel.spread(new double[] {10, 10, 10}, 10));
         assertArrayEquals(new double[] {-5, 5, 30}, LinePanel.spread(new double[] {0, 0, 30}, 10));
@@ -74,7 +74,7 @@ class AxisTest {
     }
 
     @Test
-    void aLegendTakesAsManyRowsAsItsNamesNeed() {
+    void legendsWrapIntoRows() {
         List<String> names = List.of("one", "two", "three");
         int one = new Legend("", names, 2000).height();
         int three = new Legend("", names, 1).height();
@@ -83,7 +83,7 @@ class AxisTest {
     }
 
     @Test
-    void numbersAreWrittenShort() {
+    void tickLabelsAreShort() {
         assertEquals("65\u202f536", ChartStyle.number(65536));
         assertEquals("1000", ChartStyle.number(1000));
         assertEquals("0.05", ChartStyle.number(0.05));

@@ -22,13 +22,13 @@ import org.junit.jupiter.api.io.TempDir;
 import org.knowm.xchart.XYChart;
 
 class FigureTest {
-    /** Draws the sample figures into the folder that is named. */
+    /** Writes the sample figures into the folder given as the first argument. */
     public static void main(String[] arguments) {
         MadeUpMeasurements.figures().forEach(figure -> figure.save(Path.of(arguments[0])));
     }
 
     @Test
-    void theSameFileComesOutTwiceAndInAJvmOfAnotherLocaleWithoutFonts(@TempDir Path folder) throws IOException {
+    void filesAreIdenticalInAJvmWithAnotherLocaleAndWithoutFonts(@TempDir Path folder) throws IOException {
         String output = OtherJvm.run(FigureTest.class, Map.of(), folder.toString());
         for (Figure figure : MadeUpMeasurements.figures()) {
             String svg = figure.svg();
@@ -40,7 +40,7 @@ class FigureTest {
     }
 
     @Test
-    void figuresAreSmallWellFormedAndNeedNothingBesideThem() throws Exception {
+    void figuresAreSmallWellFormedAndSelfContained() throws Exception {
         for (Figure figure : MadeUpMeasurements.figures()) {
             String svg = figure.svg();
             assertTrue(svg.getBytes(StandardCharsets.UTF_8).length < 200_000, figure.name() + " " + svg.length());
@@ -57,7 +57,7 @@ class FigureTest {
     }
 
     @Test
-    void seriesHaveTheColoursOfThePaletteInOrder() {
+    void seriesUseThePaletteInOrder() {
         String svg = MadeUpMeasurements.figures().get(1).svg();
         int last = -1;
         for (Color color : ChartStyle.PALETTE.subList(0, 5)) {
@@ -68,7 +68,7 @@ class FigureTest {
     }
 
     @Test
-    void aPictureHasTheAskedSizeAndAWhiteGround() throws IOException {
+    void aPngHasTheRequestedSizeAndAWhiteBackground() throws IOException {
         Figure figure = MadeUpMeasurements.figures().get(2);
         BufferedImage image = ImageIO.read(new ByteArrayInputStream(figure.png(2)));
         assertEquals(1280, image.getWidth());
@@ -86,7 +86,7 @@ class FigureTest {
     }
 
     @Test
-    void anyChartOfTheLibraryCanBeAFigure() {
+    void anyXChartCanBeAFigure() {
         var chart = new XYChart(800, 600);
         chart.addSeries("made up", new double[] {1, 2}, new double[] {3, 4});
         chart.getStyler().setLegendFont(ChartStyle.smallFont());

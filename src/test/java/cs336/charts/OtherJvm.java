@@ -10,11 +10,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 
-/** Runs a class of the tests in a JVM of another locale and time zone, in which no system font can be found. */
+/** Runs a test class in a JVM with another locale and time zone and without system fonts. */
 public final class OtherJvm {
     private OtherJvm() {}
 
-    /** What it prints, errors included. */
+    /** Returns the standard output and error of a main class. */
     public static String run(Class<?> main, Map<String, String> properties, String... arguments) throws IOException {
         var command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
@@ -27,7 +27,7 @@ public final class OtherJvm {
         properties.forEach((key, value) -> command.add(1, "-D" + key + "=" + value));
         command.add(main.getName());
         command.addAll(List.of(arguments));
-        // An empty configuration names no folder of fonts; Java remembers those of earlier runs in the user's home.
+        // The empty configuration names no font folder. A new home folder hides fonts that Java cached in earlier runs.
         Path home = Files.createTempDirectory("no-fonts");
         Path configuration = Files.writeString(home.resolve("fonts.conf"), "<fontconfig></fontconfig>");
         command.add(1, "-Duser.home=" + home);

@@ -48,7 +48,7 @@ class PlotTest {
     }
 
     @Test
-    void panelsShareTheirAxis() {
+    void panelsHaveTheSameVerticalAxis() {
         Figure figure = MadeUpMeasurements.figures().get(0);
         figure.svg();
         assertEquals(3, figure.panels().size());
@@ -58,7 +58,7 @@ class PlotTest {
     }
 
     @Test
-    void aCaseWithoutNumbersLeavesAGapAndABarItsStatus() {
+    void aMissingBarShowsItsStatus() {
         Table ok = MadeUpMeasurements.sweep("forward");
         Table oom = MadeUpMeasurements.sweep("step");
         var sizes = new TreeMap<Integer, String>();
@@ -70,11 +70,11 @@ class PlotTest {
                     .figure("bars", "made up");
             sizes.put(figure.svg().split("rgb\\(142,84,116\\)", -1).length, table.name());
         }
-        assertEquals(2, sizes.size(), "the word OOM stands in the fourth series' dark colour once: " + sizes);
+        assertEquals(2, sizes.size(), "OOM is written once, in the dark colour of the fourth series: " + sizes);
     }
 
     @Test
-    void twoRowsOnOnePointAreRefused() {
+    void twoRowsForOnePointAreRejected() {
         var error = assertThrows(
                 IllegalArgumentException.class,
                 () -> Charts.line(MadeUpMeasurements.sweep())
@@ -88,11 +88,12 @@ class PlotTest {
     }
 
     @Test
-    void aValueThatIsNotPositiveHasNoPlaceOnALogarithmicAxis() {
+    void valuesOnALogarithmicAxisMustBePositive() {
         var error = assertThrows(
                 IllegalArgumentException.class, () -> line(1, 0, 2).logY().figure("log", "made up"));
         assertEquals(
-                "figure log: column y has the value 0.0, which has no place on a logarithmic axis", error.getMessage());
+                "figure log: column y has the value 0.0; values on a logarithmic axis must be positive",
+                error.getMessage());
         assertThrows(
                 IllegalArgumentException.class,
                 () -> Charts.line(Charts.table(new double[] {-1, 1}, Map.of("a", new double[] {1, 2})))
@@ -121,7 +122,7 @@ class PlotTest {
     }
 
     @Test
-    void moreSeriesThanColoursAndLettersThatTheFontLacksAreRefused() {
+    void tooManySeriesAndMissingGlyphsAreRejected() {
         var many = new TreeMap<String, double[]>();
         for (int i = 0; i < 8; i++) {
             many.put("series " + i, new double[] {i, i, i});
@@ -135,7 +136,7 @@ class PlotTest {
     }
 
     @Test
-    void arraysOfUnequalLengthAreRefused() {
+    void arraysOfDifferentLengthsAreRejected() {
         assertThrows(IllegalArgumentException.class, () -> Charts.table(STEPS, Map.of("a", new double[] {1, 2})));
     }
 

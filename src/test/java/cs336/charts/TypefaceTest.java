@@ -13,7 +13,7 @@ import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
 
 class TypefaceTest {
-    /** Loads a font with the project's help, or without. */
+    /** Loads a logical font, after {@link Typeface#prepare} if the argument is {@code prepared}. */
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("prepared")) {
             Typeface.prepare();
@@ -28,7 +28,7 @@ class TypefaceTest {
 
     @Test
     @EnabledOnOs(OS.LINUX)
-    void whereNoFontIsInstalledLogicalFontsAreTheBundledOnes() throws IOException {
+    void withoutInstalledFontsLogicalFontsAreTheBundledOnes() throws IOException {
         String expected = "width " + ChartStyle.width("123", Typeface.REGULAR.font(100));
         assertEquals(
                 expected, OtherJvm.run(TypefaceTest.class, Map.of(), "prepared").strip());
@@ -38,13 +38,13 @@ class TypefaceTest {
 
     @Test
     @EnabledOnOs(OS.LINUX)
-    void theUsersOwnFontConfigurationIsLeftAlone() throws IOException {
+    void aFontConfigurationOfTheUserIsKept() throws IOException {
         String output = OtherJvm.run(TypefaceTest.class, Map.of("sun.awt.fontconfig", "/nonexistent"), "prepared");
         assertTrue(output.contains("Exception") && !output.contains("width "), output);
     }
 
     @Test
-    void allDigitsAreOfOneWidth() {
+    void allDigitsHaveTheSameWidth() {
         for (Typeface face : Typeface.values()) {
             for (char digit = '1'; digit <= '9'; digit++) {
                 assertEquals(
@@ -57,7 +57,7 @@ class TypefaceTest {
     }
 
     @Test
-    void theLettersOfMeasurementsAreThere() {
+    void symbolsOfMeasurementsHaveGlyphs() {
         assertEquals(-1, Typeface.REGULAR.unknownCharacter("×±µ−√σβθ≤≥²³→∞·–—…\u00a0\u202f"));
         assertEquals('∇', Typeface.REGULAR.unknownCharacter("a ∇"));
     }

@@ -12,14 +12,14 @@ import tech.tablesaw.api.IntColumn;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** Made-up measurements. No number here was ever measured. */
+/** Invented measurements for tests. */
 public final class MadeUpMeasurements {
     private static final String HEADER = "size,context,implementation,metric,unit,n,mean,std,median,min,max,status,"
             + "device,versions,commit,date\n";
 
     private MadeUpMeasurements() {}
 
-    /** Five sizes × four contexts × three passes; the largest runs out of memory once. */
+    /** Returns five sizes × four contexts × three passes; the largest case runs out of memory in two passes. */
     public static Table sweep() {
         var size = StringColumn.create("size");
         var context = IntColumn.create("context");
@@ -44,11 +44,13 @@ public final class MadeUpMeasurements {
         return Table.create("sweep", size, context, metric, mean, std, status);
     }
 
+    /** Returns the rows of {@link #sweep()} with one metric. */
     public static Table sweep(String metric) {
         Table table = sweep();
         return table.where(table.stringColumn("metric").isEqualTo(metric));
     }
 
+    /** Returns a bar, a line and a scatter chart of {@link #sweep()}, and a line chart of other numbers. */
     public static List<Figure> figures() {
         return List.of(
                 Charts.bar(sweep())
@@ -81,7 +83,7 @@ public final class MadeUpMeasurements {
                         .figure("decimals", "made up"));
     }
 
-    /** A project with measurements of a machine and a writeup whose text is given. */
+    /** Creates a project with the measurements of one machine and a writeup, and returns the folder of the writeup. */
     public static Path project(Path root, String writeup) throws IOException {
         Path machine = Files.createDirectories(root.resolve("data/measurements/pretend"));
         var csv = new StringBuilder(HEADER);

@@ -53,7 +53,7 @@ class MeasuredTableTest {
     }
 
     @Test
-    void wholeNumbersAmongDecimalOnesStandWithoutDecimals() throws IOException {
+    void wholeNumbersAmongDecimalsHaveNoDecimals() throws IOException {
         Files.writeString(folder.resolve("data/measurements/pretend/sizes.csv"), """
                 megabytes,implementation,metric,unit,n,mean,std,median,min,max,status
                 0.512,java,time,ms,3,1,0,1,1,1,ok
@@ -89,7 +89,7 @@ class MeasuredTableTest {
     }
 
     @Test
-    void overDividesByTheSameCaseOfAnotherKind() {
+    void overDividesByTheCorrespondingCase() {
         var table = table("""
                 from: timing[implementation=plain, metric=forward]
                 over: [implementation=peer]
@@ -106,7 +106,7 @@ class MeasuredTableTest {
     }
 
     @Test
-    void whatOverNamesMayStandInRowsAndColumnsToo() {
+    void aColumnFilteredByOverMayBeARowKey() {
         var table = table("""
                 from: timing[metric=forward, context=128, size=small, xl, implementation=plain, peer]
                 over: [implementation=peer]
@@ -124,15 +124,15 @@ class MeasuredTableTest {
     }
 
     @Test
-    void ambiguousCellsAreRefused() {
+    void ambiguousCellsAreRejected() {
         assertEquals(
                 "ambiguous: more than one row of timing.csv has size=small, context=128;"
-                        + " filter further columns in the selection",
+                        + " filter more columns in the selection",
                 failure("from: timing[metric=forward]\nrows: size\ncolumns: context\nformat: %.1f"));
     }
 
     @Test
-    void mixedUnitsNeedOneThatIsNamed() {
+    void mixedUnitsNeedAUnitInTheFormat() {
         assertTrue(failure("from: timing[size=xl, context=128, implementation=plain]\nrows: metric\nformat: %.1f")
                 .startsWith("the cells are in different units (ms, B)"));
         assertTrue(failure("from: timing[size=xl, context=128, implementation=plain]\nrows: metric\nformat: %.1f s")
@@ -140,10 +140,10 @@ class MeasuredTableTest {
     }
 
     @Test
-    void badBlocksAreTold() {
+    void malformedBlocksAreRejected() {
         assertTrue(failure("rows: size\nformat: %.1f").contains("\"from: …\""));
-        assertTrue(failure("from: timing\nrow: size").startsWith("\"row\" is none of caption, cells, columns"));
-        assertTrue(failure("from: timing\nfrom: timing").contains("given twice"));
+        assertTrue(failure("from: timing\nrow: size").startsWith("\"row\" is not one of caption, cells, columns"));
+        assertTrue(failure("from: timing\nfrom: timing").contains("must not be given twice"));
         assertTrue(failure("from: timing\nrows: sice\nformat: %.1f").contains("no column sice"));
         assertTrue(failure("from: timing[size=xl, metric=forward, implementation=plain]\nrows: context\n"
                         + "cells: average\nformat: %.1f")
@@ -154,7 +154,7 @@ class MeasuredTableTest {
     }
 
     @Test
-    void numbersStandFromSmallToLargeHoweverTheyWereStored() throws IOException {
+    void numbersAscendInAnyOrderOfTheFile() throws IOException {
         Path csv = folder.resolve("data/measurements/pretend/timing.csv");
         List<String> lines = Files.readAllLines(csv);
         List<String> reversed = new ArrayList<>(lines.subList(1, lines.size()));

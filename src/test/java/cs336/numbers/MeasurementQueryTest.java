@@ -75,7 +75,7 @@ class MeasurementQueryTest {
     }
 
     @Test
-    void aMissingRowIsToldWithWhatIsThere() {
+    void theErrorForAMissingRowListsExistingValues() {
         assertEquals(
                 "no row matches timing[size=xl, context=64]: context is 128, 256, 512 there",
                 failure("timing[size=xl, context=64] : %.1f"));
@@ -86,14 +86,14 @@ class MeasurementQueryTest {
     }
 
     @Test
-    void anAmbiguousReferenceIsToldWithWhatDiffers() {
+    void theErrorForAnAmbiguousReferenceListsDifferences() {
         assertEquals(
                 "ambiguous: 2 rows match timing[size=xl, context=256]; they differ in implementation (plain, peer)",
                 failure("timing[size=xl, context=256] : %.1f"));
     }
 
     @Test
-    void decimalParametersAreWrittenAsPeopleWriteThem() {
+    void decimalParametersAreWrittenInPlainNotation() {
         double[] values = {1e23, 25, 0.5, -1.25e-5, 3e8, 0, 0.1};
         Table table = Table.create(DoubleColumn.create("x", values).appendMissing());
         List<String> written = IntStream.range(0, table.rowCount())
@@ -104,22 +104,21 @@ class MeasurementQueryTest {
     }
 
     @Test
-    void aRowWithoutNumbersIsToldWithItsStatus() {
-        assertEquals("the row has no numbers, for its status is oom", failure("timing[size=xl, context=512] : %.1f"));
-        assertEquals("column std of the row holds no number", failure("timing[metric=peak-memory].std : %.1f"));
-        assertEquals("column unit of the row holds no number", failure("timing[metric=peak-memory].unit : %.1f"));
+    void theErrorForARowWithoutNumbersNamesItsStatus() {
+        assertEquals("the row has no numbers; its status is oom", failure("timing[size=xl, context=512] : %.1f"));
+        assertEquals("column std of the row has no number", failure("timing[metric=peak-memory].std : %.1f"));
+        assertEquals("column unit of the row has no number", failure("timing[metric=peak-memory].unit : %.1f"));
     }
 
     @Test
-    void badSyntaxIsToldWithItsPlace() {
+    void syntaxErrorsNameTheirPosition() {
         assertTrue(failure("timing[metric=peak-memory]").startsWith("no format"));
         assertTrue(failure("timing[metric=peak-memory : %.1f").startsWith("']' is missing"));
         assertTrue(failure("timing[metric] : %.1f").startsWith("\"metric\" is not of the form column=value"));
         assertTrue(failure("timing[metric=] : %.1f").contains("not of the form"));
-        assertTrue(failure("timing[size=xl, size=small] : %.1f").startsWith("column size is filtered twice"));
+        assertTrue(failure("timing[size=xl, size=small] : %.1f").startsWith("column size has two filters"));
         assertTrue(failure("(timing[metric=peak-memory] : %.1f").startsWith("')' is missing"));
-        assertTrue(
-                failure("timing[metric=peak-memory] 3 : %.1f").startsWith("\"3\" is not understood at character 28"));
+        assertTrue(failure("timing[metric=peak-memory] 3 : %.1f").startsWith("\"3\" is not expected at character 28"));
         assertTrue(failure(" : %.1f").startsWith("a name or number is missing"));
         assertTrue(failure("1.2.3 : %.1f").contains("\"1.2.3\" is not a number"));
         assertTrue(failure("1 / 0 : %.1f").contains("division by zero"));
@@ -133,7 +132,7 @@ class MeasurementQueryTest {
     }
 
     @Test
-    void theMedianRoundIsTheOneWithTheMiddleMedianOfItsCase() throws IOException {
+    void theMedianRoundHasTheMiddleMedianOfItsCase() throws IOException {
         Files.writeString(folder.resolve("data/measurements/pretend/turns.csv"), """
                 context,round,implementation,metric,unit,n,mean,std,median,min,max,status
                 128,1,ours,forward,ms,9,1,,7,1,8,ok
@@ -153,19 +152,22 @@ class MeasurementQueryTest {
                 List.of(3, 1),
                 numbers.select("turns[context=128]").intColumn("round").asList());
         assertEquals("6.0", numbers.text("turns[context=256].median : %.1f"));
-        assertEquals(1, numbers.select("turns[context=512]").rowCount(), "a table shows that it ran out of memory");
-        assertEquals("the row has no numbers, for its status is oom", failure("turns[context=512].median : %.1f"));
+        assertEquals(
+                1,
+                numbers.select("turns[context=512]").rowCount(),
+                "a table shows the status of a case that ran out of memory");
+        assertEquals("the row has no numbers; its status is oom", failure("turns[context=512].median : %.1f"));
     }
 
     @Test
-    void aFolderThatIsNotThereIsToldWithThoseThatAre() {
+    void theErrorForAMissingFolderListsExistingOnes() {
         var error = assertThrows(
                 IllegalArgumentException.class, () -> MeasurementQuery.of(folder.resolve("data/measurements/h200")));
         assertTrue(error.getMessage().endsWith("there are: pretend"), error.getMessage());
     }
 
     @Test
-    void proseTakesReferencesAndTablesAsTheWriteupDoes() {
+    void proseResolvesReferencesAndTables() {
         String prose = numbers.prose("""
                 It took {{timing[size=xl, context=128, implementation=plain, metric=forward] : %.0f ms}}, not `{{code}}`.
 
@@ -185,7 +187,7 @@ class MeasurementQueryTest {
     }
 
     @Test
-    void proseThatRefersToNothingSaysWhere() {
+    void unresolvedReferencesInProseNameTheirLine() {
         var error =
                 assertThrows(IllegalArgumentException.class, () -> numbers.prose("one\n{{timing[size=xs] : %.0f}}"));
         assertTrue(error.getMessage().startsWith("line 2, {{timing[size=xs] : %.0f}}: "), error.getMessage());

@@ -40,7 +40,7 @@ class QuantityTest {
     }
 
     @Test
-    void unitsOfDifferentThingsDoNotConvert() {
+    void unitsOfDifferentDimensionsDoNotConvert() {
         var error = assertThrows(IllegalArgumentException.class, () -> write(1, "ms", "%.1f GiB"));
         assertEquals("cannot be given in GiB: it is in ms", error.getMessage());
         assertThrows(IllegalArgumentException.class, () -> write(1, "", "%.1f ms"));
@@ -60,7 +60,7 @@ class QuantityTest {
     }
 
     @Test
-    void formatsThatAreNoneAreRefused() {
+    void malformedFormatsAreRejected() {
         for (String format : List.of("", "ms", "%s", "%.1f ms or so", "%.1f %.1f", "about %.1f", "%.1")) {
             var error = assertThrows(IllegalArgumentException.class, () -> NumberFormat.parse(format));
             assertTrue(error.getMessage().contains("\"" + format + "\""), error.getMessage());

@@ -28,11 +28,11 @@ class ReferencesTest {
         }
         assertEquals("{{x}}", replace("\\{{x}}"));
         assertEquals("```\n{{x}}\n```\n<4:y>", replace("```\n{{x}}\n```\n{{y}}"));
-        assertEquals("a ` <1:x>", replace("a ` {{x}}"), "a backtick that nothing closes is a backtick");
+        assertEquals("a ` <1:x>", replace("a ` {{x}}"), "a backtick that is not closed is text");
     }
 
     @Test
-    void anUnclosedReferenceIsGivenAsNull() {
+    void anUnclosedReferenceIsPassedAsNull() {
         var found = new ArrayList<String>();
         References.replace("a {{x\n}} b", (line, reference) -> {
             found.add(line + " " + reference);

@@ -59,7 +59,7 @@ class TablesTest {
     }
 
     @Test
-    void aTableOfLongNumbersIsMarkedAsWideSinceTheyAreNotBroken() {
+    void aTableOfLongNumbersIsMarkedAsWide() {
         List<String> headers = Collections.nCopies(9, "context 65536");
         List<Boolean> numbers = Collections.nCopies(9, true);
         assertTrue(new TextTable(headers, numbers, List.of(Collections.nCopies(9, "1.2 ± 0.3")))
@@ -84,7 +84,7 @@ class TablesTest {
     }
 
     @Test
-    void aFormatForAnUnknownColumnIsRefused() {
+    void aFormatForAnUnknownColumnIsRejected() {
         assertThrows(IllegalArgumentException.class, () -> Tables.html(TABLE, Map.of("s", "%.1f")));
     }
 

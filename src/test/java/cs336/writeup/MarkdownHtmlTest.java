@@ -35,7 +35,7 @@ class MarkdownHtmlTest {
     }
 
     @Test
-    void noLineBreaksBetweenAnElementAndTheStopsThatTouchIt() {
+    void noLineBreaksBetweenAnElementAndAdjacentPunctuation() {
         String link = "<a href=\"#b\">b</a>";
         assertEquals("<p>a <span class=\"whole\">(" + link + ").</span> c</p>\n", html("a ([b](#b)). c"));
         assertEquals("<p>a <span class=\"whole\">(" + link + "</span> c)</p>\n", html("a ([b](#b) c)"));
@@ -43,10 +43,10 @@ class MarkdownHtmlTest {
         assertTrue(html("a $b$: $c$ d")
                 .matches("(?s)<p>a <span class=\"whole\"><svg .*</svg>:</span> <svg .*</svg> d</p>\n"));
         assertEquals(2, html("$a$ b $c$. d $e$, f").split("class=\"whole\"", -1).length - 1);
-        assertTrue(html("$a$ b $c$.").startsWith("<p><svg "), "a formula ends with itself");
+        assertTrue(html("$a$ b $c$.").startsWith("<p><svg "), "each formula is matched separately");
         assertEquals("<p><span class=\"whole\"><em>a b</em>:</span> c</p>\n", html("*a b*: c"));
         assertEquals("<p>a " + link + " c.</p>\n", html("a [b](#b) c."));
-        assertFalse(html("a `" + "b".repeat(31) + "`, c").contains("span"), "too long for a line of its own");
+        assertFalse(html("a `" + "b".repeat(31) + "`, c").contains("span"), "too long to forbid a line break");
         assertFalse(html("```\n(b).\n```\n").contains("span"));
     }
 
@@ -56,7 +56,7 @@ class MarkdownHtmlTest {
         assertEquals("<p>a <span class=\"whole\">(47 %).</span></p>\n", html("a (47 %)."));
         assertEquals("<p>a <span class=\"whole\">127\u00a0TFLOP/s</span></p>\n", html("a 127\u00a0TFLOP/s"));
         assertFalse(html("a 4 × 128, 3 b and 5").contains("span"));
-        assertFalse(html("a [b](c \"0.66× or 47 %\")").contains("span"), "inside of a tag");
+        assertFalse(html("a [b](c \"0.66× or 47 %\")").contains("span"), "inside a tag");
     }
 
     @Test
@@ -78,7 +78,7 @@ class MarkdownHtmlTest {
     }
 
     @Test
-    void aFormulaOnLinesOfItsOwnMayBeginLinesLikeAList() {
+    void linesOfADisplayFormulaMayLookLikeAList() {
         String html = html("where\n\n$$\na = b\n- c\n+ d\n$$\n\nholds");
         assertTrue(html.contains("<div class=\"display\"><svg "), html);
         assertTrue(html.contains("aria-label=\"a = b - c + d\""), html);
@@ -88,21 +88,21 @@ class MarkdownHtmlTest {
     }
 
     @Test
-    void aDescendingFormulaHangsBelowTheBaseline() {
+    void aFormulaWithADescenderExtendsBelowTheBaseline() {
         String above = html("$x$").replaceAll("(?s).*vertical-align:(-?[\\d.]+)em.*", "$1");
         String below = html("$\\frac{a}{b}$").replaceAll("(?s).*vertical-align:(-?[\\d.]+)em.*", "$1");
         assertTrue(Double.parseDouble(below) < Double.parseDouble(above) - 0.2, above + " " + below);
     }
 
     @Test
-    void whatIsNotTexIsToldWithItsLine() {
+    void invalidTexIsReportedWithItsLine() {
         var error = assertThrows(MarkdownException.class, () -> html("one\n\ntwo\n$\\frac{a$ three"));
         assertTrue(error.line() == 3 || error.line() == 4, "line " + error.line());
         assertTrue(error.getMessage().startsWith("formula \\frac{a: "), error.getMessage());
         assertThrows(MarkdownException.class, () -> html("$}$"));
         assertTrue(assertThrows(MarkdownException.class, () -> html("a\n\n$$\nx\n"))
                 .getMessage()
-                .contains("nothing closes"));
+                .contains("no closing $$"));
         assertEquals(
                 3,
                 assertThrows(MarkdownException.class, () -> html("one\n\n$$\n\\nothing x\n$$\n"))
@@ -110,20 +110,20 @@ class MarkdownHtmlTest {
     }
 
     @Test
-    void picturesComeAlong() throws IOException {
+    void imagesAreInlined() throws IOException {
         Files.writeString(folder.resolve("a b.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>");
         assertTrue(html("![x](<a b.svg>)").contains("src=\"data:image/svg+xml;base64,PHN2"));
         assertTrue(html("![x](a%20b.svg)").contains("src=\"data:image/svg+xml;base64,PHN2"));
         assertTrue(html("![x](data:image/png;base64,AAAA)").contains("src=\"data:image/png;base64,AAAA\""));
         assertTrue(assertThrows(MarkdownException.class, () -> html("\n![x](b.svg)"))
                 .getMessage()
-                .startsWith("missing picture b.svg"));
+                .startsWith("missing image b.svg"));
         assertThrows(MarkdownException.class, () -> html("![x](https://example.org/a.svg)"));
         assertThrows(MarkdownException.class, () -> html("![x](a.exe)"));
     }
 
     @Test
-    void tablesOfGitHubAndHeadingsToLinkTo() {
+    void tablesAndHeadingIds() {
         assertTrue(html("| a | b |\n|---|--:|\n| 1 | $x$ |\n").contains("<td align=\"right\"><svg "));
         assertEquals("<h2 id=\"warm-up-1\">Warm-up 1</h2>\n", html("## Warm-up 1"));
         assertEquals("<h2 id=\"a\">A</h2>\n<h2 id=\"a-1\">A</h2>\n", html("## A\n\n## A"));

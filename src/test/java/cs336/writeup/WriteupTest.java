@@ -57,7 +57,7 @@ class WriteupTest {
     @TempDir
     private Path root;
 
-    /** Builds the writeup in the first folder into the second. */
+    /** Builds the writeup in the folder of the first argument into the folder of the second. */
     public static void main(String[] arguments) throws Exception {
         Writeup.read(Path.of(arguments[0])).save(Path.of(arguments[1]));
     }
@@ -70,7 +70,7 @@ class WriteupTest {
     }
 
     @Test
-    void thePageNeedsNothingBesideItselfAndHoldsTheNumbers() throws Exception {
+    void thePageIsSelfContainedAndContainsTheNumbers() throws Exception {
         String html = Writeup.read(MadeUpMeasurements.project(root, TEXT)).html();
         for (var link : Pattern.compile("(?:src|href)=\"([^\"]*)\"|url\\(([^)]*)\\)")
                 .matcher(html)
@@ -104,7 +104,7 @@ class WriteupTest {
             String text = stripper.getText(document).replace('\u00a0', ' ');
             assertTrue(text.contains("One pass takes 128.0 ms, see Figure 1, Table 1 and {{code}}."), text);
             assertTrue(text.contains("Figure 1. Times by context, made up."), text);
-            assertFalse(text.contains("#"), "a letter is missing: " + text);
+            assertFalse(text.contains("#"), "a glyph is missing: " + text);
             assertEquals("Made up & small", document.getDocumentInformation().getTitle());
             assertEquals(
                     "Made up",
@@ -116,7 +116,7 @@ class WriteupTest {
     }
 
     @Test
-    void theSameFilesComeOutInAJvmOfAnotherLocaleWithoutFonts() throws Exception {
+    void filesAreIdenticalInAJvmWithAnotherLocaleAndWithoutFonts() throws Exception {
         Path folder = MadeUpMeasurements.project(root, TEXT);
         Writeup.read(folder).save(root.resolve("here"));
         String output = OtherJvm.run(
@@ -132,7 +132,7 @@ class WriteupTest {
     }
 
     @Test
-    void chaptersFollowInTheOrderOfTheirNames() throws Exception {
+    void chaptersAreOrderedByFileName() throws Exception {
         Path folder = MadeUpMeasurements.project(root, FRONT + "# One\n");
         Files.writeString(folder.resolve("03-c.md"), "# Three\n\n{{xl[context=128] : %.0f}}\n");
         Files.writeString(folder.resolve("02-b.md"), "# Two\n");
@@ -143,7 +143,7 @@ class WriteupTest {
     }
 
     @Test
-    void everyProblemIsToldWithItsFileAndLine() throws Exception {
+    void everyProblemHasItsFileAndLine() throws Exception {
         List<String> problems = problems(FRONT + """
                 {{xl[context=64] : %.1f}}
                 {{timing[size=xl] : %.1f}} and {{xl[context=128]}}
@@ -165,14 +165,14 @@ class WriteupTest {
         assertTrue(problems.get(2).startsWith("writeup.md:8: {{xl[context=128]}}: no format"));
         assertTrue(problems.get(3).contains(":9: ") && problems.get(3).endsWith("its status is oom"));
         assertTrue(problems.get(4).startsWith("writeup.md:9: {{: \"}}\" is missing"));
-        assertTrue(problems.get(5).startsWith("writeup.md:13: Source Sans 3 has no letter ∇"));
-        assertTrue(problems.get(6).startsWith("writeup.md:13: Source Code Pro has no letter ∇"));
+        assertTrue(problems.get(5).startsWith("writeup.md:13: Source Sans 3 has no character ∇"));
+        assertTrue(problems.get(6).startsWith("writeup.md:13: Source Code Pro has no character ∇"));
         assertTrue(problems.get(7).startsWith("writeup.md:15: table: no measurements"));
-        assertTrue(problems.get(8).startsWith("writeup.md:11: missing picture ../figures/absent.svg"));
+        assertTrue(problems.get(8).startsWith("writeup.md:11: missing image ../figures/absent.svg"));
     }
 
     @Test
-    void linksThatLeadNowhereAreTold() throws Exception {
+    void brokenLinksAreReported() throws Exception {
         assertTrue(problems(FRONT + "[Figure](../figures/points.svg)\n")
                 .get(0)
                 .startsWith("writeup.md:7: link to ../figures/points.svg leads to no figure"));
@@ -182,10 +182,10 @@ class WriteupTest {
 
     @Test
     void frontMatterIsChecked() throws Exception {
-        assertTrue(problems("# No front matter\n").get(0).startsWith("writeup.md:1: a writeup begins with"));
-        assertTrue(problems("---\ntitle: x\n---\n").get(0).contains("needs a title and a machine"));
+        assertTrue(problems("# No front matter\n").get(0).startsWith("writeup.md:1: a writeup must begin with"));
+        assertTrue(problems("---\ntitle: x\n---\n").get(0).contains("must have a title and a machine"));
         assertTrue(problems("---\ntitle: x\nmachine: moon\n---\n").get(0).endsWith("there are: pretend"));
-        assertTrue(problems("---\ntitel: x\n---\n").get(0).startsWith("writeup.md:2: \"titel\" is none of"));
+        assertTrue(problems("---\ntitel: x\n---\n").get(0).startsWith("writeup.md:2: \"titel\" is not one of"));
         assertTrue(
                 problems(FRONT.replace("timing[size=xl", "timing[size")).get(0).startsWith("writeup.md:5: xl: "));
     }
