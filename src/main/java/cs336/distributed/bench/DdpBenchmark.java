@@ -1,11 +1,5 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamW;
-import cs336.basics.AdamWSettings;
-import cs336.basics.Batches;
-import cs336.basics.Losses;
-import cs336.basics.Optimizer;
-import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.bench.Samples;

@@ -1,7 +1,7 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamWSettings;
 import static cs336.units.UnitFactors.MB;
+
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.TransformerConfig;

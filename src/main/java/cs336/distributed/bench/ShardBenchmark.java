@@ -1,6 +1,5 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;

@@ -1,9 +1,5 @@
 package cs336.distributed.bench;
 
-import cs336.basics.AdamW;
-import cs336.basics.AdamWSettings;
-import cs336.basics.NnModule;
-import cs336.basics.Optimizer;
 import cs336.bench.ArgumentCheck;
 import java.util.List;
 

@@ -66,7 +66,10 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
             boolean waiting = tensor.name().equals(GRADIENTS);
             tensors.add(
                     waiting
-                            ? fp32("gradients waiting for their bucket", "", Math.min(tensor.elements(), bucketBytes / 4))
+                            ? fp32(
+                                    "gradients waiting for their bucket",
+                                    "",
+                                    Math.min(tensor.elements(), bucketBytes / 4))
                             : tensor);
         }
         return new MemoryInventory(moment.name(), tensors);

@@ -40,8 +40,8 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p><b>Initialisation.</b> All ranks take over the parameters of rank 0, frozen ones included. Tied
- * weights are one parameter.
+ * <p><b>Initialisation.</b> All ranks take over the parameters of rank 0, frozen ones included. Tied weights are one
+ * parameter.
  *
  * <p><b>Order of collectives.</b> Collectives are matched by order alone, so all ranks must start them in the same
  * order. In the first step this is the reverse order of the parameters; from then on it is the order in which rank 0's
@@ -94,8 +94,8 @@ public final class DistributedDataParallel implements AutoCloseable {
     private boolean closed;
 
     /**
-     * Broadcasts the parameters of rank 0, and registers hooks for backward passes. All ranks call it with
-     * the same model. The caller keeps the module.
+     * Broadcasts the parameters of rank 0, and registers hooks for backward passes. All ranks call it with the same
+     * model. The caller keeps the module.
      *
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
      *     them require a gradient; if one is not contiguous; or if none is trainable
