@@ -1,7 +1,7 @@
 package cs336.basics;
 
-import cs336.torch.AtenOperator;
-import cs336.torch.AtenOperator.TensorList;
+import cs336.basics.AdamWKernel.AdamWScalars;
+import cs336.basics.AdamWKernel.AdamWUpdate;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -13,10 +13,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * AdamW (Loshchilov and Hutter, <a href="https://arxiv.org/abs/1711.05101">arXiv:1711.05101</a>). With gradient g at
@@ -29,7 +27,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  *
  * The {@link Order} then determines how the parameter is updated and decayed towards 0.
  *
- * <p>{@link #step} calls PyTorch's fused kernel once for all parameters that share a device, a dtype and a step count.
+ * <p>{@link #step} calls a fused kernel once for all parameters that share a device, a dtype and a step count.
  */
 public final class AdamW implements Optimizer {
     /** The order of update and weight decay, and the denominator that ε is added to. */
@@ -88,8 +86,6 @@ public final class AdamW implements Optimizer {
             }
         }
     }
-
-    private static final AtenOperator FUSED_ADAMW = AtenOperator.of("aten::_fused_adamw_", "");
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, State> states = new LinkedHashMap<>();
@@ -265,12 +261,7 @@ public final class AdamW implements Optimizer {
         private record CohortKey(String device, DType dtype, long step) {}
 
         private final List<State> states;
-        private final TensorList parameters;
-        private final TensorList m;
-        private final TensorList v;
-        private final TensorList none = TensorList.of(List.of());
-        private final Tensor step;
-        private final TensorList steps;
+        private final AdamWUpdate update;
 
         static List<Cohort> of(List<State> states) {
             Map<CohortKey, List<State>> byKey = new LinkedHashMap<>();
@@ -285,19 +276,15 @@ public final class AdamW implements Optimizer {
         private Cohort(List<State> states) {
             this.states = states;
             states.forEach(State::allocate);
-            parameters = TensorList.of(states.stream().map(s -> s.parameter).toList());
-            m = TensorList.of(states.stream().map(s -> s.m).toList());
-            v = TensorList.of(states.stream().map(s -> s.v).toList());
-            // The kernel reads one step count per parameter from the device; a cohort shares one tensor.
-            Tensor any = states.get(0).parameter;
-            step = MemoryScope.keep(torch.zeros(new long[0], any.options()).to(ScalarType.Float));
-            steps = TensorList.of(Collections.nCopies(states.size(), step));
+            update = AdamWKernel.find(
+                    states.stream().map(state -> state.parameter).toList(),
+                    states.stream().map(state -> state.m).toList(),
+                    states.stream().map(state -> state.v).toList());
         }
 
         void step(Map<State, Tensor> gradients, AdamWSettings settings) {
             states.forEach(state -> state.step++);
             long t = states.get(0).step;
-            step.fill_(new Scalar((double) t));
             double eps = settings.eps();
             if (settings.order() != Order.TORCH) {
                 // √v + ε = √(1 − β₂ᵗ) · (√v̂ + ε / √(1 − β₂ᵗ)); the kernel adds its ε to √v̂.
@@ -311,32 +298,14 @@ public final class AdamW implements Optimizer {
                 learningRate *= decayFactor;
                 weightDecay /= decayFactor;
             }
-            boolean amsgrad = false;
-            boolean maximize = false;
-            try (var g = TensorList.of(states.stream().map(gradients::get).toList())) {
-                FUSED_ADAMW.call(
-                        parameters,
-                        g,
-                        m,
-                        v,
-                        none,
-                        steps,
-                        learningRate,
-                        settings.beta1(),
-                        settings.beta2(),
-                        weightDecay,
-                        eps,
-                        amsgrad,
-                        maximize,
-                        null,
-                        null);
-            }
+            update.step(
+                    states.stream().map(gradients::get).toList(),
+                    new AdamWScalars(t, learningRate, settings.beta1(), settings.beta2(), weightDecay, eps));
         }
 
         @Override
         public void close() {
-            List.of(parameters, m, v, none, steps).forEach(TensorList::close);
-            step.close();
+            update.close();
         }
     }
 }

@@ -14,6 +14,7 @@ import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.WeightedSum;
+import cs336.kernels.optimizer.MultiTensorAdamW;
 import cs336.kernels.runtime.Cubin;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelSource;
@@ -224,6 +225,14 @@ class AllKernelsCompileTest {
 
     private static Stream<KernelVariant> others() {
         List<KernelVariant> variants = new ArrayList<>();
+        for (int vector : new int[] {1, 4}) {
+            variants.add(new KernelVariant(
+                    MultiTensorAdamW.FILE,
+                    MultiTensorAdamW.KERNEL,
+                    MultiTensorAdamW.defines(vector),
+                    MultiTensorAdamW.THREADS,
+                    0));
+        }
         for (DType type : TensorChecks.KERNEL_TYPES) {
             variants.add(new KernelVariant(
                     "column_sum.cu", "column_sum", Map.of("ELEMENT", RowLayout.cudaName(type)), 1024, 0));

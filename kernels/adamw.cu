@@ -1,0 +1,88 @@
+// AdamW for many fp32 tensors in one launch: reads p, g, m and v and writes p, m and v once, 28 bytes an element.
+//
+//   m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²      p ← keep · p − stepSize · m / (√v / root + ε)
+//
+// A block updates one chunk of CHUNK elements of one tensor. Two tables in global memory describe the tensors and chunks.
+// The kernel is memory-bound: each thread has eight 16-byte loads in flight.
+//
+// Compiler options:
+//   VECTOR    4 if all addresses are multiples of 16 bytes, otherwise 1
+//   THREADS   of a block
+//   CHUNK     elements of a chunk, a multiple of VECTOR · THREADS · UNROLL
+//   UNROLL    accesses of a thread to each tensor that are in flight at once
+
+// Addresses of one tensor's parts and its number of elements: a row of the first table, five 64-bit words.
+struct Part {
+    float *p;
+    const float *g;
+    float *m, *v;
+    long elements;
+};
+
+struct Vector {
+    float x[VECTOR];
+
+    // Each element is used once per step: keep it out of L1.
+    static __device__ __forceinline__ Vector load(const float *at) {
+        Vector r;
+        if constexpr (VECTOR == 4)
+            asm volatile("ld.global.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(r.x[0]), "=f"(r.x[1]), "=f"(r.x[2]), "=f"(r.x[3])
+                         : "l"(at));
+        else
+            asm volatile("ld.global.f32 %0, [%1];" : "=f"(r.x[0]) : "l"(at));
+        return r;
+    }
+
+    __device__ __forceinline__ void store(float *at) const {
+        if constexpr (VECTOR == 4)
+            asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+        else
+            asm volatile("st.global.f32 [%0], %1;" ::"l"(at), "f"(x[0]) : "memory");
+    }
+};
+
+struct Step {
+    float keep, beta1, gain1, beta2, gain2, stepSize, root, eps; // gain is 1 − β, which loses digits in fp32
+
+    __device__ __forceinline__ void update(float &p, float g, float &m, float &v) const {
+        m = beta1 * m + gain1 * g;
+        v = beta2 * v + gain2 * g * g;
+        p = keep * p - stepSize * (m / (sqrtf(v) / root + eps));
+    }
+};
+
+// partOfChunk [chunks], firstOfChunk [chunks]: the tensor of a chunk, and its first element in units of CHUNK.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    adamw(const Part *parts, const int *partOfChunk, const int *firstOfChunk, float keep, float beta1, float gain1, float beta2,
+          float gain2, float stepSize, float root, float eps) {
+    const Part part = parts[partOfChunk[blockIdx.x]];
+    const Step step = {keep, beta1, gain1, beta2, gain2, stepSize, root, eps};
+    long begin = (long)firstOfChunk[blockIdx.x] * CHUNK;
+    int elements = part.elements - begin < CHUNK ? (int)(part.elements - begin) : CHUNK;
+    float *p = part.p + begin, *m = part.m + begin, *v = part.v + begin;
+    const float *g = part.g + begin;
+
+    int whole = elements / (VECTOR * THREADS * UNROLL) * (VECTOR * THREADS * UNROLL);
+    for (int base = 0; base < whole; base += VECTOR * THREADS * UNROLL) {
+        Vector ps[UNROLL], gs[UNROLL], ms[UNROLL], vs[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            int at = base + (u * THREADS + threadIdx.x) * VECTOR;
+            ps[u] = Vector::load(p + at);
+            gs[u] = Vector::load(g + at);
+            ms[u] = Vector::load(m + at);
+            vs[u] = Vector::load(v + at);
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            int at = base + (u * THREADS + threadIdx.x) * VECTOR;
+#pragma unroll
+            for (int i = 0; i < VECTOR; i++) step.update(ps[u].x[i], gs[u].x[i], ms[u].x[i], vs[u].x[i]);
+            ps[u].store(p + at);
+            ms[u].store(m + at);
+            vs[u].store(v + at);
+        }
+    }
+    for (int at = whole + threadIdx.x; at < elements; at += THREADS) step.update(p[at], g[at], m[at], v[at]);
+}

@@ -1,0 +1,59 @@
+package cs336.basics;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.ServiceLoader;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * An implementation of AdamW's update of many tensors. Implementations are services of this type. {@link AdamW} uses
+ * the first one that supports its tensors, and otherwise PyTorch's {@code _fused_adamw_}.
+ */
+public interface AdamWKernel {
+    /**
+     * Prepares the update of these tensors, whose addresses do not change until it is closed.
+     *
+     * @param parameters contiguous, of one dtype and device
+     * @param m first moments, shaped like the parameters
+     * @param v second moments, shaped like the parameters
+     * @return empty if this implementation does not support the tensors
+     */
+    Optional<AdamWUpdate> prepare(List<Tensor> parameters, List<Tensor> m, List<Tensor> v);
+
+    /**
+     * The scalars of one step, as PyTorch's AdamW defines them: p ← (1 − αλ) p − α / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) +
+     * ε).
+     *
+     * @param step t, from 1
+     * @param learningRate α
+     * @param beta1 β₁, the decay rate of m
+     * @param beta2 β₂, the decay rate of v
+     * @param weightDecay λ
+     * @param eps ε
+     */
+    record AdamWScalars(long step, double learningRate, double beta1, double beta2, double weightDecay, double eps) {}
+
+    /** The update of a fixed list of parameters. */
+    interface AdamWUpdate extends AutoCloseable {
+        /**
+         * Queues one step on the current stream: m, v and then the parameters.
+         *
+         * @param gradients contiguous, in the order of the parameters
+         */
+        void step(List<Tensor> gradients, AdamWScalars scalars);
+
+        @Override
+        void close();
+    }
+
+    /** Returns the update by the first service that supports these tensors, or by PyTorch. */
+    static AdamWUpdate find(List<Tensor> parameters, List<Tensor> m, List<Tensor> v) {
+        for (AdamWKernel kernel : ServiceLoader.load(AdamWKernel.class)) {
+            Optional<AdamWUpdate> update = kernel.prepare(parameters, m, v);
+            if (update.isPresent()) {
+                return update.get();
+            }
+        }
+        return new PyTorchAdamW(parameters, m, v);
+    }
+}

@@ -1,0 +1,66 @@
+package cs336.basics;
+
+import cs336.basics.AdamWKernel.AdamWScalars;
+import cs336.basics.AdamWKernel.AdamWUpdate;
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
+import cs336.torch.MemoryScope;
+import java.util.Collections;
+import java.util.List;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/** AdamW by PyTorch's {@code _fused_adamw_}, which supports every device and floating-point dtype. */
+final class PyTorchAdamW implements AdamWUpdate {
+    private static final AtenOperator FUSED_ADAMW = AtenOperator.of("aten::_fused_adamw_", "");
+
+    private final TensorList parameters;
+    private final TensorList m;
+    private final TensorList v;
+    private final TensorList none = TensorList.of(List.of());
+    private final Tensor step;
+    private final TensorList steps;
+
+    PyTorchAdamW(List<Tensor> parameters, List<Tensor> m, List<Tensor> v) {
+        this.parameters = TensorList.of(parameters);
+        this.m = TensorList.of(m);
+        this.v = TensorList.of(v);
+        // The kernel reads one step count per parameter from the device; all parameters share one tensor.
+        step = MemoryScope.keep(
+                torch.zeros(new long[0], parameters.get(0).options()).to(ScalarType.Float));
+        steps = TensorList.of(Collections.nCopies(parameters.size(), step));
+    }
+
+    @Override
+    public void step(List<Tensor> gradients, AdamWScalars scalars) {
+        step.fill_(new Scalar((double) scalars.step()));
+        boolean amsgrad = false;
+        boolean maximize = false;
+        try (var g = TensorList.of(gradients)) {
+            FUSED_ADAMW.call(
+                    parameters,
+                    g,
+                    m,
+                    v,
+                    none,
+                    steps,
+                    scalars.learningRate(),
+                    scalars.beta1(),
+                    scalars.beta2(),
+                    scalars.weightDecay(),
+                    scalars.eps(),
+                    amsgrad,
+                    maximize,
+                    null,
+                    null);
+        }
+    }
+
+    @Override
+    public void close() {
+        List.of(parameters, m, v, none, steps).forEach(TensorList::close);
+        step.close();
+    }
+}

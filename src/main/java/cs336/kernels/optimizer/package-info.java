@@ -1,0 +1,6 @@
+/**
+ * Optimizer steps as CUDA kernels: {@link cs336.kernels.optimizer.MultiTensorAdamW}.
+ *
+ * <p>May use {@code kernels.runtime} and what that may use.
+ */
+package cs336.kernels.optimizer;

@@ -1,0 +1,107 @@
+package cs336.kernels.optimizer;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+@Tag("gpu")
+class MultiTensorAdamWGpuTest {
+    private static final Device GPU = Device.cuda(0);
+    private static final int[] SIZES = {1, 3, 4, 255, 1_024, 8_191, 8_192, 8_193, 100_003, 1 << 20};
+    private static final int GUARD = 8; // elements before and after each parameter that must not change
+
+    @ParameterizedTest
+    @CsvSource({"DECAY_AFTER, 0", "DECAY_BEFORE, 0", "TORCH, 0", "TORCH, 1", "DECAY_AFTER, 3"})
+    void tenStepsEqualThoseInDoublePrecision(AdamW.Order order, int misalignment) {
+        Torch.seed(System.nanoTime());
+        var options = new AdamWSettings(1e-2, 0.9, 0.999, 1e-8, 0.1, order);
+        try (var all = MemoryScope.open()) {
+            Map<String, Tensor> narrow = new LinkedHashMap<>();
+            Map<String, Tensor> wide = new LinkedHashMap<>();
+            List<Tensor> guarded = new ArrayList<>();
+            for (int size : SIZES) {
+                Tensor memory =
+                        torch.full(new long[] {size + 2 * GUARD}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32));
+                Tensor parameter = memory.narrow(0, GUARD + misalignment, size);
+                parameter.copy_(torch.randn(new long[] {size}, GPU.options(DType.FLOAT32)));
+                guarded.add(memory);
+                narrow.put("p" + size, parameter.detach().set_requires_grad(true));
+                wide.put(
+                        "p" + size,
+                        parameter
+                                .to(Device.cpu().toTorch(), DType.FLOAT64.scalarType())
+                                .detach()
+                                .set_requires_grad(true));
+            }
+            try (var onGpu = new AdamW(narrow, options);
+                    var inDouble = new AdamW(wide, options)) {
+                for (int i = 0; i < 10; i++) {
+                    step(narrow, wide, onGpu, inDouble, i);
+                }
+            }
+            narrow.forEach((name, parameter) -> assertClose(name, wide.get(name), parameter));
+            for (int i = 0; i < SIZES.length; i++) {
+                Tensor nan = guarded.get(i).isnan().sum();
+                assertEquals(2 * GUARD, nan.item_long(), "memory around a parameter of " + SIZES[i] + " elements");
+            }
+        }
+    }
+
+    private static void step(Map<String, Tensor> narrow, Map<String, Tensor> wide, AdamW onGpu, AdamW inDouble, int i) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            double scale = Math.pow(10, i % 4 - 2);
+            narrow.forEach((name, parameter) -> {
+                Tensor gradient = torch.randn_like(parameter).mul_(new Scalar(scale));
+                parameter.mutable_grad().put(gradient);
+                wide.get(name).mutable_grad().put(gradient.to(Device.cpu().toTorch(), DType.FLOAT64.scalarType()));
+            });
+            onGpu.step();
+            inDouble.step();
+            onGpu.zeroGrad();
+            inDouble.zeroGrad();
+        }
+    }
+
+    /** Ten steps of 0.01 move a parameter by at most 0.1 or so; the bound is a few ulps of 1. */
+    private static void assertClose(String name, Tensor expected, Tensor actual) {
+        double[] e = Tensors.toDoubles(expected);
+        double[] a = Tensors.toDoubles(actual);
+        for (int i = 0; i < e.length; i++) {
+            double bound = 8 * Math.ulp(1f) * Math.max(1, Math.abs(e[i]));
+            assertTrue(Math.abs(e[i] - a[i]) <= bound, name + "[" + i + "]: " + e[i] + " and " + a[i]);
+        }
+    }
+
+    @Test
+    void otherDtypesAndDevicesAreNotSupported() {
+        var kernel = new MultiTensorAdamW();
+        try (var scope = MemoryScope.open()) {
+            List<Tensor> fp32 = List.of(torch.ones(new long[] {4}, GPU.options(DType.FLOAT32)));
+            List<Tensor> bf16 = List.of(torch.ones(new long[] {4}, GPU.options(DType.BFLOAT16)));
+            List<Tensor> cpu = List.of(torch.ones(new long[] {4}, Device.cpu().options(DType.FLOAT32)));
+            assertTrue(kernel.prepare(fp32, fp32, fp32).isPresent());
+            assertTrue(kernel.prepare(bf16, bf16, bf16).isEmpty());
+            assertTrue(kernel.prepare(cpu, cpu, cpu).isEmpty());
+        }
+    }
+}
