@@ -1,0 +1,226 @@
+package cs336.compile;
+
+import cs336.basics.GradScaler;
+import cs336.basics.GradientClipping;
+import cs336.basics.Losses;
+import cs336.basics.Optimizer;
+import cs336.basics.TransformerLM;
+import cs336.bench.ArgumentCheck;
+import cs336.bench.Precision;
+import cs336.torch.CudaGraph;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.ProfilerRange;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * A training step whose forward and backward passes are one CUDA graph, so that the host launches them with one call.
+ *
+ * <pre>{@code
+ * try (var step = GraphedStep.of(model, optimizer, Precision.BF16).clip(1.0)) {
+ *     for (var batch : batches) {
+ *         Tensor loss = step.run(batch.inputs(), batch.targets());
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p>The first steps with a shape of input run without a graph; the next one records it. All of them train the model,
+ * and the parameters after any number of steps equal those of the plain loop bit for bit, provided that the kernels are
+ * deterministic. Gradient clipping, loss scaling and the optimizer run after each replay without a graph: the host
+ * queues them while the graph still runs. On the CPU every step is plain.
+ *
+ * <p>A recorded step holds its activations and gradients until {@link #close()}. Between steps the gradients may be
+ * dropped ({@code zeroGrad()}); this class attaches them again.
+ */
+public final class GraphedStep implements AutoCloseable {
+    private static final int WARMUP = 3;
+
+    private final TransformerLM model;
+    private final Optimizer optimizer;
+    private final Precision precision;
+    private final Device device;
+    private final GradScaler scaler;
+    private final List<Tensor> parameters;
+    private final Map<List<Long>, ShapeGraph> shapes = new HashMap<>();
+    private double maxNorm = Double.POSITIVE_INFINITY;
+    private int warmup = WARMUP;
+    private boolean closed;
+
+    private GraphedStep(TransformerLM model, Optimizer optimizer, Precision precision) {
+        this.model = model;
+        this.optimizer = optimizer;
+        this.precision = precision;
+        device = model.device();
+        scaler = precision.scaler(device);
+        parameters = List.copyOf(optimizer.parameters().values());
+    }
+
+    /**
+     * Returns the training step of a language model with cross-entropy loss.
+     *
+     * @param optimizer updates the model's parameters; the caller closes it
+     * @param precision of the forward pass and the loss; fp16 scales the loss
+     */
+    public static GraphedStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
+        return new GraphedStep(model, optimizer, precision);
+    }
+
+    /** Clips the gradients to this global L2 norm, which must be positive. Default: no clipping. */
+    public GraphedStep clip(double maxNorm) {
+        if (!(maxNorm > 0)) throw new IllegalArgumentException("maxNorm must be positive, not " + maxNorm);
+        this.maxNorm = maxNorm;
+        return this;
+    }
+
+    /** Sets the number of plain steps with each shape of input before it is recorded, at least 1. Default: 3. */
+    public GraphedStep warmup(int steps) {
+        warmup = ArgumentCheck.atLeast("warmup", 1, steps);
+        return this;
+    }
+
+    /**
+     * Trains on one batch without waiting for the GPU.
+     *
+     * @param inputs int64 token ids, [B, T], on the model's device
+     * @param targets int64 token ids, [B, T], on the model's device
+     * @return the mean cross-entropy before the update, fp32, []. The next step with this shape overwrites it.
+     * @throws IllegalArgumentException if shapes, dtypes or devices do not fit
+     * @throws IllegalStateException if the step is closed, or cannot be recorded; the message says why
+     */
+    public Tensor run(Tensor inputs, Tensor targets) {
+        if (closed) throw new IllegalStateException("the step is closed");
+        requireIds("inputs", inputs);
+        requireIds("targets", targets);
+        List<Long> key = Arrays.stream(Tensors.shape(inputs)).boxed().toList();
+        if (!Arrays.equals(Tensors.shape(inputs), Tensors.shape(targets))) {
+            throw new IllegalArgumentException("targets must have the shape of inputs, " + key + ", not "
+                    + Arrays.toString(Tensors.shape(targets)));
+        }
+        Torch.allowTf32(precision.tf32());
+        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(inputs));
+        try (var noGrad = NoGrad.open()) {
+            ofShape.inputs.copy_(inputs);
+            ofShape.targets.copy_(targets);
+        }
+        ofShape.forwardBackward();
+        update();
+        if (ofShape.gradients == null) optimizer.zeroGrad();
+        return ofShape.loss;
+    }
+
+    private void requireIds(String name, Tensor ids) {
+        if (ids == null || ids.isNull() || !ids.defined() || ids.dim() != 2 || DType.of(ids) != DType.INT64) {
+            throw new IllegalArgumentException(name + " must be an int64 tensor of shape [B, T]");
+        }
+        if (ids.is_cuda() != device.isCuda()) {
+            throw new IllegalArgumentException(name + " must be on the model's device, " + device);
+        }
+    }
+
+    private void update() {
+        try (var scope = MemoryScope.open()) {
+            if (maxNorm < Double.POSITIVE_INFINITY) {
+                scaler.unscale(optimizer);
+                GradientClipping.clipByGlobalNorm(parameters, maxNorm);
+            }
+            scaler.step(optimizer);
+            scaler.update();
+        }
+    }
+
+    /** Waits for the GPU and frees the graphs and what they hold. The gradients are dropped. */
+    @Override
+    public void close() {
+        if (closed) return;
+        closed = true;
+        optimizer.zeroGrad();
+        shapes.values().forEach(ShapeGraph::close);
+        scaler.close();
+    }
+
+    /** What belongs to one shape of input: static inputs and outputs, and the graph once it is recorded. */
+    private final class ShapeGraph implements AutoCloseable {
+        private final Tensor inputs;
+        private final Tensor targets;
+        private final Tensor loss;
+        private final CudaGraph graph = device.isCuda() ? CudaGraph.on(device) : null;
+        private List<Tensor> gradients; // as the graph writes them, in the order of parameters; null before it exists
+        private int steps;
+
+        ShapeGraph(Tensor like) {
+            try (var scope = MemoryScope.open()) {
+                inputs = MemoryScope.keep(torch.zeros_like(like));
+                targets = MemoryScope.keep(torch.zeros_like(like));
+                loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
+            }
+        }
+
+        void forwardBackward() {
+            if (graph == null) {
+                computeGradients();
+                return;
+            }
+            if (steps++ < warmup) {
+                graph.warmUp(this::computeGradients);
+                return;
+            }
+            if (gradients == null) record();
+            graph.replay();
+            attachGradients();
+        }
+
+        private void computeGradients() {
+            try (var scope = MemoryScope.open()) {
+                Tensor value;
+                try (var range = ProfilerRange.of("forward");
+                        var autocast = precision.autocast(device)) {
+                    value = Losses.crossEntropy(model.forward(inputs), targets);
+                }
+                try (var noGrad = NoGrad.open()) {
+                    loss.copy_(value);
+                }
+                try (var range = ProfilerRange.of("backward")) {
+                    scaler.scale(value).backward();
+                }
+            }
+        }
+
+        private void record() {
+            optimizer.zeroGrad(); // so that the recorded pass writes gradients instead of adding to them
+            graph.record(this::computeGradients);
+            var recorded = new ArrayList<Tensor>();
+            for (Tensor parameter : parameters) {
+                Tensor gradient = parameter.mutable_grad();
+                recorded.add(gradient.defined() ? MemoryScope.keep(new Tensor(gradient)) : null);
+            }
+            gradients = recorded;
+        }
+
+        /** Undoes a zeroGrad() or the gradients of another shape's graph. */
+        private void attachGradients() {
+            try (var scope = MemoryScope.open()) {
+                for (int i = 0; i < gradients.size(); i++) {
+                    if (gradients.get(i) != null)
+                        parameters.get(i).mutable_grad().put(gradients.get(i));
+                }
+            }
+        }
+
+        @Override
+        public void close() {
+            if (graph != null) graph.close();
+            if (gradients != null) gradients.stream().filter(g -> g != null).forEach(Tensor::close);
+            List.of(inputs, targets, loss).forEach(Tensor::close);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+package cs336.torch;
+
+import java.util.concurrent.atomic.AtomicLong;
+import org.bytedeco.cuda.cudart.CUgraphExec_st;
+import org.bytedeco.cuda.cudart.CUgraph_st;
+import org.bytedeco.cuda.cudart.CUstream_st;
+import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.LongPointer;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.cuda.CUDAStream;
+import org.bytedeco.pytorch.cuda.DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair;
+import org.bytedeco.pytorch.cuda.StreamFilter;
+import org.bytedeco.pytorch.global.torch_cuda;
+
+/**
+ * GPU work that is recorded once and replayed with a single launch, which removes the launch overhead of its kernels.
+ * The counterpart of {@code torch.cuda.CUDAGraph}.
+ *
+ * <pre>{@code
+ * Runnable work = () -> y.copy_(model.forward(x));
+ * try (var graph = CudaGraph.on(device)) {
+ *     graph.warmUp(work);
+ *     graph.record(work);
+ *     x.copy_(newInput);
+ *     graph.replay(); // y now belongs to the new x
+ * }
+ * }</pre>
+ *
+ * <p>A replay reads and writes the addresses that were recorded. Inputs and outputs are therefore tensors that exist
+ * before the capture and stay alive as long as the graph; memory allocated during the capture comes from a pool that
+ * belongs to the graph. Work that waits for the GPU ({@code item()}, a copy to the host) or draws random numbers cannot
+ * be recorded. All methods are for one thread.
+ */
+public final class CudaGraph implements AutoCloseable {
+    private static final int THREAD_LOCAL = 1; // with global mode, CUDA work of any other thread breaks the capture
+    private static final long AUTO_FREE_ON_LAUNCH = 1;
+
+    /** Pool numbers far from those that libtorch gives out. */
+    private static final AtomicLong NEXT_POOL = new AtomicLong(1L << 40);
+
+    private static volatile long capturingStream = -1;
+
+    /** Tells the allocator which stream's allocations belong to the pool. JavaCPP has room for ten callbacks only. */
+    private static StreamFilter filter;
+
+    private final Device device;
+    private final CUDAStream stream;
+    private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
+    private final LongPointer poolWords =
+            MemoryScope.keep(new LongPointer(new long[] {NEXT_POOL.getAndIncrement(), 0}));
+
+    /** The presets' name for libtorch's {@code MempoolId_t}, a pair of two 64-bit numbers. */
+    private final DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair pool =
+            MemoryScope.keep(new DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair(poolWords));
+
+    private boolean recorded;
+    private boolean closed;
+
+    private CudaGraph(Device device) {
+        this.device = device;
+        device.makeCurrent();
+        stream = MemoryScope.keep(torch_cuda.getStreamFromPool(false, (byte) device.index()));
+    }
+
+    /**
+     * Returns a graph that has recorded nothing yet.
+     *
+     * @throws IllegalArgumentException if the device is not a GPU
+     */
+    public static CudaGraph on(Device device) {
+        if (!device.isCuda()) throw new IllegalArgumentException("device must be a CUDA GPU, not " + device);
+        return new CudaGraph(device);
+    }
+
+    /**
+     * Runs work on the graph's own stream without recording it, and waits for it. Libraries allocate their workspaces
+     * for a stream in the first run, which is not allowed while recording: warm up at least once before
+     * {@link #record}.
+     */
+    public void warmUp(Runnable work) {
+        requireOpen();
+        onStream(work);
+    }
+
+    /**
+     * Records one run of the work. Nothing is computed.
+     *
+     * @param work the same GPU work as in the warm-up, queued by this thread and by PyTorch's backward threads
+     * @throws IllegalStateException if something is recorded already, or the work cannot be recorded; the message says
+     *     why, and the graph can then record other work
+     */
+    public void record(Runnable work) {
+        requireOpen();
+        if (recorded) throw new IllegalStateException("the graph has recorded its work already");
+        onStream(() -> capture(work));
+        recorded = true;
+    }
+
+    /**
+     * Queues the recorded work on the current stream and returns at once.
+     *
+     * @throws IllegalStateException if the graph is closed or the launch fails
+     */
+    public void replay() {
+        requireOpen();
+        if (!recorded) throw new IllegalStateException("the graph has recorded nothing yet");
+        try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
+            check(cudart.cuGraphLaunch(executable, current.stream()), "cuGraphLaunch");
+        }
+    }
+
+    /** Waits for the GPU and frees the graph and its memory pool. Tensors allocated in the capture become invalid. */
+    @Override
+    public void close() {
+        if (closed) return;
+        closed = true;
+        if (recorded) {
+            device.synchronize();
+            cudart.cuGraphExecDestroy(executable);
+            torch_cuda.getAllocator().releasePool((byte) device.index(), pool);
+        }
+        executable.close();
+        pool.close();
+        poolWords.close();
+        stream.close();
+    }
+
+    private void requireOpen() {
+        if (closed) throw new IllegalStateException("the graph is closed");
+    }
+
+    private void onStream(Runnable work) {
+        device.synchronize();
+        byte index = (byte) device.index();
+        try (CUDAStream before = torch_cuda.getCurrentCUDAStream(index)) {
+            torch_cuda.setCurrentCUDAStream(stream);
+            try {
+                work.run();
+            } finally {
+                torch_cuda.setCurrentCUDAStream(before);
+            }
+        }
+        device.synchronize();
+    }
+
+    private void capture(Runnable work) {
+        byte index = (byte) device.index();
+        torch_cuda.getAllocator().emptyCache(); // freeing cached blocks is not allowed during a capture
+        CUstream_st raw = stream.stream();
+        RuntimeException failure = null;
+        try (var graph = new CUgraph_st()) {
+            synchronized (CudaGraph.class) {
+                capturingStream = raw.address();
+                torch_cuda.beginAllocateToPool(index, pool, filter());
+                int ended;
+                try {
+                    check(cudart.cuStreamBeginCapture(raw, THREAD_LOCAL), "cuStreamBeginCapture");
+                    try {
+                        work.run();
+                    } catch (RuntimeException e) {
+                        failure = e;
+                    }
+                    ended = cudart.cuStreamEndCapture(raw, graph);
+                } finally {
+                    torch_cuda.endAllocateToPool(index, pool);
+                    capturingStream = -1;
+                }
+                if (failure != null || ended != cudart.CUDA_SUCCESS) {
+                    if (!graph.isNull()) cudart.cuGraphDestroy(graph);
+                    torch_cuda.getAllocator().releasePool(index, pool);
+                    throw notRecordable(failure, ended);
+                }
+            }
+            int result = cudart.cuGraphInstantiate(executable, graph, AUTO_FREE_ON_LAUNCH);
+            cudart.cuGraphDestroy(graph);
+            if (result != cudart.CUDA_SUCCESS) {
+                torch_cuda.getAllocator().releasePool(index, pool);
+                check(result, "cuGraphInstantiate");
+            }
+        }
+    }
+
+    private static IllegalStateException notRecordable(RuntimeException failure, int ended) {
+        String reason = failure == null
+                ? "cuStreamEndCapture returned error " + ended
+                : String.valueOf(failure.getMessage()).lines().findFirst().orElse("");
+        return new IllegalStateException(
+                "the work cannot be recorded as a CUDA graph: " + reason
+                        + "; work that waits for the GPU (item(), copies to the host) or draws random numbers cannot be",
+                failure);
+    }
+
+    private static synchronized StreamFilter filter() {
+        if (filter == null) {
+            filter = MemoryScope.keep(new StreamFilter() {
+                @Override
+                public boolean call(Pointer stream) {
+                    return stream != null && stream.address() == capturingStream;
+                }
+            });
+        }
+        return filter;
+    }
+
+    private static void check(int result, String call) {
+        if (result != cudart.CUDA_SUCCESS) throw new IllegalStateException(call + " failed with error " + result);
+    }
+}

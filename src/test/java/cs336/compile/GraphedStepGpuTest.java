@@ -1,0 +1,87 @@
+package cs336.compile;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Batches;
+import cs336.basics.ModelEdition;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Precision;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import java.util.Collections;
+import java.util.List;
+import org.bytedeco.pytorch.global.torch_cuda;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+@Tag("gpu")
+class GraphedStepGpuTest {
+    private static TransformerConfig config(ModelEdition edition, String norm, String attention) {
+        return new TransformerConfig(edition, 1_000, 128, 128, 2, 4, 256, norm, attention);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "SPRING_2025, fp32, rmsnorm, plain",
+        "SPRING_2025, bf16, rmsnorm, plain",
+        "SPRING_2025, fp16, rmsnorm, plain",
+        "SPRING_2025, tf32, layernorm, sdpa",
+        "SPRING_2025, bf16, rmsnorm-fused, flash-deterministic",
+        "SPRING_2024, bf16, layernorm, plain"
+    })
+    void replayedStepsEqualThePlainLoopBitForBit(ModelEdition edition, String dtype, String norm, String attention) {
+        TransformerConfig config = config(edition, norm, attention);
+        Precision precision = Precision.parse(dtype);
+        List<Integer> contexts = Collections.nCopies(20, 128);
+        GraphedRuns.TrainingRun plain = GraphedRuns.train(config, Device.cuda(0), precision, 0.5, false, contexts);
+        GraphedRuns.TrainingRun graphed = GraphedRuns.train(config, Device.cuda(0), precision, 0.5, true, contexts);
+        assertArrayEquals(plain.losses(), graphed.losses());
+        assertArrayEquals(plain.parameters(), graphed.parameters());
+    }
+
+    @Test
+    void eachShapeOfInputHasAGraphOfItsOwn() {
+        TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
+        List<Integer> contexts = List.of(64, 64, 128, 64, 128, 64, 64, 128, 128, 64, 128, 128, 64, 64);
+        GraphedRuns.TrainingRun plain = GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
+        GraphedRuns.TrainingRun graphed = GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, true, contexts);
+        assertArrayEquals(plain.losses(), graphed.losses());
+        assertArrayEquals(plain.parameters(), graphed.parameters());
+    }
+
+    @Test
+    void memoryStaysFlatOverAThousandReplaysAndIsFreedAtTheEnd() {
+        Device device = Device.cuda(0);
+        TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
+        long before = allocated();
+        try (var model = new TransformerLM(config, device);
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
+                var step = GraphedStep.of(model, optimizer, Precision.BF16)) {
+            try (var scope = MemoryScope.open()) {
+                var batch =
+                        Batches.random(config.vocabSize(), 2, 128, device, 0).next();
+                for (int i = 0; i < 10; i++) step.run(batch.inputs(), batch.targets());
+                device.synchronize();
+                long warm = allocated();
+                for (int i = 0; i < 1_000; i++) step.run(batch.inputs(), batch.targets());
+                device.synchronize();
+                assertTrue(allocated() <= warm, "grew from " + warm + " to " + allocated() + " bytes");
+            }
+        }
+        assertTrue(allocated() <= before, "left " + (allocated() - before) + " bytes");
+    }
+
+    private static long allocated() {
+        return torch_cuda
+                .getAllocator()
+                .getDeviceStats((byte) 0)
+                .allocated_bytes()
+                .current();
+    }
+}

@@ -1,0 +1,61 @@
+package cs336.compile;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.ModelEdition;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Precision;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+class GraphedStepTest {
+    private static final TransformerConfig CONFIG =
+            new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+
+    @Test
+    void stepsOnTheCpuEqualThoseOfThePlainLoop() {
+        var runs = new ArrayList<GraphedRuns.TrainingRun>();
+        for (boolean graphed : new boolean[] {false, true}) {
+            runs.add(GraphedRuns.train(CONFIG, Device.cpu(), Precision.FP32, 1.0, graphed, List.of(8, 16, 8, 8)));
+        }
+        assertArrayEquals(runs.get(0).losses(), runs.get(1).losses());
+        assertArrayEquals(runs.get(0).parameters(), runs.get(1).parameters());
+    }
+
+    @Test
+    void wrongInputIsNamed() {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(CONFIG, Device.cpu());
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
+                var step = GraphedStep.of(model, optimizer, Precision.FP32)) {
+            Tensor ids = Tensors.of(new long[] {1, 2, 3, 4}, 1, 4);
+            Tensor fewer = Tensors.of(new long[] {1, 2}, 1, 2);
+            Tensor floats = torch.zeros(new long[] {1, 4}, Device.cpu().options(DType.FLOAT32));
+            assertEquals("targets must have the shape of inputs, [1, 4], not [1, 2]", message(step, ids, fewer));
+            assertTrue(message(step, floats, ids).startsWith("inputs must be an int64 tensor"));
+            assertTrue(message(step, ids, null).startsWith("targets must be an int64 tensor"));
+            assertThrows(IllegalArgumentException.class, () -> step.clip(0));
+            assertThrows(IllegalArgumentException.class, () -> step.warmup(0));
+            step.close();
+            assertThrows(IllegalStateException.class, () -> step.run(ids, ids));
+        }
+    }
+
+    private static String message(GraphedStep step, Tensor inputs, Tensor targets) {
+        return assertThrows(IllegalArgumentException.class, () -> step.run(inputs, targets))
+                .getMessage();
+    }
+}
