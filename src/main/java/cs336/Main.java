@@ -20,6 +20,7 @@ import cs336.profile.memory.MemoryCommand;
 import cs336.scaling.AccountingCommand;
 import cs336.scaling.laws.IsoFlopsCommand;
 import cs336.torch.ProcessEnd;
+import cs336.train.TrainCommand;
 import cs336.writeup.WriteupCommand;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -45,6 +46,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             OverlapCommand.class,
             MemoryCommand.class,
             PrecisionCommand.class,
+            TrainCommand.class,
             KernelsCommand.class,
             NormsCommand.class,
             AttentionCommand.class,

@@ -39,7 +39,10 @@ class ArchitectureTest {
         direct.put("kernels.runtime", List.of("bench"));
         direct.put("kernels.norms", List.of("kernels.runtime"));
         direct.put("kernels.attention", List.of("kernels.runtime", "scaling"));
-        direct.put("kernels", List.of("kernels.norms", "kernels.attention"));
+        direct.put("kernels.optimizer", List.of("kernels.runtime"));
+        direct.put("kernels", List.of("kernels.norms", "kernels.attention", "kernels.optimizer"));
+        direct.put("compile", List.of("kernels.runtime"));
+        direct.put("train", List.of("compile"));
         direct.put("profile", List.of("numbers"));
         direct.put("profile.memory", List.of("profile", "scaling"));
         direct.put("distributed.collectives", List.of("bench"));
@@ -48,8 +51,8 @@ class ArchitectureTest {
         direct.put("distributed.bench", List.of("distributed.launch", "distributed.training", "profile.memory"));
         direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
         direct.put("writeup", List.of("numbers"));
-        direct.put("notebook", List.of("figures", "writeup"));
-        direct.put("", List.of("notebook"));
+        direct.put("notebook", List.of("figures", "writeup", "compile"));
+        direct.put("", List.of("notebook", "train"));
 
         var all = new LinkedHashMap<String, Set<String>>();
         direct.forEach((name, others) -> {
@@ -95,6 +98,20 @@ class ArchitectureTest {
 
     @ArchTest
     static final ArchRule NO_CYCLES = slices().matching("cs336.(**)").should().beFreeOfCycles();
+
+    /** A reader who meets a simple name finds exactly one type by it. */
+    @ArchTest
+    static void noTwoTypesShareASimpleName(JavaClasses classes) {
+        Map<String, Set<String>> named = classes.stream()
+                .filter(type -> !type.isAnonymousClass() && !type.isArray())
+                .filter(type -> !type.getSimpleName().equals("package-info"))
+                .collect(Collectors.groupingBy(
+                        JavaClass::getSimpleName,
+                        TreeMap::new,
+                        Collectors.mapping(JavaClass::getName, Collectors.toSet())));
+        named.values().removeIf(types -> types.size() == 1);
+        assertEquals(Map.of(), named);
+    }
 
     @ArchTest
     static void noPackageIsTooLargeToReadItsList(JavaClasses classes) {

@@ -96,11 +96,12 @@ class TablesTest {
                 Tables.aligned(table).replace(" ", ""));
     }
 
-    private record Cell(String name, @Header("time (ms)") Double ms, int count) {}
+    private record TableCell(
+            String name, @Header("time (ms)") Double ms, int count) {}
 
     @Test
     void recordsBecomeATable() {
-        Table table = Tables.of(Cell.class, List.of(new Cell("a", 1.5, 2), new Cell("b", null, 3)));
+        Table table = Tables.of(TableCell.class, List.of(new TableCell("a", 1.5, 2), new TableCell("b", null, 3)));
         assertEquals(List.of("name", "time (ms)", "count"), table.columnNames());
         assertEquals(1.5, table.doubleColumn("time (ms)").get(0));
         assertTrue(table.column("time (ms)").isMissing(1));

@@ -1,0 +1,6 @@
+/**
+ * Training a language model from the command line: {@link cs336.train.TrainCommand}.
+ *
+ * <p>May use {@code compile} and what that may use.
+ */
+package cs336.train;
