@@ -23,10 +23,10 @@ final class GraphedRuns {
     private GraphedRuns() {}
 
     /** The loss of each step, and all parameters afterwards. */
-    record TrainingRun(double[] losses, double[] parameters) {}
+    record LossesAndParameters(double[] losses, double[] parameters) {}
 
     /** Trains on new random tokens and with a new learning rate in each step. */
-    static TrainingRun train(
+    static LossesAndParameters train(
             TransformerConfig config,
             Device device,
             Precision precision,
@@ -66,7 +66,7 @@ final class GraphedRuns {
             double[] parameters = model.parameters().stream()
                     .flatMapToDouble(p -> DoubleStream.of(Tensors.toDoubles(p)))
                     .toArray();
-            return new TrainingRun(losses, parameters);
+            return new LossesAndParameters(losses, parameters);
         }
     }
 }

@@ -39,8 +39,10 @@ class GraphedStepGpuTest {
         TransformerConfig config = config(edition, norm, attention);
         Precision precision = Precision.parse(dtype);
         List<Integer> contexts = Collections.nCopies(20, 128);
-        GraphedRuns.TrainingRun plain = GraphedRuns.train(config, Device.cuda(0), precision, 0.5, false, contexts);
-        GraphedRuns.TrainingRun graphed = GraphedRuns.train(config, Device.cuda(0), precision, 0.5, true, contexts);
+        GraphedRuns.LossesAndParameters plain =
+                GraphedRuns.train(config, Device.cuda(0), precision, 0.5, false, contexts);
+        GraphedRuns.LossesAndParameters graphed =
+                GraphedRuns.train(config, Device.cuda(0), precision, 0.5, true, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
     }
@@ -49,8 +51,10 @@ class GraphedStepGpuTest {
     void eachShapeOfInputHasAGraphOfItsOwn() {
         TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
         List<Integer> contexts = List.of(64, 64, 128, 64, 128, 64, 64, 128, 128, 64, 128, 128, 64, 64);
-        GraphedRuns.TrainingRun plain = GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
-        GraphedRuns.TrainingRun graphed = GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, true, contexts);
+        GraphedRuns.LossesAndParameters plain =
+                GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
+        GraphedRuns.LossesAndParameters graphed =
+                GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, true, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
     }

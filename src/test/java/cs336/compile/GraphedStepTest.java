@@ -27,7 +27,7 @@ class GraphedStepTest {
 
     @Test
     void stepsOnTheCpuEqualThoseOfThePlainLoop() {
-        var runs = new ArrayList<GraphedRuns.TrainingRun>();
+        var runs = new ArrayList<GraphedRuns.LossesAndParameters>();
         for (boolean graphed : new boolean[] {false, true}) {
             runs.add(GraphedRuns.train(CONFIG, Device.cpu(), Precision.FP32, 1.0, graphed, List.of(8, 16, 8, 8)));
         }

@@ -130,8 +130,8 @@ class AttentionMemoryTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void aProcessGrowsByTheCountedBytes(boolean causal) throws Exception {
-        AttentionMemory memory = fp32(1, AttentionPasses.CONTEXT, AttentionPasses.D, causal);
-        try (var process = ChildJvm.start(AttentionPasses.class, Map.of(), line -> {})) {
+        AttentionMemory memory = fp32(1, AllocatedPasses.CONTEXT, AllocatedPasses.D, causal);
+        try (var process = ChildJvm.start(AllocatedPasses.class, Map.of(), line -> {})) {
             process.tell(String.valueOf(causal));
             for (var point : List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward())) {
                 String grownBy = process.answer(LIMIT);
@@ -142,7 +142,7 @@ class AttentionMemoryTest {
     }
 
     /** Both passes in a process that answers with its growth in bytes at each of the three points of the step. */
-    static final class AttentionPasses {
+    static final class AllocatedPasses {
         static final int CONTEXT = 8192;
         static final int D = 8;
 
