@@ -30,9 +30,9 @@ class MainTest {
 
     @Test
     void anUnknownCommandIsReportedWithTheKnownOnes() {
-        assertEquals(2, run("train"));
+        assertEquals(2, run("infer"));
         String known = String.join(", ", Main.commandLine().getSubcommands().keySet());
-        assertEquals("cs336: command 'train' is unknown; known: " + known + "\n", err.toString());
+        assertEquals("cs336: command 'infer' is unknown; known: " + known + "\n", err.toString());
     }
 
     @Test
