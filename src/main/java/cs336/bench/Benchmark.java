@@ -7,6 +7,7 @@ import cs336.basics.GradScaler;
 import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
+import cs336.torch.CudaGraph;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.MemoryStats;
@@ -44,6 +45,9 @@ import org.bytedeco.pytorch.Tensor;
  * {@code optimizer} includes the check for infinities in the gradients; a step that this check skips is timed like any
  * other. On CUDA each time is also measured with CUDA events, such as {@code total-events}.
  *
+ * <p>With {@link #graph graph(true)} the forward and backward passes are recorded as one {@link CudaGraph}, which each
+ * step replays. They are then a single phase, {@code forward-backward}.
+ *
  * <p>{@code peak-memory} is the peak of the first round including parameters: on CUDA the memory allocated by PyTorch's
  * caching allocator, on the CPU the resident set size of the process.
  */
@@ -52,6 +56,7 @@ public final class Benchmark {
     private static final long SEED = 0;
     private static final Metric PEAK_MEMORY = Metric.bytes("peak-memory");
     private static final String TOTAL = "total";
+    private static final String PASSES = "forward-backward";
     private static final String UNSYNCHRONISED = "unsynchronised";
 
     private final TransformerLM model;
@@ -60,6 +65,7 @@ public final class Benchmark {
     private int warmup = 5;
     private int steps = 10;
     private Precision precision = Precision.FP32;
+    private boolean graph;
 
     private Benchmark(TransformerLM model) {
         this.model = model;
@@ -109,14 +115,37 @@ public final class Benchmark {
         return this;
     }
 
+    /**
+     * Sets whether the forward and backward passes run as a CUDA graph, recorded in the first step; false by default.
+     *
+     * @throws IllegalArgumentException if {@code record} is true and the model is not on a GPU
+     */
+    public Benchmark graph(boolean record) {
+        if (record && !model.device().isCuda()) {
+            throw new IllegalArgumentException("graph needs a model on a GPU, not on " + model.device());
+        }
+        graph = record;
+        return this;
+    }
+
     /** Returns the metrics of a pass, without the event times that exist only on CUDA. */
-    static List<Metric> metrics(Pass pass) {
+    static List<Metric> metrics(Pass pass, boolean graph) {
         var metrics = new ArrayList<Metric>();
         metrics.add(Metric.ms(TOTAL));
-        pass.phases().forEach(phase -> metrics.add(Metric.ms(phase)));
+        phases(pass, graph).forEach(phase -> metrics.add(Metric.ms(phase)));
         if (pass == Pass.FORWARD) metrics.add(Metric.ms(UNSYNCHRONISED));
         metrics.add(PEAK_MEMORY);
         return metrics;
+    }
+
+    /** Returns the phases that are timed separately: a graph has no boundary between its forward and backward pass. */
+    private static List<String> phases(Pass pass, boolean graph) {
+        if (!graph) return pass.phases();
+        return switch (pass) {
+            case FORWARD, FORWARD_GRAPH -> pass.phases();
+            case FORWARD_BACKWARD -> List.of(PASSES);
+            case STEP -> List.of(PASSES, "optimizer");
+        };
     }
 
     /** Runs the benchmark. {@link Pass#STEP} updates the model's parameters. */
@@ -170,6 +199,7 @@ public final class Benchmark {
         private final Batches.Batch data;
         private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
         private final GradScaler scaler = precision.scaler(model.device());
+        private final CudaGraph recorded = graph ? CudaGraph.on(model.device()) : null;
 
         private Step(Pass pass) {
             this.pass = pass;
@@ -183,6 +213,22 @@ public final class Benchmark {
         }
 
         private void runInLaps(Stopwatch.Laps lap) {
+            if (recorded == null) {
+                runPasses(lap);
+            } else {
+                replayPasses();
+                lap.end(phases(pass, true).get(0));
+            }
+            if (pass == Pass.STEP) {
+                scaler.step(optimizer);
+                scaler.update();
+                if (recorded == null) optimizer.zeroGrad(); // a replay overwrites the gradients
+                lap.end("optimizer");
+            }
+        }
+
+        /** Runs the forward pass and, unless the pass ends with it, the backward pass. */
+        private void runPasses(Stopwatch.Laps lap) {
             if (pass == Pass.FORWARD) {
                 try (var range = ProfilerRange.of("forward");
                         var scope = MemoryScope.open();
@@ -206,20 +252,25 @@ public final class Benchmark {
                     loss.backward();
                 }
             }
-            if (pass == Pass.STEP) {
-                lap.end("backward");
-                scaler.step(optimizer);
-                scaler.update();
-                optimizer.zeroGrad();
-                lap.end("optimizer");
-            } else {
-                optimizer.zeroGrad();
-                lap.end("backward");
+            if (pass == Pass.FORWARD_BACKWARD && recorded == null) optimizer.zeroGrad();
+            lap.end("backward");
+        }
+
+        private void replayPasses() {
+            if (!recorded.isRecorded()) {
+                recorded.warmUp(() -> runPasses(phase -> {}));
+                optimizer.zeroGrad(); // so that the recorded pass writes gradients instead of adding to them
+                recorded.record(() -> runPasses(phase -> {}));
             }
+            recorded.replay();
         }
 
         @Override
         public void close() {
+            if (recorded != null) {
+                optimizer.zeroGrad(); // the gradients are in the graph's memory
+                recorded.close();
+            }
             optimizer.close();
             scaler.close();
         }

@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.torch.Device;
 import java.io.IOException;
 import java.util.List;
 import picocli.CommandLine.Command;
@@ -25,6 +26,8 @@ import picocli.CommandLine.Option;
             "    cs336 benchmark --size all --year 2024",
             "  Forward and backward passes in fp32, TF32 and mixed precision:",
             "    cs336 benchmark --size all --dtype fp32,tf32,bf16 --pass forward-backward --problem mixed",
+            "  Training steps as CUDA graphs:",
+            "    cs336 benchmark --pass step --dtype bf16 --graph",
             "  The cost of the first steps, with the times of single steps stored:",
             "    cs336 benchmark --size all --warmup 0,1,2 --keep-steps --problem warmup",
             "  A timeline in Nsight Systems, with NVTX ranges of the model and the step:",
@@ -46,6 +49,13 @@ public final class BenchmarkCommand extends LabCommand {
     @Option(names = "--steps", paramLabel = "<n>", description = "number of timed steps. Default: 10 (2024: 5)")
     private Integer steps;
 
+    @Option(
+            names = "--graph",
+            description =
+                    "run the forward and backward passes as one CUDA graph, which removes their launch overhead; the"
+                            + " implementation is stored as <name>+graph")
+    private boolean graph;
+
     @Mixin
     private final SweepOptions sweep = new SweepOptions("benchmarking_script");
 
@@ -56,11 +66,14 @@ public final class BenchmarkCommand extends LabCommand {
             List<Integer> ws = models.orDefault(warmups, List.of(5), List.of(1));
             ws.forEach(w -> ArgumentCheck.atLeast("--warmup", 0, w));
             models.cases(); // reports invalid options before the machine survey starts
-            return sweep.run(
-                    spec,
-                    machine -> models.cases(machine)
-                            .flatMap(c -> ws.stream().map(w -> BenchmarkWorkload.of(c, w, n)))
-                            .toList());
+            return sweep.run(spec, machine -> {
+                if (graph && !Device.parse(machine.device()).isCuda()) {
+                    throw new IllegalArgumentException("--graph needs --device cuda, not " + machine.device());
+                }
+                return models.cases(machine)
+                        .flatMap(c -> ws.stream().map(w -> BenchmarkWorkload.of(c, w, n, graph)))
+                        .toList();
+            });
         });
     }
 }

@@ -6,12 +6,17 @@ import java.util.function.Consumer;
 
 /** A workload that runs a {@link Benchmark}. */
 public final class BenchmarkWorkload implements Workload {
-    /** Returns the case of a model, without the setting {@code device}. */
-    static Case of(ModelCase c, int warmup, int steps) {
-        return ModelCases.of(BenchmarkWorkload.class, c)
+    /**
+     * Returns the case of a model, without the setting {@code device}. With a CUDA graph its implementation ends with
+     * {@code +graph}.
+     */
+    static Case of(ModelCase c, int warmup, int steps, boolean graph) {
+        Case plain = ModelCases.of(BenchmarkWorkload.class, c);
+        return (graph ? plain.withImplementation(plain.implementation() + "+graph") : plain)
                 .with("warmup", warmup)
                 .with("steps", steps)
-                .yields(Benchmark.metrics(c.pass()).toArray(Metric[]::new));
+                .setting("graph", graph)
+                .yields(Benchmark.metrics(c.pass(), graph).toArray(Metric[]::new));
     }
 
     @Override
@@ -23,6 +28,7 @@ public final class BenchmarkWorkload implements Workload {
                     .precision(Precision.parse(c.text("dtype")))
                     .warmup(c.integer("warmup"))
                     .steps(c.integer("steps"))
+                    .graph(Boolean.parseBoolean(c.text("graph")))
                     .run(Pass.parse(c.text("pass")), record);
         }
     }

@@ -47,6 +47,11 @@ public record Case(
         return new Case("", implementation, Map.of(), Map.of(), List.of());
     }
 
+    /** Returns the same case of another implementation. */
+    public Case withImplementation(String name) {
+        return new Case(workload, name, parameters, settings, metrics);
+    }
+
     /** Returns the same case with another parameter. */
     public Case with(String parameter, Object value) {
         return new Case(workload, implementation, plus(parameters, parameter, value), settings, metrics);

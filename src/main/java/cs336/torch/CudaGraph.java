@@ -96,6 +96,11 @@ public final class CudaGraph implements AutoCloseable {
         recorded = true;
     }
 
+    /** Returns whether {@link #record} has succeeded. */
+    public boolean isRecorded() {
+        return recorded;
+    }
+
     /**
      * Queues the recorded work on the current stream and returns at once.
      *

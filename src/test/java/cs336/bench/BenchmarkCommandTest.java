@@ -44,6 +44,7 @@ class BenchmarkCommandTest extends CommandTest {
                 "--time-limit 0 | --time-limit must be at least 1, not 0",
                 "--time-limit 3000000000 | --time-limit must be at most 2147483647, not 3000000000",
                 "--d-model 600000000 --heads 1 | --d-ff must be at most 2147483647, not 2400000000",
+                "--graph --device cpu | --graph needs --device cuda, not cpu",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
     void invalidArgumentsAreReportedInOneLineWithExitCodeTwo(String arguments, String message) {

@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -14,6 +15,7 @@ import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.DoubleStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -159,6 +161,40 @@ class BenchmarkTest {
             assertTrue(
                     peak > 4 * parameters && peak < cublasWorkspace + 5e6,
                     peak + " bytes for parameters of " + parameters);
+        }
+    }
+
+    @Test
+    void aGraphNeedsAGpu() {
+        var e = assertThrows(IllegalArgumentException.class, () -> benchmark().graph(true));
+        assertEquals("graph needs a model on a GPU, not on cpu", e.getMessage());
+    }
+
+    @ParameterizedTest
+    @EnumSource(Precision.class)
+    @Tag("gpu")
+    void graphedStepsTrainLikePlainOnes(Precision precision) {
+        assertArrayEquals(trained(precision, false), trained(precision, true));
+    }
+
+    /** Returns all parameters after the benchmark's steps. */
+    private static double[] trained(Precision precision, boolean graph) {
+        Torch.seed(0);
+        try (var onGpu = new TransformerLM(TINY, Device.cuda(0))) {
+            BenchmarkResult result = Benchmark.of(onGpu)
+                    .batch(2)
+                    .context(8)
+                    .warmup(1)
+                    .steps(3)
+                    .precision(precision)
+                    .graph(graph)
+                    .run(Pass.STEP);
+            String passes = graph ? "forward-backward" : "backward";
+            assertEquals(3, result.samples(passes).values().size());
+            assertEquals(3, result.samples("optimizer-events").values().size());
+            return onGpu.parameters().stream()
+                    .flatMapToDouble(p -> DoubleStream.of(Tensors.toDoubles(p)))
+                    .toArray();
         }
     }
 }
