@@ -39,8 +39,8 @@ import org.bytedeco.pytorch.global.torch;
  * deterministic. Gradient clipping, loss scaling and the optimizer run after each replay without a graph: the host
  * queues them while the graph still runs. On the CPU every step is plain.
  *
- * <p>A recorded step holds its activations and gradients until {@link #close()}. Between steps the gradients may be
- * dropped ({@code zeroGrad()}); this class attaches them again.
+ * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step drops the parameters'
+ * gradients ({@code zeroGrad()}) before it computes new ones.
  */
 public final class GraphedStep implements AutoCloseable {
     private static final int WARMUP = 3;
@@ -112,9 +112,9 @@ public final class GraphedStep implements AutoCloseable {
             ofShape.inputs.copy_(inputs);
             ofShape.targets.copy_(targets);
         }
+        optimizer.zeroGrad(); // drops the gradients of another shape's graph, and those of the last step
         ofShape.forwardBackward();
         update();
-        if (ofShape.gradients == null) optimizer.zeroGrad();
         return ofShape.loss;
     }
 
@@ -196,7 +196,6 @@ public final class GraphedStep implements AutoCloseable {
         }
 
         private void record() {
-            optimizer.zeroGrad(); // so that the recorded pass writes gradients instead of adding to them
             graph.record(this::computeGradients);
             var recorded = new ArrayList<Tensor>();
             for (Tensor parameter : parameters) {
@@ -206,7 +205,7 @@ public final class GraphedStep implements AutoCloseable {
             gradients = recorded;
         }
 
-        /** Undoes a zeroGrad() or the gradients of another shape's graph. */
+        /** Makes the graph's gradients those of the parameters again. */
         private void attachGradients() {
             try (var scope = MemoryScope.open()) {
                 for (int i = 0; i < gradients.size(); i++) {

@@ -1,5 +1,7 @@
 package cs336.torch;
 
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.bytedeco.cuda.cudart.CUgraphExec_st;
 import org.bytedeco.cuda.cudart.CUgraph_st;
@@ -38,6 +40,9 @@ public final class CudaGraph implements AutoCloseable {
     /** Pool numbers far from those that libtorch gives out. */
     private static final AtomicLong NEXT_POOL = new AtomicLong(1L << 40);
 
+    /** The stream on which each GPU records. cuBLAS keeps a workspace for every stream, so all graphs share one. */
+    private static final Map<Integer, CUDAStream> STREAMS = new ConcurrentHashMap<>();
+
     private static volatile long capturingStream = -1;
 
     /** Tells the allocator which stream's allocations belong to the pool. JavaCPP has room for ten callbacks only. */
@@ -46,20 +51,15 @@ public final class CudaGraph implements AutoCloseable {
     private final Device device;
     private final CUDAStream stream;
     private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
-    private final LongPointer poolWords =
-            MemoryScope.keep(new LongPointer(new long[] {NEXT_POOL.getAndIncrement(), 0}));
-
-    /** The presets' name for libtorch's {@code MempoolId_t}, a pair of two 64-bit numbers. */
-    private final DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair pool =
-            MemoryScope.keep(new DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair(poolWords));
-
+    private MemoryPool pool;
     private boolean recorded;
     private boolean closed;
 
     private CudaGraph(Device device) {
         this.device = device;
         device.makeCurrent();
-        stream = MemoryScope.keep(torch_cuda.getStreamFromPool(false, (byte) device.index()));
+        stream = STREAMS.computeIfAbsent(
+                device.index(), index -> MemoryScope.keep(torch_cuda.getStreamFromPool(false, (byte) device.index())));
     }
 
     /**
@@ -122,12 +122,30 @@ public final class CudaGraph implements AutoCloseable {
         if (recorded) {
             device.synchronize();
             cudart.cuGraphExecDestroy(executable);
-            torch_cuda.getAllocator().releasePool((byte) device.index(), pool);
+            pool.release();
         }
         executable.close();
-        pool.close();
-        poolWords.close();
-        stream.close();
+    }
+
+    /** Memory of the caching allocator that only one graph uses. A released pool cannot be used again. */
+    private static final class MemoryPool {
+        private final byte device;
+        private final LongPointer words =
+                MemoryScope.keep(new LongPointer(new long[] {NEXT_POOL.getAndIncrement(), 0}));
+
+        /** The presets' name for libtorch's {@code MempoolId_t}, a pair of two 64-bit numbers. */
+        private final DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair id =
+                MemoryScope.keep(new DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair(words));
+
+        MemoryPool(Device device) {
+            this.device = (byte) device.index();
+        }
+
+        void release() {
+            torch_cuda.getAllocator().releasePool(device, id);
+            id.close();
+            words.close();
+        }
     }
 
     private void requireOpen() {
@@ -153,10 +171,11 @@ public final class CudaGraph implements AutoCloseable {
         torch_cuda.getAllocator().emptyCache(); // freeing cached blocks is not allowed during a capture
         CUstream_st raw = stream.stream();
         RuntimeException failure = null;
+        pool = new MemoryPool(device);
         try (var graph = new CUgraph_st()) {
             synchronized (CudaGraph.class) {
                 capturingStream = raw.address();
-                torch_cuda.beginAllocateToPool(index, pool, filter());
+                torch_cuda.beginAllocateToPool(index, pool.id, filter());
                 int ended;
                 try {
                     check(cudart.cuStreamBeginCapture(raw, THREAD_LOCAL), "cuStreamBeginCapture");
@@ -167,19 +186,19 @@ public final class CudaGraph implements AutoCloseable {
                     }
                     ended = cudart.cuStreamEndCapture(raw, graph);
                 } finally {
-                    torch_cuda.endAllocateToPool(index, pool);
+                    torch_cuda.endAllocateToPool(index, pool.id);
                     capturingStream = -1;
                 }
                 if (failure != null || ended != cudart.CUDA_SUCCESS) {
                     if (!graph.isNull()) cudart.cuGraphDestroy(graph);
-                    torch_cuda.getAllocator().releasePool(index, pool);
+                    pool.release();
                     throw notRecordable(failure, ended);
                 }
             }
             int result = cudart.cuGraphInstantiate(executable, graph, AUTO_FREE_ON_LAUNCH);
             cudart.cuGraphDestroy(graph);
             if (result != cudart.CUDA_SUCCESS) {
-                torch_cuda.getAllocator().releasePool(index, pool);
+                pool.release();
                 check(result, "cuGraphInstantiate");
             }
         }
