@@ -181,7 +181,7 @@ public final class AllReduceCommand extends LabCommand {
             @Header("device") String kind,
             int processes,
             @Header("size (MB)") double megabytes,
-            int n,
+            @Header("samples") int n,
             @Header("median (ms)") double median,
             @Header("min (ms)") double min,
             @Header("max (ms)") double max,

@@ -26,7 +26,7 @@ public final class KernelCompiler {
         COMPILER
     }
 
-    /** A cubin and the cache that it came from. */
+    /** A cubin and its origin. */
     public record CompilationResult(Cubin cubin, CubinOrigin origin) {}
 
     private final CubinFolder folder;
@@ -57,7 +57,7 @@ public final class KernelCompiler {
         return find(source, defines, architecture).cubin();
     }
 
-    /** Returns the same as {@link #compile}, with the cache that the cubin came from. */
+    /** Returns the same as {@link #compile}, with the origin of the cubin. */
     public CompilationResult find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options = options(defines, architecture);
         String key = key(source, options);

@@ -43,7 +43,7 @@ public final class KernelLog implements AutoCloseable {
         return log;
     }
 
-    /** Returns what ran so far, in order. */
+    /** Returns the entries recorded so far, in order. */
     public List<KernelLogEntry> entries() {
         return List.copyOf(entries);
     }
