@@ -42,8 +42,8 @@ import picocli.CommandLine.Option;
 @Command(
         name = "kernels",
         description = {
-            "Compiles the weighted-sum, RMSNorm and attention kernels, with or without a GPU, and stores their registers, shared memory,"
-                    + " spills and occupancy.",
+            "Compiles the weighted-sum, RMSNorm and attention kernels, with or without a GPU, and stores their registers,"
+                    + " shared memory, spills and occupancy.",
             "Needs NVRTC, on the class path (a build with 'mvn -Pgpu') or installed."
         },
         footerHeading = "%nExamples:%n",

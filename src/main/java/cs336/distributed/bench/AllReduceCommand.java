@@ -153,7 +153,7 @@ public final class AllReduceCommand extends LabCommand {
     private AllReducePlan plan() {
         storage.requireNames();
         launch.check(processes);
-        if (full && megabytes != null) throw new IllegalArgumentException("--full excludes --megabytes");
+        if (full && megabytes != null) throw new IllegalArgumentException("--full cannot be combined with --megabytes");
         List<String> sizes = megabytes != null ? megabytes : full ? FULL_MEGABYTES : MEGABYTES;
         return new AllReducePlan(
                 sizes.stream().map(AllReduceCommand::bytes).toList(),

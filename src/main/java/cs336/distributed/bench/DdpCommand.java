@@ -31,7 +31,7 @@ import picocli.CommandLine.Option;
         description = {
             "Trains a model with data parallelism on several processes.",
             "--model toy checks that the weights equal those of single-process training. --model transformer times"
-                    + " training steps: what gradient averaging adds to a step in each mode. The modes are interleaved in"
+                    + " training steps with and without gradient averaging, in each mode. The modes are interleaved in"
                     + " one run, and rank 0 stores the measurements after each round. If interrupted, repeat the command"
                     + " line: stored modes are skipped."
         },

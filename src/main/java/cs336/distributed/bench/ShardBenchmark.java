@@ -38,8 +38,8 @@ import java.util.OptionalLong;
  *   <li>{@code update}: the optimizer step on the parameters that the rank owns;
  *   <li>{@code parameters}: synchronisation of the new parameters, or its launch if the next forward pass waits for
  *       them;
- *   <li>{@code total}: the sum of the phases. It is an upper bound of the step time: each phase counts its slowest
- *       rank, for which other ranks may wait in the next phase;
+ *   <li>{@code total}: the sum of the phases. It is an upper bound of the step time: if ranks wait for the slowest rank
+ *       of a phase in the next phase, the wait counts twice;
  *   <li>{@code parameters-share}: percentage of {@code parameters} in the total.
  * </ul>
  *

@@ -85,8 +85,8 @@ public record HopperBackwardTile(int width, int split) {
     /** Returns the number of pairs of a tile of keys and a block of queries. */
     private long steps(long tiles, long blocks, boolean causal) {
         if (!causal) return tiles * blocks;
-        long skipped =
-                KEYS / queries(); // blocks of queries that each tile skips in addition to those of the previous one
+        // blocks of queries that each tile skips in addition to those of the previous one
+        long skipped = KEYS / queries();
         long attended = Math.min(tiles, ceilDiv(blocks, skipped));
         return attended * blocks - skipped * attended * (attended - 1) / 2;
     }

@@ -183,8 +183,8 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
                 return (fixed + perBlock * blocks(meanKeys + tile.queries() / 2.0)) * tiles / concurrent;
             }
             int remaining = tiles - (rounds - 1) * concurrent; // tiles of the last round
-            int lastOccupied =
-                    rounds % 2 == 1 ? remaining - 1 : concurrent - remaining; // rounds alternate in direction
+            // The last cluster with a tile in the last round; rounds alternate in direction.
+            int lastOccupied = rounds % 2 == 1 ? remaining - 1 : concurrent - remaining;
             double first = clusterTime(0, rounds, tiles, concurrent, heads, queries, keys);
             double last = clusterTime(concurrent - 1, rounds, tiles, concurrent, heads, queries, keys);
             return Math.max(

@@ -31,7 +31,7 @@ import picocli.CommandLine.Option;
         name = "norms",
         description = {
             "Measures RMSNorm (tensor operations, hand-derived gradients, fused kernels) and PyTorch's layer_norm and"
-                    + " rms_norm: the forward pass, forward with backward, and as reference a copy that moves as many bytes as the forward pass.",
+                    + " rms_norm: the forward pass, forward with backward, and as reference a copy of as many bytes.",
             "All cases run in one process. The results of each are stored before the next one starts."
         },
         footerHeading = "%nExamples:%n",

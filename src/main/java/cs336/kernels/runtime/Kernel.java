@@ -60,7 +60,7 @@ public final class Kernel {
     }
 
     /**
-     * Returns how many blocks a multiprocessor of this GPU holds at a time, according to the driver.
+     * Returns the number of blocks that a multiprocessor of this GPU holds at a time, according to the driver.
      *
      * @param sharedBytes dynamic shared memory per block
      */

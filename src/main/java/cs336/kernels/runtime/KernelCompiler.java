@@ -51,7 +51,7 @@ public final class KernelCompiler {
      *
      * @param defines macros and their values, such as {@code Map.of("WIDTH", 1024, "ELEMENT", "bf16")}
      * @throws KernelCompileException if the source has errors
-     * @throws IllegalStateException if NVRTC is not found, or does not know the architecture
+     * @throws IllegalStateException if NVRTC is not found, or does not support the architecture
      */
     public Cubin compile(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         return find(source, defines, architecture).cubin();

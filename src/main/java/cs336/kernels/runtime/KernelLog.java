@@ -6,7 +6,7 @@ import java.util.stream.Collectors;
 
 /**
  * A log of kernel launches. While open, it records each launch of a kernel, and each time that a function used tensor
- * operations in place of its kernel, on all threads (PyTorch runs backward passes on threads of its own).
+ * operations in place of its kernel, on all threads (PyTorch runs backward passes on its own threads).
  *
  * <pre>{@code
  * try (var log = KernelLog.open()) {

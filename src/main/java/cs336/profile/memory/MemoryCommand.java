@@ -21,7 +21,7 @@ import picocli.CommandLine.ParameterException;
 @Command(
         name = "memory",
         description = {
-            "Records every allocation of language models: the peak and what it consists of, next to the predicted peak.",
+            "Records every allocation of language models: the peak, its composition by category, and the predicted peak.",
             "Each combination of the lists below is one case and runs in its own process, which builds the model and runs the pass"
                     + " twice. Each case writes timeline.csv, timeline.svg, largest.csv and memory_snapshot.pickle to a folder named"
                     + " after the case; https://pytorch.org/memory_viz displays the snapshot."
