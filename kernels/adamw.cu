@@ -1,18 +1,21 @@
-// AdamW for many fp32 tensors in one launch: reads p, g, m and v and writes p, m and v once, 28 bytes an element.
+// AdamW for many fp32 tensors in one launch: reads p, g, m and v and writes p, m and v once, 28 bytes per element.
 //
 //   m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²      p ← keep · p − stepSize · m / (√v / root + ε)
+//
+// with keep = 1 − learning rate · weight decay, stepSize = learning rate / (1 − β₁ᵗ) and root = √(1 − β₂ᵗ) in step t.
 //
 // A block updates one chunk of CHUNK elements of one tensor. Two tables in global memory describe the tensors and chunks.
 // The kernel is memory-bound: each thread has eight 16-byte loads in flight.
 //
-// Compiler options:
+// Macros set at compile time:
 //   VECTOR    4 if all addresses are multiples of 16 bytes, otherwise 1
-//   THREADS   of a block
-//   CHUNK     elements of a chunk, a multiple of VECTOR · THREADS · UNROLL
-//   UNROLL    accesses of a thread to each tensor that are in flight at once
+//   THREADS   threads per block
+//   CHUNK     elements per chunk, a multiple of VECTOR · THREADS · UNROLL
+//   UNROLL    accesses to each tensor that a thread has in flight at once
 
-// Addresses of one tensor's parts and its number of elements: a row of the first table, five 64-bit words.
-struct Part {
+// Addresses of a parameter, its gradient and its moments, and their number of elements: a row of the first table, five
+// 64-bit words.
+struct Tensors {
     float *p;
     const float *g;
     float *m, *v;
@@ -43,7 +46,7 @@ struct Vector {
 };
 
 struct Step {
-    float keep, beta1, gain1, beta2, gain2, stepSize, root, eps; // gain is 1 − β, which loses digits in fp32
+    float keep, beta1, gain1, beta2, gain2, stepSize, root, eps; // gain: 1 − β in fp64 on the host; fp32 would lose digits
 
     __device__ __forceinline__ void update(float &p, float g, float &m, float &v) const {
         m = beta1 * m + gain1 * g;
@@ -52,16 +55,17 @@ struct Step {
     }
 };
 
-// partOfChunk [chunks], firstOfChunk [chunks]: the tensor of a chunk, and its first element in units of CHUNK.
+// tensorOfChunk [chunks]: row of the chunk's tensor in the first table. firstOfChunk [chunks]: first element of the chunk in
+// its tensor, in units of CHUNK.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    adamw(const Part *parts, const int *partOfChunk, const int *firstOfChunk, float keep, float beta1, float gain1, float beta2,
+    adamw(const Tensors *table, const int *tensorOfChunk, const int *firstOfChunk, float keep, float beta1, float gain1, float beta2,
           float gain2, float stepSize, float root, float eps) {
-    const Part part = parts[partOfChunk[blockIdx.x]];
+    const Tensors tensor = table[tensorOfChunk[blockIdx.x]];
     const Step step = {keep, beta1, gain1, beta2, gain2, stepSize, root, eps};
     long begin = (long)firstOfChunk[blockIdx.x] * CHUNK;
-    int elements = part.elements - begin < CHUNK ? (int)(part.elements - begin) : CHUNK;
-    float *p = part.p + begin, *m = part.m + begin, *v = part.v + begin;
-    const float *g = part.g + begin;
+    int elements = tensor.elements - begin < CHUNK ? (int)(tensor.elements - begin) : CHUNK;
+    float *p = tensor.p + begin, *m = tensor.m + begin, *v = tensor.v + begin;
+    const float *g = tensor.g + begin;
 
     int whole = elements / (VECTOR * THREADS * UNROLL) * (VECTOR * THREADS * UNROLL);
     for (int base = 0; base < whole; base += VECTOR * THREADS * UNROLL) {

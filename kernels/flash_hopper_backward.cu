@@ -15,9 +15,9 @@
 // (bulk reduction). The kernels of flash_rows.cu clear that sum and convert it.
 //
 // The queries of a tile can be split over SPLIT blocks, which form a cluster, so that few tiles occupy many multiprocessors. The
-// first block of the cluster adds up their dK and dV in a fixed order.
+// first block of the cluster accumulates their dK and dV in a fixed order.
 //
-// dK and dV are bitwise reproducible. dQ is too if turns are given: then tiles add to a chunk in a fixed order. This cannot
+// dK and dV are bitwise reproducible. dQ is too if turns is not null: then tiles add to a chunk in a fixed order. This cannot
 // deadlock, because a block only waits for blocks with a lower index, which the GPU starts earlier.
 //   causal        tiles start, and add, from the last one to the first. A tile begins at its first query, so tiles that started
 //                 together reach a chunk one step apart and do not wait.
@@ -45,7 +45,7 @@ constexpr int PANEL = 64;                         // columns in a row of shared 
 constexpr int PANELS = WIDTH > PANEL ? 2 : 1;
 constexpr int CHUNK = WIDTH < PANEL ? WIDTH : PANEL;
 constexpr int HALVES = QUERIES / 64;
-static_assert(PANELS * HALVES == CONSUMERS, "each warpgroup forms one chunk of dQ");
+static_assert(PANELS * HALVES == CONSUMERS, "each warpgroup computes one chunk of dQ");
 
 constexpr int K_STEP = 16;                        // reduction dimension of one wgmma
 constexpr int ACROSS = K_STEP * ROW_BYTES;        // bytes per K_STEP if the reduction runs across rows
@@ -65,7 +65,7 @@ constexpr int DS_AT = DO_AT + STAGES * QUERY_TILE;
 constexpr int CHUNKS_AT = DS_AT + 2 * DS_TILE;
 constexpr int TERMS_AT = CHUNKS_AT + CONSUMERS * CHUNK_BYTES;
 constexpr int BARRIERS_AT = TERMS_AT + STAGES * TERMS_BYTES;
-static_assert(CONSUMERS * WARPGROUP * WIDTH * sizeof(float) <= DS_AT, "a part of dK and dV takes the place of all inputs");
+static_assert(CONSUMERS * WARPGROUP * WIDTH * sizeof(float) <= DS_AT, "partial dK and dV must fit into the shared memory of the inputs");
 
 // Barriers, in the order of shared memory.
 struct Barriers {
@@ -231,7 +231,7 @@ struct Consumer {
         wgmmaCommit();
     }
 
-    // Masks scores with −∞: keys after their query, and keys past the end.
+    // Sets scores to −∞ for keys after their query and for keys past the end.
     __device__ __forceinline__ void hide(float (&s)[QUERIES / 2], int block) {
         int key = work.tile * KEYS + w * 64 + warp * 16 + lane / 4, query = block * QUERIES + 2 * (lane % 4);
 #pragma unroll
@@ -255,7 +255,7 @@ struct Consumer {
         arrive(barriers.chunkFull(w));
     }
 
-    // Issues dQ of the previous step.
+    // Issues the wgmma of dQ of the previous step.
     __device__ __forceinline__ void askForDQ(float (&dQ)[CHUNK / 2], int step) {
         Turn<2> turn(step);
         barrierWait(barriers.dSFull(turn.place), turn.phase);
@@ -350,7 +350,7 @@ struct Consumer {
         namedSync(1, CONSUMERS * WARPGROUP); // the inputs are no longer needed
     }
 
-    // Adds up dK and dV of the cluster in its first block.
+    // Accumulates dK and dV of the cluster in its first block.
     __device__ __forceinline__ void gather() {
         constexpr int THREADS = CONSUMERS * WARPGROUP, PIECES = WIDTH / 8;
         int rank = blockIdx.x % SPLIT;

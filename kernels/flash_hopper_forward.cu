@@ -11,11 +11,12 @@
 // While the tensor cores compute O += P V of one block, the warpgroup computes the exponentials of the next one.
 //
 // Online softmax with a lazy reference: every r gives the same O / Σ P as long as nothing overflows or underflows. If r is the
-// row's largest score so far, as usual, the P of that key is exactly 1 and has no rounding error, which lowers the error of O by a
-// few percent, most for queries that attend to few keys. So r is the maximum without a mask, and with a causal mask for the first
-// queries. The other causal queries, which take nearly all of the time, avoid the maximum: P is computed with the current r, and
-// only its sums are checked. If a sum is too large, or r is not set yet, the scores are recomputed, r is raised to the maximum and
-// O is rescaled. For queries that attend to at most 64 keys, whose O is largest, the rounding error of P is also multiplied with V.
+// row's largest score so far, as usual, the P of that key is exactly 1 and has no rounding error. This lowers the error of O by a
+// few percent, and by more for queries that attend to few keys. Without a mask r is therefore the maximum; with a causal mask, for
+// the first queries only. The other causal queries, which take nearly all of the time, avoid the maximum: P is computed with the
+// current r, and only its sums are checked. If a sum is too large, or r is not set yet, the scores are recomputed, r is raised to
+// the maximum and O is rescaled. For queries that attend to at most 64 keys, whose O is largest, the rounding error of P is also
+// multiplied with V.
 // The order of all sums is independent of timing, so results are bitwise reproducible.
 //
 // The kernel is persistent: at most one block per multiprocessor. Tiles are assigned statically, from the longest to the shortest,
@@ -27,9 +28,9 @@
 //   CONSUMERS    2 or 3 warpgroups
 //   SPLIT_KEYS   0: each consumer has separate queries, 64 each; 1: all have the same 64 queries and interleave the blocks of
 //                keys, for launches with few tiles
-//   CLUSTER      blocks of a cluster that share a tile in the same way; more than 1 only with SPLIT_KEYS
+//   CLUSTER      blocks of a cluster, which split the keys of a tile in the same way; more than 1 only with SPLIT_KEYS
 //   KEYS         keys per block of keys, 64 or 128
-//   STAGES       blocks of keys, and of values, in shared memory, for each part of the keys
+//   STAGES       blocks of keys, and of values, in shared memory; per consumer with SPLIT_KEYS
 
 #include "hopper.cuh"
 #include "wgmma.cuh"
@@ -41,9 +42,9 @@ constexpr int WARPGROUP = 128;
 constexpr int WARPGROUP_ROWS = 64;
 constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
 constexpr int ROWS = SPLIT_KEYS ? WARPGROUP_ROWS : CONSUMERS * WARPGROUP_ROWS; // queries in a tile
-constexpr int SHARES = SPLIT_KEYS ? CONSUMERS : 1;                             // parts of the keys, per block
+constexpr int SHARES = SPLIT_KEYS ? CONSUMERS : 1;                             // consumers of a block that split the keys
 constexpr int Q_BUFFERS = 2;                                                   // the next tile's queries are prefetched
-static_assert(SPLIT_KEYS || CLUSTER == 1, "blocks of a cluster share the keys");
+static_assert(SPLIT_KEYS || CLUSTER == 1, "blocks of a cluster split the keys");
 
 // Registers per thread, of 65,536 per multiprocessor: the producer needs few.
 constexpr int LOADER_REGISTERS = CONSUMERS == 3 ? 32 : 24;
@@ -62,7 +63,7 @@ constexpr int STAGE = PANELS * KEY_PANEL;
 constexpr int Q_GROUPS = ROWS / WARPGROUP_ROWS;
 constexpr int PLACES = SHARES * STAGES; // slots for blocks of keys
 
-// Values per thread when parts of the keys are merged: O, two references, two sums.
+// Values per thread of a partial result: O, two references, two sums.
 constexpr int PARTIAL = D / 2 + 4;
 
 // Offsets in shared memory, whose start is 1024-byte aligned.
@@ -158,7 +159,7 @@ template <int N> struct Turn {
         : place(firstPlace + count % N), parity(count / N & 1) {}
 };
 
-// Each part of the keys has separate slots, so that a waiting thread is never a whole cycle ahead of a reading one.
+// With SPLIT_KEYS each consumer has separate slots, so that a waiting thread is never a whole cycle ahead of a reading one.
 using Stage = Turn<STAGES>;
 
 // ---- The producer: one thread.
@@ -172,7 +173,7 @@ __device__ __forceinline__ void loadRows(
 __device__ __forceinline__ void load(
     const Shared &shared, const Shape &shape, const TensorMap &q, const TensorMap &k, const TensorMap &v) {
     Tile tile;
-    unsigned loaded[SHARES] = {}; // blocks loaded so far, for each part of the keys
+    unsigned loaded[SHARES] = {}; // blocks loaded so far; per consumer with SPLIT_KEYS
     for (int round = 0; tileOf(shape, round, tile); round++) {
         Turn<Q_BUFFERS> buffer(round);
         unsigned qFull = shared.qFull(buffer.place);
@@ -341,7 +342,7 @@ __device__ __forceinline__ void pack(Packed &p, const Scores &s) {
     pin(p);
 }
 
-// The rounding error of p, s − p, for the first 4 N keys.
+// Packs the rounding error of p, s − p, for the first 4 N keys.
 template <int N> __device__ __forceinline__ void packRest(unsigned (&rest)[N], const Packed &p, const Scores &s) {
 #pragma unroll
     for (int i = 0; i < N; i++)
@@ -372,7 +373,7 @@ struct Consumer {
     __device__ __forceinline__ int lane() const { return thread() % 32; }
     __device__ __forceinline__ int row() const { return warp() * 16 + lane() / 4; } // the first of the two rows
 
-    // Masks scores of keys that a row does not attend to with −∞.
+    // Sets the scores of keys that a row does not attend to: −∞.
     __device__ __forceinline__ void mask(Scores &s, int firstKey, int firstRow) const {
         int query = firstRow + row(), column = lane() % 4 * 2, seen[2];
 #pragma unroll
@@ -472,7 +473,7 @@ struct Consumer {
         release(shared.vEmpty(before.place));
     }
 
-    // Processes all blocks of a tile, or this consumer's part of them; block counts the blocks so far.
+    // Processes the blocks of keys of a tile, with SPLIT_KEYS those of this consumer; block counts the blocks so far.
     __device__ __forceinline__ void attend(const Tile &tile, unsigned q, unsigned &block, int firstRow) {
         softmax = Softmax();
 #pragma unroll
@@ -509,7 +510,7 @@ struct Consumer {
         end(Stage(block++, place), p);
     }
 
-    // Stores O and softmax of a part of the keys. A thread's values are WARPGROUP apart, which avoids bank conflicts.
+    // Stores the partial O and softmax of this consumer. A thread's values are WARPGROUP apart, which avoids bank conflicts.
     __device__ __forceinline__ void give(float *share) const {
         share += thread();
 #pragma unroll

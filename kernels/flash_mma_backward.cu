@@ -99,9 +99,9 @@ struct Gradients {
     }
 };
 static_assert(ROW_WARPS * Gradients::VALUES * 32 * 4 <= 2 * ROWS * STRIDE + 4 * TILE_BYTES || COLUMN_WARPS == 1,
-              "shared memory leaves room to merge in");
+              "results to be merged must fit into shared memory");
 
-// l · log₂ e and δ of the queries: of a thread's rows in kernel QUERIES, of the tile's columns in kernel KEYS. There they
+// l · log₂ e and δ of the queries: of a thread's rows in kernel QUERIES, of the tile's columns in kernel KEYS. In KEYS they
 // are in shared memory as [l and δ, TILE], and P_EXPONENT is subtracted from l.
 struct Statistics {
     float l[ROW_TILES][2], delta[ROW_TILES][2];
@@ -141,7 +141,7 @@ __device__ __forceinline__ void differentiate(Scores &dp, const Scores &p,
 // The main loop of a block: its rows of X and Z, and all tiles of Y and W from column begin to column end. Row r uses the
 // columns from from(r) to to(r) − 1; the others are masked.
 template <typename From, typename To, typename Copy>
-__device__ __forceinline__ void sumUp(Gradients &gradients, Statistics &statistics, unsigned char *shared,
+__device__ __forceinline__ void accumulate(Gradients &gradients, Statistics &statistics, unsigned char *shared,
                                       const Rows<const T> &y, const Rows<const T> &w, int firstRow, int begin, int end,
                                       From from, To to, Copy copyStatistics, float scaleLog2) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -260,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     Gradients gradients;
     auto zero = [](int) { return 0; };
     auto nothing = [](int, int) {};
-    sumUp(gradients, own, shared, ks, vs, firstRow, 0, seen(min(blockRow + ROWS, queries) - 1), zero, seen, nothing,
+    accumulate(gradients, own, shared, ks, vs, firstRow, 0, seen(min(blockRow + ROWS, queries) - 1), zero, seen, nothing,
           scale * LOG2_E);
     if (warp % COLUMN_WARPS == 0)
         gradients.store(0, Rows<T>{dQ + batch * dQBatch + head * dQHead, dQRow, queries}, firstRow, scale, lane);
@@ -309,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 
     Gradients gradients;
     Statistics ofTile;
-    sumUp(gradients, ofTile, shared, qs, dOs, firstRow, begin, queries, firstSeeing, allQueries, copyStatistics,
+    accumulate(gradients, ofTile, shared, qs, dOs, firstRow, begin, queries, firstSeeing, allQueries, copyStatistics,
           scale * LOG2_E);
     if (warp % COLUMN_WARPS == 0) {
         gradients.store(0, Rows<T>{dK + batch * dKBatch + head * dKHead, dKRow, keys}, firstRow, scale, lane);

@@ -2,7 +2,7 @@
 //
 // A block owns ROWS queries and iterates over tiles of keys and values in shared memory; the next tile is loaded with
 // cp.async while the current one is processed (double buffering). Warps form a grid of rows and columns. The warps of a
-// row share their queries; each takes separate COLUMNS keys of every tile and keeps its own online softmax. At the end
+// row share their queries; each processes another COLUMNS keys of every tile with its own online softmax. At the end
 // their results are merged from left to right, a fixed order, so that results are bitwise reproducible. More columns
 // raise occupancy when there are few queries.
 //
@@ -81,14 +81,14 @@ struct Softmax {
             for (int half = 0; half < 2; half++) {
                 float theirs = other[0], decay;
                 float shift = raise(m, half, theirs, decay);
-                float share = exp2(theirs - shift);
-                sum[m][half] = sum[m][half] * decay + other[32] * share;
+                float weight = exp2(theirs - shift);
+                sum[m][half] = sum[m][half] * decay + other[32] * weight;
                 other += 64;
 #pragma unroll
                 for (int n = 0; n < D / 8; n++)
 #pragma unroll
                     for (int i = 2 * half; i < 2 * half + 2; i++, other += 32)
-                        o[m][n].value[i] = o[m][n].value[i] * decay + *other * share;
+                        o[m][n].value[i] = o[m][n].value[i] * decay + *other * weight;
             }
     }
 
@@ -110,7 +110,7 @@ struct Softmax {
     static constexpr int VALUES = ROW_TILES * (4 + D / 2);
 };
 static_assert(ROW_WARPS * Softmax::VALUES * 32 * 4 <= ROWS * STRIDE + 4 * TILE_BYTES || COLUMN_WARPS == 1,
-              "shared memory leaves room to merge in");
+              "results to be merged must fit into shared memory");
 
 // q, o [batch, heads, queries, D] and k, v [batch, heads, keys, D], with strides of batches, heads and rows in
 // elements; l [batch, heads, queries], contiguous. scaleLog2 is 1/√d · log₂ e.

@@ -39,7 +39,7 @@ __device__ __forceinline__ int columnOf(int piece, int thread) { return piece * 
 __device__ __forceinline__ bool inRow(int column) { return EVEN || column < H; }
 
 // A thread's elements of a row, with zeros beyond the row's end.
-template <typename E> struct Share {
+template <typename E> struct Slice {
     Elements<E, N> piece[PIECES];
 
     __device__ __forceinline__ void load(const E *row, int thread) {
@@ -76,7 +76,7 @@ template <int Tensors> struct Incoming {
         return place + ((stage * Tensors + t) * PIECES + piece) * (THREADS * X::BYTES);
     }
 
-    // Starts the copies of the next row, or of nothing after the last row.
+    // Starts the copies of the next row; after the last row, commits an empty group.
     __device__ __forceinline__ void ask() {
         if (asked < rows) {
 #pragma unroll
@@ -97,8 +97,8 @@ template <int Tensors> struct Incoming {
         for (int s = 1; s < STAGES; s++) ask();
     }
 
-    // Loads the next row into registers. The stage of the previous row is free again and receives a further row.
-    __device__ __forceinline__ void next(Share<T> (&share)[Tensors]) {
+    // Loads the next row into registers. The stage of the previous row is free again and receives another row.
+    __device__ __forceinline__ void next(Slice<T> (&slices)[Tensors]) {
         ask();
         if constexpr (STAGES == 1) {
             asm volatile("cp.async.wait_all;" ::: "memory");
@@ -109,7 +109,7 @@ template <int Tensors> struct Incoming {
         for (int t = 0; t < Tensors; t++)
 #pragma unroll
             for (int p = 0; p < PIECES; p++)
-                share[t].piece[p] = inRow(columnOf(p, thread)) ? X::fromShared(at(stage, t, p)) : X::zero();
+                slices[t].piece[p] = inRow(columnOf(p, thread)) ? X::fromShared(at(stage, t, p)) : X::zero();
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
 };
@@ -128,10 +128,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     incoming.tensor[0] = x;
     if (STAGES > 1) incoming.begin();
 
-    Share<W> w;
+    Slice<W> w;
     if (KEEP_WEIGHT) w.load(weight, thread);
     for (; row < rows; row += stride) {
-        Share<T> xs[1];
+        Slice<T> xs[1];
         if (STAGES > 1) {
             incoming.next(xs);
         } else {
@@ -175,11 +175,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     if (STAGES > 1) incoming.begin();
 
     float dw[PIECES][N] = {};
-    Share<W> w;
+    Slice<W> w;
     if (KEEP_WEIGHT) w.load(weight, thread);
     for (; row < rows; row += stride) {
-        Share<T> both[2];
-        Share<T> &xs = both[0], &dys = both[1];
+        Slice<T> both[2];
+        Slice<T> &xs = both[0], &dys = both[1];
         if (STAGES > 1) {
             incoming.next(both);
         } else {

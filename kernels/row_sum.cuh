@@ -8,7 +8,7 @@ template <int Count> struct Sums { float value[Count]; };
 template <int Threads, int Rows, int Count> struct RowSum {
     static constexpr int WARPS = Threads / WARP;
     static_assert(Threads % WARP == 0 && WARPS <= WARP, "a row takes 1 to 32 whole warps");
-    static_assert(WARPS == 1 || Rows <= 15, "each row of several warps needs a barrier of its own, and 16 there are");
+    static_assert(WARPS == 1 || Rows <= 15, "each row of several warps needs its own named barrier, 1 to 15");
 
     // Double buffering: a fast warp writes the next row's sums while a slow one still reads this row's, so that one barrier per
     // row is enough.

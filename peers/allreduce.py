@@ -42,13 +42,15 @@ class Rank:
         return [max(each) for each in zip(*gathered)]
 
     def ready(self, tensor):
+        """Refills the tensor and synchronises all ranks and their devices."""
         tensor.fill_(self.rank + 1)
-        meeting = torch.zeros(1, **self.options)
+        barrier = torch.zeros(1, **self.options)
         self.synchronize()
-        dist.all_reduce(meeting)
+        dist.all_reduce(barrier)
         self.synchronize()
 
     def once(self, tensor, repeat=1):
+        """Returns this rank's milliseconds per all-reduce, of `repeat` all-reduces that run back to back."""
         self.ready(tensor)
         start = time.perf_counter()
         for _ in range(repeat):
@@ -84,8 +86,8 @@ def run(rank, size, args):
     torch.set_num_threads(1)
     if args.device == "cuda":
         torch.cuda.set_device(rank % torch.cuda.device_count())
-    card = torch.device("cuda", torch.cuda.current_device()) if args.backend == "nccl" else None
-    dist.init_process_group(args.backend, rank=rank, world_size=size, device_id=card)
+    gpu = torch.device("cuda", torch.cuda.current_device()) if args.backend == "nccl" else None
+    dist.init_process_group(args.backend, rank=rank, world_size=size, device_id=gpu)
     origin = provenance(args.device, torch.cuda.device_count() if args.device == "cuda" else 1)
     me = Rank(rank, args)
     for megabytes in args.megabytes.split(","):
@@ -104,9 +106,9 @@ def run(rank, size, args):
             row(case, "bus-bandwidth", "GB/s", [bandwidth * 2 * (size - 1) / size], origin),
         ]
         store(args.csv, rows)
-        said = f", queued {statistics.median(queued):.4f} ms" if queued else ""
+        back_to_back = f", queued {statistics.median(queued):.4f} ms" if queued else ""
         print(f"{args.backend} {args.device} {nodes} nodes {size} processes {megabytes} MB:"
-              f" {statistics.median(times):.4f} ms{said}", flush=True)
+              f" {statistics.median(times):.4f} ms{back_to_back}", flush=True)
     dist.barrier()
     dist.destroy_process_group()
 

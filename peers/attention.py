@@ -8,7 +8,7 @@ usage: python3 peers/attention.py flash CSV [--full] [--d 64] [--context 128,256
 CSV is the file that the command of the same name wrote. Rows are added to it under the implementations `pytorch-plain` (all
 scores stored), `sdpa-flash`, `sdpa-cudnn` and `sdpa-efficient` (scaled_dot_product_attention with a single backend enabled);
 rows of the same case are replaced. The variants `sdpa-…-one-thread` run the backward pass on the calling thread, as Java does,
-and so avoid the switch to autograd's thread.
+which avoids the switch to autograd's thread.
 Protocol: triton.testing.do_bench, as in cs336.bench.DoBench. cs336.kernels.attention.AttentionRun defines what is timed.
 TF32 is off.
 """
@@ -89,7 +89,7 @@ def flash(attend, case, time, record):
 
 
 def leaderboard(attend, case, time, record):
-    """Records the course's test; the same with separate inputs whose gradients are cleared; and the forward pass."""
+    """Records the course's test; the same with separate inputs, whose gradients are set to None; and the forward pass."""
     shape, dtype = (case["heads"], case["context"], case["d"]), DTYPES[case["dtype"]]
     q, k, v = torch.randn((3, *shape), device="cuda", dtype=dtype, requires_grad=True)
     record("leaderboard", time(lambda: attend(q, k, v, True).sum().backward()))
@@ -112,13 +112,13 @@ METRICS = {
 }
 
 
-def measure(what, case, time):
+def measure(benchmark, case, time):
     """Returns the measured values of a case by metric, and its status."""
     values = {}
     try:
         name = case["implementation"]
         with torch.autograd.set_multithreading_enabled(not name.endswith(ONE_THREAD)):
-            what(attention(name), case, time, values.__setitem__)
+            benchmark(attention(name), case, time, values.__setitem__)
         return values, "ok"
     except torch.OutOfMemoryError:
         return values, "oom"
@@ -129,10 +129,10 @@ def measure(what, case, time):
         return values, "error"
 
 
-def rows(what, case, values, status, origin):
+def rows(benchmark, case, values, status, origin):
     return [
         row(case, metric, UNITS.get(metric, "ms"), values.get(metric, []), origin, "ok" if metric in values else status)
-        for metric in METRICS[what]
+        for metric in METRICS[benchmark]
     ]
 
 
@@ -153,24 +153,24 @@ def names(known):
 def arguments(line=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    one, other = commands.add_parser("flash"), commands.add_parser("leaderboard")
-    for command in (one, other):
+    flash_parser, leaderboard_parser = commands.add_parser("flash"), commands.add_parser("leaderboard")
+    for command in (flash_parser, leaderboard_parser):
         command.add_argument("csv")
         command.add_argument("--attention", type=names(IMPLEMENTATIONS))
         command.add_argument("--d", type=numbers)
-    one.add_argument("--full", action="store_true")
-    one.add_argument("--context", type=numbers)
-    one.add_argument("--dtype", type=names(DTYPES), default=["bf16", "fp32"])
-    one.add_argument("--batch", type=int, default=1)
-    one.add_argument("--heads", type=int, default=1)
-    one.add_argument("--no-mask", action="store_true")
-    one.add_argument("--warmup", type=int, default=25)
-    one.add_argument("--rep", type=int, default=100)
-    other.add_argument("--context", type=numbers, default=[16384])
-    other.add_argument("--heads", type=numbers, default=[16])
-    other.add_argument("--warmup", type=int, default=1000)
-    other.add_argument("--rep", type=int, default=10_000)
-    other.add_argument("--round", type=int, default=1)
+    flash_parser.add_argument("--full", action="store_true")
+    flash_parser.add_argument("--context", type=numbers)
+    flash_parser.add_argument("--dtype", type=names(DTYPES), default=["bf16", "fp32"])
+    flash_parser.add_argument("--batch", type=int, default=1)
+    flash_parser.add_argument("--heads", type=int, default=1)
+    flash_parser.add_argument("--no-mask", action="store_true")
+    flash_parser.add_argument("--warmup", type=int, default=25)
+    flash_parser.add_argument("--rep", type=int, default=100)
+    leaderboard_parser.add_argument("--context", type=numbers, default=[16384])
+    leaderboard_parser.add_argument("--heads", type=numbers, default=[16])
+    leaderboard_parser.add_argument("--warmup", type=int, default=1000)
+    leaderboard_parser.add_argument("--rep", type=int, default=10_000)
+    leaderboard_parser.add_argument("--round", type=int, default=1)
     return parser.parse_args(line)
 
 
@@ -222,16 +222,16 @@ def main():
     def time(run):
         return triton.testing.do_bench(run, warmup=args.warmup, rep=args.rep, return_mode="all")
 
-    what, cases = (flash, flash_cases(args)) if args.command == "flash" else (leaderboard, leaderboard_cases(args))
+    benchmark, cases = (flash, flash_cases(args)) if args.command == "flash" else (leaderboard, leaderboard_cases(args))
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
     origin = provenance()
     for case in cases:
-        values, status = measure(what, case, time)
-        store(args.csv, rows(what, case, values, status, origin))
-        said = [f"{metric} {statistics.median(values[metric]):.5g} {UNITS.get(metric, 'ms')}" for metric in values]
-        print(*(f"{key}={value}" for key, value in case.items()), *said, "" if status == "ok" else status, flush=True)
+        values, status = measure(benchmark, case, time)
+        store(args.csv, rows(benchmark, case, values, status, origin))
+        results = [f"{metric} {statistics.median(values[metric]):.5g} {UNITS.get(metric, 'ms')}" for metric in values]
+        print(*(f"{key}={value}" for key, value in case.items()), *results, "" if status == "ok" else status, flush=True)
         gc.collect()
         torch.cuda.empty_cache()
 

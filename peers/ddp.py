@@ -7,7 +7,8 @@ CSV is the file that `cs336 ddp` wrote. Rows are added to it under the implement
 communication), naive (an all-reduce for each gradient after the backward pass), flat (gradients concatenated, one all-reduce,
 copied back), ddp (torch.nn.parallel.DistributedDataParallel with its defaults), ddp-view (with gradient_as_bucket_view). The
 protocol is that of cs336.distributed.bench.DdpBenchmark: the modes are interleaved on one model; each value is that of the slowest
-rank in that step; phases are times between events in the compute stream. fp32 with TF32 off; AdamW is PyTorch's fused version.
+rank in that step; phases are times between events in the compute stream. The model is in fp32 with TF32 off, and AdamW is
+PyTorch's fused version.
 """
 
 import argparse
@@ -30,7 +31,7 @@ MIB = 2**20
 
 
 class Clock:
-    """Times between marks: CUDA events in the current stream, or the host's clock on the CPU."""
+    """Times between marks: CUDA events in the current stream, or host times on the CPU."""
 
     def __init__(self, device):
         self.cuda = device.type == "cuda"
@@ -75,9 +76,9 @@ def naive(parameters):
 
 def flat(parameters):
     gradients = [parameter.grad for parameter in parameters]
-    together = torch._utils._flatten_dense_tensors(gradients)
-    average(together)
-    for gradient, averaged in zip(gradients, torch._utils._unflatten_dense_tensors(together, gradients)):
+    flattened = torch._utils._flatten_dense_tensors(gradients)
+    average(flattened)
+    for gradient, averaged in zip(gradients, torch._utils._unflatten_dense_tensors(flattened, gradients)):
         gradient.copy_(averaged)
 
 
@@ -103,9 +104,9 @@ def measure(mode, bucket_mb, model, optimizer, batch, clock, args):
     elif mode == "flat":
         synchronize = lambda: flat(parameters)
     elif mode.startswith("ddp"):
-        cards = [batch[0].device] if batch[0].is_cuda else None
+        gpus = [batch[0].device] if batch[0].is_cuda else None
         wrapped = DistributedDataParallel(
-            model, cards, bucket_cap_mb=1e6 * bucket_mb / MIB, gradient_as_bucket_view=mode == "ddp-view"
+            model, gpus, bucket_cap_mb=1e6 * bucket_mb / MIB, gradient_as_bucket_view=mode == "ddp-view"
         )
     times = [step(wrapped, optimizer, synchronize, *batch, clock) for _ in range(args.warmup + args.steps)]
     mine = torch.tensor(times[args.warmup :], dtype=torch.float64, device=batch[0].device)
@@ -114,11 +115,11 @@ def measure(mode, bucket_mb, model, optimizer, batch, clock, args):
 
 
 def rows(case, steps, origin):
-    fresh = [row(case, "total", "ms", [s[-1] for s in steps], origin)]
+    new_rows = [row(case, "total", "ms", [s[-1] for s in steps], origin)]
     for i, phase in enumerate(PHASES):
-        fresh.append(row(case, phase, "ms", [s[i] for s in steps], origin))
-    shares = [100 * s[PHASES.index("communication")] / sum(s[:-1]) for s in steps]
-    return fresh + [row(case, "communication-share", "%", shares, origin)]
+        new_rows.append(row(case, phase, "ms", [s[i] for s in steps], origin))
+    percentages = [100 * s[PHASES.index("communication")] / sum(s[:-1]) for s in steps]
+    return new_rows + [row(case, "communication-share", "%", percentages, origin)]
 
 
 def begin(rank, args, port):

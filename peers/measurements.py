@@ -13,7 +13,7 @@ import torch
 def provenance(device="cuda", count=1):
     """Returns the provenance columns, named as in cs336.bench.Provenance."""
 
-    def said(*command):
+    def output_of(*command):
         try:
             return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
         except (OSError, subprocess.CalledProcessError):
@@ -22,7 +22,7 @@ def provenance(device="cuda", count=1):
     versions = f"pytorch {torch.__version__}; python {platform.python_version()}"
     if device == "cuda":
         name = (f"{count} × " if count > 1 else "") + torch.cuda.get_device_name()
-        driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
+        driver = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0]
         versions += f"; driver {driver}"
     else:
         with open("/proc/cpuinfo") as info:
@@ -31,7 +31,7 @@ def provenance(device="cuda", count=1):
     return {
         "device": name,
         "versions": versions,
-        "commit": os.environ.get("CS336_COMMIT") or said("git", "rev-parse", "--short=10", "HEAD") or "unknown",
+        "commit": os.environ.get("CS336_COMMIT") or output_of("git", "rev-parse", "--short=10", "HEAD") or "unknown",
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
@@ -54,16 +54,16 @@ def row(case, metric, unit, values, origin, status="ok"):
     return {**case, "metric": metric, "unit": unit, "status": status, **cells, **origin}
 
 
-def store(path, fresh):
+def store(path, new_rows):
     """Adds rows to a file that cs336 wrote and replaces earlier rows of the same cases."""
     with open(path, newline="") as file:
         reader = csv.DictReader(file)
         header, old = reader.fieldnames, list(reader)
     identity = header[: header.index("implementation") + 1]
     key = lambda r: tuple(str(r.get(column, "")) for column in identity)
-    replaced = {key(r) for r in fresh}
+    replaced = {key(r) for r in new_rows}
     with open(path + ".new", "w", newline="") as file:
         writer = csv.DictWriter(file, header, restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows([r for r in old if key(r) not in replaced] + fresh)
+        writer.writerows([r for r in old if key(r) not in replaced] + new_rows)
     os.replace(path + ".new", path)

@@ -5,8 +5,8 @@ usage: python3 peers/norms.py CSV [--rows 50000] [--hidden 1024,2048,4096,8192] 
 CSV is the file that `cs336 norms` wrote. Rows are added to it under the implementations `pytorch-layernorm`,
 `pytorch-rms_norm`, `pytorch-eager` (RMSNorm in plain operations) and `torch-compile` (the same, compiled); rows of the same
 case are replaced. The protocol is that of cs336.kernels.norms.NormBenchmark: warm-up, then 20 groups of passes; each group starts
-with a device synchronisation and two untimed passes and is timed by a CUDA event before and after it. Gradients are cleared
-before each pass.
+with a device synchronisation and two untimed passes and is timed by a CUDA event before and after it. Gradients are set to
+None before each pass.
 """
 
 import argparse

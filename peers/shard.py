@@ -8,7 +8,7 @@ torch.nn.parallel.DistributedDataParallel (gradients as views into buckets): ddp
 (ZeroRedundancyOptimizer around it), zero-view (with parameters_as_bucket_view). The protocol is that of
 cs336.distributed.bench.ShardBenchmark: the modes are interleaved; steps run back to back without device synchronisation; each
 value is that of the slowest rank in that step. The communication of ZeroRedundancyOptimizer is part of `update`. Memory is read
-around the first step of the first round. fp32 with TF32 off.
+around the first step of the first round. The model is in fp32 with TF32 off.
 """
 
 import statistics
@@ -53,36 +53,36 @@ def step(model, optimizer, inputs, targets, clock, memory):
     clock.mark()
 
 
-def turn(mode, size, args, device, clock):
+def measure(mode, size, args, device, clock):
     """Returns the times of each timed step by phase and this rank's memory around the first step."""
     memory = {}
-    note = lambda moment: memory.setdefault(moment, in_use(device))
+    record = lambda point: memory.setdefault(point, in_use(device))
     with device:
         model = TransformerLM(*SIZES[size], args.context)
-    cards = [device] if device.type == "cuda" else None
+    gpus = [device] if device.type == "cuda" else None
     wrapped = DistributedDataParallel(
-        model, cards, bucket_cap_mb=1e6 * args.bucket_size_mb / MIB, gradient_as_bucket_view=True
+        model, gpus, bucket_cap_mb=1e6 * args.bucket_size_mb / MIB, gradient_as_bucket_view=True
     )
     optimizer = optimizer_of(mode, model)
-    note("init")
+    record("init")
     batch = [torch.randint(VOCAB, (args.batch, args.context), device=device) for _ in range(2)]
     clock.start()
     for _ in range(args.warmup):
-        step(wrapped, optimizer, *batch, clock, note)
+        step(wrapped, optimizer, *batch, clock, record)
     dist.barrier()
     clock.start()
     for _ in range(args.steps):
-        step(wrapped, optimizer, *batch, clock, note)
-    mine = torch.tensor(clock.stop()[:-1], dtype=torch.float64, device=device)
-    dist.all_reduce(mine, dist.ReduceOp.MAX)
-    return mine.view(args.steps, len(PHASES)).tolist(), memory
+        step(wrapped, optimizer, *batch, clock, record)
+    own = torch.tensor(clock.stop()[:-1], dtype=torch.float64, device=device)
+    dist.all_reduce(own, dist.ReduceOp.MAX)
+    return own.view(args.steps, len(PHASES)).tolist(), memory
 
 
 def rows(case, steps, memory, origin):
-    fresh = [row(case, "total", "ms", [sum(s) for s in steps], origin)]
+    new_rows = [row(case, "total", "ms", [sum(s) for s in steps], origin)]
     for i, phase in enumerate(PHASES):
-        fresh.append(row(case, phase, "ms", [s[i] for s in steps], origin))
-    return fresh + [row(case, moment, "bytes", values, origin) for moment, values in memory.items()]
+        new_rows.append(row(case, phase, "ms", [s[i] for s in steps], origin))
+    return new_rows + [row(case, point, "bytes", values, origin) for point, values in memory.items()]
 
 
 def run(rank, args, port):
@@ -93,11 +93,11 @@ def run(rank, args, port):
         measured, memory = {mode: [] for mode in modes}, {}
         for _ in range(args.rounds):
             for mode in modes:
-                steps, mine = turn(mode, size, args, device, clock)
+                steps, own = measure(mode, size, args, device, clock)
                 measured[mode] += steps
-                everyone = [None] * args.processes
-                dist.all_gather_object(everyone, mine)
-                memory.setdefault(mode, {moment: [m[moment] for m in everyone] for moment in mine})
+                all_ranks = [None] * args.processes
+                dist.all_gather_object(all_ranks, own)
+                memory.setdefault(mode, {point: [m[point] for m in all_ranks] for point in own})
                 if args.device == "cuda":
                     torch.cuda.empty_cache()
         if rank == 0:

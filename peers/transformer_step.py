@@ -4,8 +4,8 @@ usage: python3 peers/transformer_step.py CSV [--size small,medium] [--context 12
 
 CSV is the file that `cs336 benchmark` wrote for the 2025 model and the same batch size. Rows are added to it under the
 implementation `pytorch-eager`; rows of the same case are replaced. The protocol is that of cs336.bench.Benchmark: warm-up steps,
-then each step is timed separately, with the GPU synchronised before and after. fp32 with TF32 off; AdamW is PyTorch's fused
-version.
+then each step is timed separately, with the GPU synchronised before and after. The model is in fp32 with TF32 off, and AdamW is
+PyTorch's fused version.
 """
 
 import argparse
@@ -52,11 +52,11 @@ class SelfAttention(nn.Module):
         def split(y):  # [B, T, D] -> [B, H, T, d]
             return y.view(batch, positions, self.heads, -1).transpose(1, 2)
 
-        def turn(y):  # interleaved pairs
+        def rotate(y):  # RoPE on interleaved pairs
             even, odd = y[..., 0::2], y[..., 1::2]
             return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
-        q, k, v = turn(split(self.q(x))), turn(split(self.k(x))), split(self.v(x))
+        q, k, v = rotate(split(self.q(x))), rotate(split(self.k(x))), split(self.v(x))
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         weights = torch.softmax(torch.where(mask, scores, float("-inf")), dim=-1)
         return self.out((weights @ v).transpose(1, 2).reshape(batch, positions, width))
@@ -153,14 +153,14 @@ def main():
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
                 try:
                     times, peak = time_pass(name, model, optimizer, inputs, targets, args.warmup, args.steps)
-                    fresh = [
+                    new_rows = [
                         row(case, "total", "ms", times, origin),
                         row(case, "peak-memory", "bytes", [peak], origin),
                     ]
                     print(f"{size} {context} {name}: {statistics.median(times):.2f} ms", flush=True)
                 except torch.OutOfMemoryError:
-                    fresh = [row(case, "total", "ms", [], origin, "oom")]
-                store(args.csv, fresh)
+                    new_rows = [row(case, "total", "ms", [], origin, "oom")]
+                store(args.csv, new_rows)
                 model.zero_grad(set_to_none=True)
                 del optimizer
             del model

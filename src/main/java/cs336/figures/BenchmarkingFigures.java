@@ -11,7 +11,7 @@ import tech.tablesaw.api.Row;
 public final class BenchmarkingFigures {
     private BenchmarkingFigures() {}
 
-    /** A bar: our median time divided by that of PyTorch eager. */
+    /** A bar: this project's median time divided by that of PyTorch eager. */
     private record PyTorchRatio(String size, String pass, String context, double ratio) {}
 
     /** Plots the time of each phase of a training step by context length, one line per model size. */
@@ -65,7 +65,7 @@ public final class BenchmarkingFigures {
                                 + " forward passes and for forward and backward passes");
     }
 
-    /** Plots our median time divided by that of PyTorch eager from Python, for each model size and pass. */
+    /** Plots this project's median time divided by that of PyTorch eager from Python, for each model size and pass. */
     public static Figure besidePyTorch(MeasurementQuery numbers) {
         var ratios = new ArrayList<PyTorchRatio>();
         for (Row theirs : numbers.select("benchmarking_script[metric=total, implementation=pytorch-eager]")) {

@@ -19,7 +19,10 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** The figures of the chapter on collectives, from measurements of {@code cs336 allreduce} and its PyTorch peer. */
+/**
+ * The figures of the chapter on collectives, from measurements of {@code cs336 allreduce} and
+ * {@code peers/allreduce.py}.
+ */
 public final class CollectiveFigures {
     private static final String ONE_NODE = "distributed_communication_single_node@h200-x4";
     private static final String EMULATED = "distributed_communication_multi_node@h200-x4";

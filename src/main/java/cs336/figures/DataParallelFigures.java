@@ -22,7 +22,7 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on data parallelism, from measurements of {@code cs336 ddp} and its PyTorch peer. They
+ * The figures of the chapter on data parallelism, from measurements of {@code cs336 ddp} and {@code peers/ddp.py}. They
  * expect that the query defines {@code ddp} as the first round's measurements of one machine.
  */
 public final class DataParallelFigures {

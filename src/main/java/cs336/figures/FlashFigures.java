@@ -16,8 +16,8 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
 /**
- * The figures of the chapter on FlashAttention, from measurements of {@code cs336 flash} and its PyTorch peer with one
- * head and a causal mask.
+ * The figures of the chapter on FlashAttention, from measurements of {@code cs336 flash} and {@code peers/attention.py}
+ * with one head and a causal mask.
  */
 public final class FlashFigures {
     /**

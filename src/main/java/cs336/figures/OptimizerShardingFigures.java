@@ -16,7 +16,7 @@ import tech.tablesaw.api.Row;
 /**
  * The figures of the chapter on optimizer state sharding, from measurements of {@code cs336 shard}. They expect that
  * the query defines {@code shard} as the first round's measurements of one machine on one node with two processes, and
- * {@code shardGloo} as our measurements of two processes with Gloo.
+ * {@code shardGloo} as this project's measurements of two processes with Gloo.
  */
 public final class OptimizerShardingFigures {
     private static final String OURS = "shard[implementation=plain, ";
@@ -92,8 +92,8 @@ public final class OptimizerShardingFigures {
     }
 
     /**
-     * Plots the bytes that a rank sends per step, divided by the bytes of the parameters: the least that its
-     * collectives need, and as counted by the NVLinks or sockets.
+     * Plots the bytes that a rank sends per step, divided by the bytes of the parameters: the minimum for its
+     * collectives, and the bytes counted by the NVLinks or sockets.
      */
     public static Figure traffic(MeasurementQuery numbers, String size) {
         var bars = new ArrayList<SentBytesBar>();
@@ -114,7 +114,10 @@ public final class OptimizerShardingFigures {
                                 + " for the " + size + " model, and at the sockets with Gloo for a tiny one");
     }
 
-    /** Without shards a step averages the gradients once; they are as large as the parameters. */
+    /**
+     * Returns sent bytes relative to the parameters, which are as large as the gradients that an unsharded step
+     * averages once.
+     */
     private static List<SentBytesBar> sent(MeasurementQuery numbers, String runs, String metric, String series) {
         double gradients =
                 numbers.quantity(runs + "mode=unsharded, metric=handed].mean").value();

@@ -31,7 +31,7 @@ public final class ScalingFigures {
      * The time that gradient averaging adds to a training step of the xl model on four GPUs, in milliseconds.
      *
      * @param mode mode of data parallelism
-     * @param bucketMb bucket size in 10⁶ bytes; 0 without buckets
+     * @param bucketMb bucket size in MB (10⁶ bytes); 0 without buckets
      * @param measured measured time
      * @param predicted simulated time
      */
@@ -72,8 +72,8 @@ public final class ScalingFigures {
     public static Figure batch() {
         int chips = (int) CommunicationAccounting.mesh().chips();
         double[] widths = {1, 2, 4, 8, 16};
-        double[] sideBySide = new double[widths.length];
-        double[] inTurn = new double[widths.length];
+        double[] concurrent = new double[widths.length];
+        double[] sequential = new double[widths.length];
         for (int i = 0; i < widths.length; i++) {
             ComputeBound given = CommunicationAccounting.mesh();
             int tensor = (int) widths[i];
@@ -85,12 +85,12 @@ public final class ScalingFigures {
                     given.fsdpAxes(),
                     tensor,
                     given.tensorAxes());
-            sideBySide[i] = (double) mesh.batchConcurrent().count() / chips;
-            inTurn[i] = (double) mesh.batchSequential().count() / chips;
+            concurrent[i] = (double) mesh.batchConcurrent().count() / chips;
+            sequential[i] = (double) mesh.batchSequential().count() / chips;
         }
         Map<String, double[]> series = new LinkedHashMap<>();
-        series.put("one after the other", inTurn);
-        series.put("side by side", sideBySide);
+        series.put("one after the other", sequential);
+        series.put("side by side", concurrent);
         return Charts.line(Charts.table(widths, series))
                 .x("x", "chips that share a matrix, Y (X = 64 / Y)")
                 .y("y", "tokens a chip")
@@ -116,14 +116,15 @@ public final class ScalingFigures {
                 .stringColumn("size")
                 .isEqualTo("xl")
                 .and(predictions.intColumn("processes").isEqualTo(4)));
-        Row alone = four.where(four.stringColumn("mode").isEqualTo("none")).row(0);
+        Row noCommunication =
+                four.where(four.stringColumn("mode").isEqualTo("none")).row(0);
         var times = new ArrayList<CommunicationTime>();
         for (Row row : four.where(four.stringColumn("mode").isNotEqualTo("none"))) {
             times.add(new CommunicationTime(
                     row.getString("mode"),
                     row.getDouble("bucket (MB)"),
-                    row.getDouble("measured (ms)") - alone.getDouble("measured (ms)"),
-                    row.getDouble("predicted (ms)") - alone.getDouble("predicted (ms)")));
+                    row.getDouble("measured (ms)") - noCommunication.getDouble("measured (ms)"),
+                    row.getDouble("predicted (ms)") - noCommunication.getDouble("predicted (ms)")));
         }
         return times;
     }

@@ -35,12 +35,15 @@ import java.util.Map;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** Compiles every kernel and stores its registers, shared memory, register spills and occupancy. */
+/**
+ * Compiles the kernels of the norms and of attention, and stores their registers, shared memory, register spills and
+ * occupancy.
+ */
 @Command(
         name = "kernels",
         description = {
-            "Compiles the kernels for an architecture, with or without a GPU, and stores their registers, shared memory,"
-                    + " spills and occupancy.",
+            "Compiles the weighted-sum, RMSNorm and attention kernels, with or without a GPU, and stores their registers,"
+                    + " shared memory, spills and occupancy.",
             "Needs NVRTC, on the class path (a build with 'mvn -Pgpu') or installed."
         },
         footerHeading = "%nExamples:%n",
@@ -153,8 +156,8 @@ public final class KernelsCommand extends LabCommand {
     }
 
     /**
-     * Returns the kernels of attention in bf16, with the tiles for {@value #HEADS} heads of {@value #TOKENS} tokens; d
-     * is stored as the width.
+     * Returns the attention kernels in bf16, with the tiles for {@value #HEADS} heads of {@value #TOKENS} tokens. Their
+     * head dimension d is stored as {@code hidden}.
      */
     private static List<KernelBuild> flash(GpuArchitecture target) {
         DType dtype = DType.BFLOAT16;

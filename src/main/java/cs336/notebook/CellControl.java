@@ -23,10 +23,10 @@ final class CellControl extends DirectExecutionControl {
 
     private static final Pattern RESULT = Pattern.compile("\\$\\d+");
 
-    /** How long a cell may take to end after {@link Thread#interrupt()} before it is stopped by force. */
+    /** Time that a cell may take to end after {@link Thread#interrupt()} before it is stopped by force. */
     private static final long GRACE_MS = 250;
 
-    /** How long to wait for a stop that was sent but not delivered yet. */
+    /** Time to wait for a stop that was sent but not delivered yet. */
     private static final long LATE_STOP_MS = 1000;
 
     private final Map<String, Field> fieldOfVariable = new HashMap<>();

@@ -13,8 +13,8 @@ import java.util.function.Consumer;
 /**
  * The output of a running cell, delivered to its front end in order.
  *
- * <p>A separate thread delivers: it merges many small prints into one message, and stopping a cell never interrupts a
- * message.
+ * <p>A separate thread delivers the output. It merges many small prints into one message, and stopping a cell never
+ * interrupts a message.
  */
 final class CellOutput {
     private static final long BATCH_MS = 40;

@@ -26,7 +26,7 @@ final class NotebookPage {
     private final Map<Integer, String> texts = new HashMap<>();
 
     /**
-     * Converts the text cells. {@link #html} adds the outputs that the notebook has then.
+     * Converts the text cells. {@link #html} adds the code cells with the outputs that they have at that time.
      *
      * @throws NotebookFailure if a formula or an image of a text cell cannot be shown
      */

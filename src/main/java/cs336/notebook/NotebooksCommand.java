@@ -30,26 +30,26 @@ public final class NotebooksCommand extends LabCommand {
     @Parameters(
             paramLabel = "NAME",
             arity = "0..*",
-            description = "Names of notebooks in notebooks/, or notebook files. Without names, all notebooks run.")
+            description = "names of notebooks in notebooks/, or notebook files; without names, all notebooks run")
     private List<String> names = new ArrayList<>();
 
     @Option(
             names = "--time-limit",
             paramLabel = "SECONDS",
             defaultValue = "120",
-            description = "Time limit of each cell.")
+            description = "time limit of each cell")
     private long timeLimit;
 
     @Option(
             names = "--output",
             paramLabel = "FOLDER",
             defaultValue = "target/notebooks",
-            description = "The output folder.")
+            description = "folder for the executed copies and HTML pages")
     private Path output;
 
     @Option(
             names = "--portable",
-            description = "Use only the imports of IJava, to check that the notebooks import everything else.")
+            description = "use only the imports of IJava, to check that the notebooks import everything else")
     private boolean portable;
 
     @Override

@@ -13,7 +13,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.knowm.xchart.internal.chartpart.Chart;
 import tech.tablesaw.api.Table;
 
-/** Renderers of values in notebooks. {@link #registerIn} lists the types; other values show their {@code toString}. */
+/**
+ * Renderers of values in notebooks. {@link #registerIn} lists the types; other values are shown as {@link PlainText}.
+ */
 public final class Renderers {
     private static final Set<Renderer> REGISTERED =
             Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));

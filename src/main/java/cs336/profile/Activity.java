@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.function.Predicate;
 
 /**
- * When a device computed, communicated and copied: the input of {@link Overlap} and {@link Breakdown}.
+ * The times at which a device computed, communicated and copied: the input of {@link Overlap} and {@link Breakdown}.
  *
  * <p>On a GPU:
  *
@@ -33,9 +33,9 @@ import java.util.function.Predicate;
  * @param device {@code cuda:0} etc., or {@code cpu}
  * @param start start of the first event, on any thread or GPU
  * @param end end of the last event, on any thread or GPU
- * @param computation when the device computed
- * @param communication when the device communicated
- * @param copies when the device copied or set memory
+ * @param computation time in which the device computed
+ * @param communication time in which the device communicated
+ * @param copies time in which the device copied or set memory
  */
 public record Activity(
         String device, long start, long end, Intervals computation, Intervals communication, Intervals copies) {

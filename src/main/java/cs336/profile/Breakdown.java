@@ -1,7 +1,7 @@
 package cs336.profile;
 
 /**
- * How the time of a device divides into four classes. Overlapping activities count once, for the first class in this
+ * The time of a device, divided into four classes. Overlapping activities count once, for the first class in this
  * order:
  *
  * <pre>{@code

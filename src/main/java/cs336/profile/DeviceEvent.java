@@ -35,7 +35,7 @@ public final class DeviceEvent extends TraceEvent {
         kernelKind = KernelKind.of(kind, name, launch);
     }
 
-    /** Returns whether this is a kernel, a copy, a set or a range. */
+    /** Returns the kind of event: a kernel, a copy, a set or a range. */
     public DeviceEventKind kind() {
         return kind;
     }
@@ -50,7 +50,7 @@ public final class DeviceEvent extends TraceEvent {
         return args.bytes;
     }
 
-    /** Returns the kind of work, classified by the name of the kernel. */
+    /** Returns the kind of work, classified by the name of the kernel and the operator that launched it. */
     public KernelKind kernelKind() {
         return kernelKind;
     }

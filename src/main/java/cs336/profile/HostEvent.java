@@ -42,7 +42,7 @@ public final class HostEvent extends TraceEvent {
         this.args = args;
     }
 
-    /** Returns whether this is a range, an operator, a call etc. */
+    /** Returns the kind of event: a range, an operator, a CUDA API call etc. */
     public HostEventKind kind() {
         return kind;
     }

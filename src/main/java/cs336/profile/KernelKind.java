@@ -5,7 +5,7 @@ import java.util.regex.Pattern;
 
 /**
  * Kinds of GPU work. A kernel has the first kind, in this order, whose pattern matches its name; {@link #OURS} also
- * depends on what launched it.
+ * depends on the operator that launched it.
  */
 public enum KernelKind {
     /** Communication between GPUs: NCCL. */

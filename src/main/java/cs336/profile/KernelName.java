@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 public final class KernelName {
     private static final Pattern CUTLASS = Pattern.compile("cutlass::Kernel2?<([^<>]+)>.*", Pattern.DOTALL);
 
-    /** What follows the tile size in the names of a family of GEMM kernels. */
+    /** Pattern that separates the details after the tile size in the names of a family of GEMM kernels. */
     private static final String XMMA_DETAILS = "(_xmma_gemm_.*_tilesize\\d+x\\d+x\\d+)_.*";
 
     /** The template argument that names the operation of a PyTorch kernel. */
@@ -48,8 +48,8 @@ public final class KernelName {
     private static String operation(String arguments) {
         Matcher found = OPERATION.matcher(arguments);
         while (found.find()) {
-            String what = found.group(1) != null ? found.group(1) : found.group(2);
-            if (!WRAPPERS.contains(what)) return what;
+            String operation = found.group(1) != null ? found.group(1) : found.group(2);
+            if (!WRAPPERS.contains(operation)) return operation;
         }
         return "";
     }

@@ -35,12 +35,12 @@ public final class OpTable {
      * All calls of one name.
      *
      * @param name name of the operator, range, function or CUDA API call
-     * @param kind what the name refers to; a CUDA API call has its own row only outside all operators and ranges
+     * @param kind kind of event; a CUDA API call has its own row only outside all operators and ranges
      * @param calls number of calls
      * @param cpuSelf time on CPU threads outside nested calls
      * @param cpuTotal time on CPU threads including nested calls
-     * @param deviceSelf GPU time of what the call launched outside nested calls
-     * @param deviceTotal GPU time of what the call and its nested calls launched
+     * @param deviceSelf GPU time of the kernels and copies that the call launched outside nested calls
+     * @param deviceTotal GPU time of the kernels and copies that the call and its nested calls launched
      * @param cpuMemory bytes allocated minus bytes freed on the CPU outside nested calls
      * @param deviceMemory bytes allocated minus bytes freed on GPUs outside nested calls
      */

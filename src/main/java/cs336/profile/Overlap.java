@@ -17,7 +17,7 @@ package cs336.profile;
  *
  * @param communication time in which the device communicated, in nanoseconds; concurrent communication on two streams
  *     counts once
- * @param overlapped the time thereof in which the device also computed, in nanoseconds
+ * @param overlapped time in which the device communicated and computed, in nanoseconds
  */
 public record Overlap(long communication, long overlapped) {
     /** Returns the overlap of a device. */

@@ -28,15 +28,15 @@ public final class OverlapTable {
      *
      * @param trace name of the trace
      * @param step number of the step; empty if the trace has no steps and the row covers all of it
-     * @param activity when the device computed, communicated and copied
+     * @param activity activity of the device in this step
      */
     public record OverlapRow(String trace, OptionalInt step, Activity activity) {
-        /** Returns how much of the communication was hidden. */
+        /** Returns the overlap of communication and computation. */
         public Overlap overlap() {
             return Overlap.of(activity);
         }
 
-        /** Returns how the time of the step divides into computation, communication, copies and idle time. */
+        /** Returns the time of the step, divided into computation, communication, copies and idle time. */
         public Breakdown breakdown() {
             return Breakdown.of(activity);
         }

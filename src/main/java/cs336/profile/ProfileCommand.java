@@ -51,12 +51,12 @@ import tech.tablesaw.api.Table;
             "  Draw the figures again from existing folders:",
             "    cs336 profile --size all --draw-only",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid options."
         })
 public final class ProfileCommand extends LabCommand {
     /**
-     * How many of the longest kernels of a phase are stored with the measurements, and how many of the longest that are
-     * not GEMMs. The folder of the case has all kernels.
+     * Number of the longest kernels of a phase that are stored with the measurements, and of the longest that are not
+     * GEMMs. The folder of the case has all kernels.
      */
     private static final int TOP = 3;
 
@@ -64,10 +64,12 @@ public final class ProfileCommand extends LabCommand {
     private static final Map<String, String> SHOWN = new LinkedHashMap<>();
 
     static {
-        for (String time : List.of("stopwatch", "stopwatch-profiled", "profiled", "busy", "total-matmul")) {
-            SHOWN.put(time, time + " [ms]");
-        }
-        SHOWN.put("total-launches", "launches");
+        SHOWN.put("stopwatch", "step (ms)");
+        SHOWN.put("stopwatch-profiled", "step with profiler (ms)");
+        SHOWN.put("profiled", "step in trace (ms)");
+        SHOWN.put("busy", "GPU busy (ms)");
+        SHOWN.put("total-matmul", "GEMMs (ms)");
+        SHOWN.put("total-launches", "kernel launches");
     }
 
     @Mixin

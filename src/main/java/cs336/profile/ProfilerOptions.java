@@ -3,7 +3,7 @@ package cs336.profile;
 import cs336.torch.Device;
 
 /**
- * What a {@link Profiler} records in addition to operators and ranges.
+ * The kinds of events that a {@link Profiler} records in addition to operators and ranges.
  *
  * @param cuda kernels, copies and CUDA API calls; needs a GPU
  * @param shapes the shapes of the operators' inputs

@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
- * Measures what the named ranges of a step cost without a profiler. The difference between a step with and without
- * ranges would be smaller than the variation between steps, so the ranges are timed separately, in a loop.
+ * The overhead of the named ranges of a step without a profiler. The difference between a step with and without ranges
+ * would be smaller than the variation between steps, so the ranges are timed separately, in a loop.
  *
  * <pre>{@code
  * System.out.println(RangeCost.of(device, step::run));
@@ -24,12 +24,12 @@ import java.util.concurrent.CopyOnWriteArrayList;
  */
 public record RangeCost(int ranges, double each, double step) {
     private static final int BATCHES = 50_000; // the JIT compiler needs fewer than half of them
-    private static final int RANGES_PER_BATCH = 1000; // take far longer than reading the clock
+    private static final int RANGES_PER_BATCH = 1000; // so that a batch takes far longer than reading the clock
 
     /**
      * Counts the ranges of a step, times the step, and times empty ranges of the same names.
      *
-     * @throws IllegalStateException if something listens to ranges, such as a profiler
+     * @throws IllegalStateException if ranges have a listener, such as a profiler
      */
     public static RangeCost of(Device device, Runnable step) {
         if (ProfilerRange.hasListeners())

@@ -47,7 +47,7 @@ import java.util.Map;
  *
  * The metrics of kernels exist only for steps on a GPU.
  *
- * @param pass what a step consists of
+ * @param pass pass that a step runs
  * @param stopwatch wall times without the profiler
  * @param stopwatchProfiled wall times with the profiler
  * @param profile the recording; step 0 is the warm-up, steps 1 to n are counted

@@ -194,8 +194,8 @@ public final class Timeline {
     }
 
     /**
-     * Sets how many levels of nested ranges are shown, starting with the outermost; at most {@value #MAX_LEVELS}, which
-     * is the default.
+     * Sets the number of levels of nested ranges in the figure, starting with the outermost; at most
+     * {@value #MAX_LEVELS}, which is the default.
      */
     public Timeline levels(int count) {
         levels = Math.min(ArgumentCheck.atLeast("levels", 0, count), MAX_LEVELS);

@@ -93,7 +93,7 @@ public final class Trace {
 
     /**
      * Returns the part of the trace that belongs to one step: its events on CPU threads, the GPU work that they
-     * launched, and the allocations made meanwhile.
+     * launched, and the allocations made during the step.
      *
      * @param number number of the step, counted from 0 as by {@link Profiler#step}
      * @throws IllegalArgumentException if the trace has no event of that step

@@ -45,8 +45,8 @@ final class TraceReader {
         try (Reader text = open(file)) {
             return new TraceReader(text).read();
         } catch (MalformedJsonException | NumberFormatException | IllegalStateException e) {
-            String what = isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
-            throw new IllegalArgumentException(file + " is not a trace: " + what, e);
+            String reason = isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
+            throw new IllegalArgumentException(file + " is not a trace: " + reason, e);
         } catch (EOFException e) {
             throw new IllegalArgumentException(file + " is not a trace: it is truncated", e);
         } catch (ZipException e) {
@@ -140,8 +140,8 @@ final class TraceReader {
         json.endArray();
     }
 
-    private TraceFormatException invalid(String what) {
-        return new TraceFormatException("event " + index + " " + what);
+    private TraceFormatException invalid(String problem) {
+        return new TraceFormatException("event " + index + " " + problem);
     }
 
     /** Reads one event. Fields that the event lacks are null, empty or NONE. */

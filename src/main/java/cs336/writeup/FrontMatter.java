@@ -81,7 +81,7 @@ record FrontMatter(String title, MeasurementQuery numbers, String text) {
         return new FrontMatter(title, numbers, String.join("\n", lines) + "\n");
     }
 
-    private static WriteupException problem(Path file, int line, String what) {
-        return new WriteupException(List.of(file + ":" + line + ": " + what));
+    private static WriteupException problem(Path file, int line, String message) {
+        return new WriteupException(List.of(file + ":" + line + ": " + message));
     }
 }

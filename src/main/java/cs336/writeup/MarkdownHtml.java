@@ -40,7 +40,10 @@ public final class MarkdownHtml {
      */
     private static final Pattern MARKED;
 
-    /** A number with its sign or rate, outside of tags; the PDF renderer would allow a break in {@code 0.66×}. */
+    /**
+     * A number with {@code ×}, {@code %} or a rate, outside of tags; the PDF renderer would allow a break in
+     * {@code 0.66×}.
+     */
     private static final Pattern AMOUNT =
             Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
 

@@ -26,7 +26,7 @@ import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
 /**
- * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on lines of their own.
+ * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on separate lines.
  *
  * <p>As in Pandoc, the opening dollar sign must not precede a space, and the closing one must neither follow a space
  * nor precede a digit. Thus "between $5 and $6" is not a formula. Code contains no formulas, and {@code \$} is a dollar
@@ -45,7 +45,7 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** A formula on lines of its own. */
+    /** A formula on separate lines. */
     static final class DisplayFormula extends CustomBlock {
         private String tex = "";
         private boolean closed;

@@ -90,8 +90,8 @@ final class WriteupBuilder {
         }
     }
 
-    private void problem(int line, String what) {
-        problems.add(currentFile + ":" + line + ": " + what);
+    private void problem(int line, String message) {
+        problems.add(currentFile + ":" + line + ": " + message);
     }
 
     /** Numbers the figures and tables of a chapter before any chapter is rendered, because links may precede them. */

@@ -20,18 +20,14 @@ import picocli.CommandLine.Parameters;
         footerHeading = "%nExamples:%n",
         footer = {"  cs336 writeup", "  cs336 writeup writeup --output /tmp/writeup"})
 public final class WriteupCommand extends LabCommand {
-    @Parameters(
-            arity = "0..1",
-            paramLabel = "FOLDER",
-            defaultValue = "writeup",
-            description = "Folder with writeup.md.")
+    @Parameters(arity = "0..1", paramLabel = "FOLDER", defaultValue = "writeup", description = "folder with writeup.md")
     private Path folder;
 
     @Option(
             names = "--output",
             paramLabel = "FOLDER",
             defaultValue = "target/writeup",
-            description = "Folder for writeup.html and writeup.pdf.")
+            description = "folder for writeup.html and writeup.pdf")
     private Path output;
 
     @Override

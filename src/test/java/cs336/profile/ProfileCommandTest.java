@@ -55,7 +55,7 @@ class ProfileCommandTest extends CommandTest {
         assertTrue(
                 stored.stringColumn("metric").asList().containsAll(List.of("stopwatch", "profiled", "optimizer-host")));
         assertTrue(stored.stringColumn("status").asList().stream().allMatch("ok"::equals));
-        assertTrue(out.toString().contains("stopwatch-profiled"), out.toString());
+        assertTrue(out.toString().contains("step with profiler (ms)"), out.toString());
 
         Path files = folder.resolve("profiles/d16-ff64-l2-h2-v20-8-fp32-step");
         Profile profile = Profile.read(files.resolve("trace.json.gz"));

@@ -96,7 +96,7 @@ public final class AllReduceBenchmark {
         return (System.nanoTime() - start) / NANOS_PER_MS / repeat;
     }
 
-    /** The ranks hold 1, 2 … n, so every element of the sum is n (n + 1) / 2. */
+    /** Checks the sum: rank r holds r + 1, so every element is n (n + 1) / 2. */
     private void requireSum(Tensor tensor) {
         double sum = group.size() * (group.size() + 1) / 2.0;
         double least = tensor.min().item().toDouble();

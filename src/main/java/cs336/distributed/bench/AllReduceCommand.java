@@ -153,7 +153,7 @@ public final class AllReduceCommand extends LabCommand {
     private AllReducePlan plan() {
         storage.requireNames();
         launch.check(processes);
-        if (full && megabytes != null) throw new IllegalArgumentException("--full excludes --megabytes");
+        if (full && megabytes != null) throw new IllegalArgumentException("--full cannot be combined with --megabytes");
         List<String> sizes = megabytes != null ? megabytes : full ? FULL_MEGABYTES : MEGABYTES;
         return new AllReducePlan(
                 sizes.stream().map(AllReduceCommand::bytes).toList(),
@@ -181,7 +181,7 @@ public final class AllReduceCommand extends LabCommand {
             @Header("device") String kind,
             int processes,
             @Header("size (MB)") double megabytes,
-            int n,
+            @Header("samples") int n,
             @Header("median (ms)") double median,
             @Header("min (ms)") double min,
             @Header("max (ms)") double max,

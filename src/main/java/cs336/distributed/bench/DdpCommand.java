@@ -23,14 +23,15 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /**
- * The command {@code cs336 ddp}: data-parallel training, of the toy model for correctness or of a Transformer for time.
+ * The command {@code cs336 ddp}: data-parallel training of a toy model, to check the result, or of a Transformer, to
+ * time it.
  */
 @Command(
         name = "ddp",
         description = {
-            "Trains a model data-parallel on several processes.",
+            "Trains a model with data parallelism on several processes.",
             "--model toy checks that the weights equal those of single-process training. --model transformer times"
-                    + " training steps: what gradient averaging adds to a step in each mode. The modes are interleaved in"
+                    + " training steps with and without gradient averaging, in each mode. The modes are interleaved in"
                     + " one run, and rank 0 stores the measurements after each round. If interrupted, repeat the command"
                     + " line: stored modes are skipped."
         },
@@ -72,7 +73,7 @@ public final class DdpCommand extends LabCommand {
             split = ",",
             defaultValue = "25",
             paramLabel = "<n>",
-            description = "largest bucket sizes of mode bucketed, in 10^6 bytes")
+            description = "maximum bucket sizes of mode bucketed, in MB (10^6 bytes)")
     private List<Double> bucketSizes;
 
     @Mixin

@@ -14,7 +14,7 @@ import java.util.List;
 
 /**
  * The traces of data-parallel training steps, {@code <mode>-rank<n>.json.gz}, and the file
- * {@code <problem>_overlap.csv} with the {@link StepOverlap} that they show.
+ * {@code <problem>_overlap.csv} with the {@link StepOverlap} of each recorded step.
  */
 final class DdpTraces {
     private static final int STEPS = 3;

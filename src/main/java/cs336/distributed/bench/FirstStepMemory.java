@@ -82,7 +82,7 @@ final class FirstStepMemory {
         }
     }
 
-    /** Makes libraries allocate what they keep, such as cuBLAS's workspaces, before the recording. */
+    /** Makes libraries allocate memory that they keep, such as cuBLAS's workspaces, before the recording. */
     private static void warmUp(ProcessGroup group, TransformerConfig config, ShardMode mode) {
         var tiny =
                 new TransformerConfig(config.edition(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
@@ -140,7 +140,7 @@ final class FirstStepMemory {
         MemoryPhase init = record.phase(INITIALIZATION, 0);
         MemoryPhase step = record.phase(STEP, 0);
         int[] ends = {init.until(), step.from(), step.until()};
-        List<MemoryInventory> moments = predicted.moments();
+        List<MemoryInventory> points = predicted.points();
         List<MemoryInventory> peaks = predicted.peaks();
         var numbers = new LinkedHashMap<String, Double>();
         int from = 0;
@@ -152,7 +152,7 @@ final class FirstStepMemory {
             numbers.put(point + "-peak", (double) record.bytes(peak));
             putCategories(numbers, record, last, point);
             putCategories(numbers, record, peak, point + "-peak");
-            numbers.put(point + "-predicted", (double) moments.get(i).bytes());
+            numbers.put(point + "-predicted", (double) points.get(i).bytes());
             numbers.put(point + "-peak-predicted", (double) peaks.get(i).bytes());
             from = ends[i];
         }

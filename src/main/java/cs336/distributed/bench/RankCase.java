@@ -15,9 +15,9 @@ import cs336.distributed.collectives.CollectiveBackend;
  * @param backend the library that runs the collectives
  * @param nodes number of nodes, real or emulated
  * @param processes number of ranks
- * @param mode how the ranks synchronise: a {@link DdpBenchmark} mode or a {@link ShardMode}
- * @param bucketMb largest bucket size in 10⁶ bytes; 0 for a mode without buckets
- * @param round number of the run, to tell repeated runs apart that are interleaved with a PyTorch peer
+ * @param mode name of a {@link DdpBenchmark} mode or a {@link ShardMode}
+ * @param bucketMb maximum bucket size in MB (10⁶ bytes); 0 for a mode without buckets
+ * @param round number of the run, to distinguish repeated runs that are interleaved with runs of PyTorch
  */
 public record RankCase(
         ModelOptions.Model model,

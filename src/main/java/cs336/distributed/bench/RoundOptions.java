@@ -30,7 +30,7 @@ final class RoundOptions {
             names = "--round",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "number of this run, if several are interleaved with a PyTorch peer")
+            description = "number of this run, if runs are interleaved with runs of PyTorch in Python")
     private int round;
 
     /** Creates options with a default number of untimed steps. */

@@ -38,13 +38,13 @@ import java.util.OptionalLong;
  *   <li>{@code update}: the optimizer step on the parameters that the rank owns;
  *   <li>{@code parameters}: synchronisation of the new parameters, or its launch if the next forward pass waits for
  *       them;
- *   <li>{@code total}: the sum of the phases. It is an upper bound, because a phase in which one rank computes longer
- *       is a phase in which another one waits;
+ *   <li>{@code total}: the sum of the phases. It is an upper bound of the step time: if ranks wait for the slowest rank
+ *       of a phase in the next phase, the wait counts twice;
  *   <li>{@code parameters-share}: percentage of {@code parameters} in the total.
  * </ul>
  *
  * <p><b>Communication.</b> Per step: {@code handed}, bytes of the tensors passed to collectives; {@code least-sent},
- * the bytes that a rank must send for them at least; {@code sent}, the bytes that each rank sent according to the
+ * the minimum bytes that a rank must send for them; {@code sent}, the bytes that each rank sent according to the
  * counters of the operating system and the NVLinks; {@code imbalance}, see {@link ShardTraining#imbalance}.
  */
 public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredResult> {

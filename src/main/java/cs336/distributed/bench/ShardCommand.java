@@ -28,7 +28,7 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** The command {@code cs336 shard}: what optimizer state sharding saves in memory and costs in time and traffic. */
+/** The command {@code cs336 shard}: memory, step time and communication volume of optimizer state sharding. */
 @Command(
         name = "shard",
         description = {
@@ -54,7 +54,7 @@ public final class ShardCommand extends LabCommand {
             description =
                     "unsharded; broadcast (each parameter from the rank that updates it); all-gather (flat buckets, during"
                             + " the next forward pass); zero-1 (all-gather with reduce-scattered gradients); unsynchronised"
-                            + " (all-gather mode without the all-gather, for its time). Default: all",
+                            + " (as all-gather, but without exchanging parameters). Default: all",
             showDefaultValue = Visibility.NEVER)
     private List<String> modes = List.of("unsharded", "broadcast", "all-gather", "zero-1", "unsynchronised");
 
@@ -62,7 +62,7 @@ public final class ShardCommand extends LabCommand {
             names = "--bucket-size-mb",
             defaultValue = "25",
             paramLabel = "<n>",
-            description = "largest bucket of gradients or parameters, in 10^6 bytes")
+            description = "maximum bucket size of gradients and parameters, in MB (10^6 bytes)")
     private double bucketSize;
 
     @Mixin

@@ -3,7 +3,10 @@ package cs336.distributed.bench;
 import cs336.bench.ArgumentCheck;
 import java.util.List;
 
-/** A way to distribute gradients, optimizer state and parameters over the ranks, as {@link ShardBenchmark} compares. */
+/**
+ * The distribution of gradients, optimizer state and parameters over the ranks; {@link ShardBenchmark} compares the
+ * modes.
+ */
 public enum ShardMode {
     /** Gradients are all-reduced; every rank holds the whole optimizer state and updates all parameters. */
     UNSHARDED("unsharded"),
@@ -13,7 +16,7 @@ public enum ShardMode {
     ALL_GATHER("all-gather"),
     /** As {@link #ALL_GATHER}, but gradients are reduce-scattered (ZeRO stage 1). */
     ZERO_1("zero-1"),
-    /** As {@link #ALL_GATHER} without the all-gather: the weights become wrong, the time is a lower bound. */
+    /** As {@link #ALL_GATHER} without the all-gather: the weights become wrong, and the step time is a lower bound. */
     UNSYNCHRONISED("unsynchronised");
 
     private final String label;

@@ -27,7 +27,7 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
     /**
      * Wraps a model and creates its optimizer.
      *
-     * @param bucketMb largest size of a bucket of gradients or parameters, in 10⁶ bytes
+     * @param bucketMb maximum size of a bucket of gradients or parameters, in MB (10⁶ bytes)
      */
     static ShardTraining of(ShardMode mode, NnModule model, ProcessGroup group, double bucketMb) {
         if (!mode.isSharded()) {

@@ -21,7 +21,7 @@ import java.util.List;
  * @param model the memory of one rank's model and batch
  * @param ranks number of ranks n
  * @param sharded whether each rank holds 1/n of AdamW's moments
- * @param bucketBytes largest size of the gradients that wait to be copied into a bucket
+ * @param bucketBytes maximum bytes of gradients that wait to be copied into a bucket
  */
 public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long bucketBytes) {
     private static final String GRADIENTS = "gradients of parameters";
@@ -32,7 +32,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
     }
 
     /** Returns the tensors after initialisation, directly before the first optimizer step and directly after it. */
-    public List<MemoryInventory> moments() {
+    public List<MemoryInventory> points() {
         List<TensorMemory> idle = model.idle();
         List<TensorMemory> initial = idle.stream()
                 .filter(tensor -> !tensor.name().equals("token ids and targets")
@@ -44,13 +44,13 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
                 new MemoryInventory("after the first step", plus(idle, gradients(), optimizerState())));
     }
 
-    /** Returns the tensors at peak memory before each of the three {@link #moments}, since the previous one. */
+    /** Returns the tensors at peak memory before each of the three {@link #points}, since the previous point. */
     public List<MemoryInventory> peaks() {
         MemoryInventory passes = model.candidates(Pass.FORWARD_BACKWARD).stream()
                 .map(this::withBuckets)
                 .max(Comparator.comparingLong(MemoryInventory::bytes))
                 .orElseThrow();
-        return List.of(moments().get(0), passes, moments().get(2));
+        return List.of(points().get(0), passes, points().get(2));
     }
 
     private static List<TensorMemory> plus(List<TensorMemory> tensors, TensorMemory... more) {
@@ -59,10 +59,10 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
         return all;
     }
 
-    private MemoryInventory withBuckets(MemoryInventory moment) {
+    private MemoryInventory withBuckets(MemoryInventory inventory) {
         var tensors = new ArrayList<TensorMemory>();
         tensors.add(gradients());
-        for (TensorMemory tensor : moment.tensors()) {
+        for (TensorMemory tensor : inventory.tensors()) {
             boolean waiting = tensor.name().equals(GRADIENTS);
             tensors.add(
                     waiting
@@ -72,7 +72,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
                                     Math.min(tensor.elements(), bucketBytes / 4))
                             : tensor);
         }
-        return new MemoryInventory(moment.name(), tensors);
+        return new MemoryInventory(inventory.name(), tensors);
     }
 
     private long count() {

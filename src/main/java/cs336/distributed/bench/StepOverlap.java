@@ -17,7 +17,7 @@ import java.util.function.ToDoubleFunction;
  * The overlap of communication and computation in one recorded step of one rank, in nanoseconds.
  *
  * @param communication time in which the rank communicated
- * @param overlapped part of that time in which it also computed
+ * @param overlapped time in which it communicated and computed
  * @param computation time in which it computed
  * @param span duration of the step
  */

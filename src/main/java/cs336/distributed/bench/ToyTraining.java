@@ -23,8 +23,8 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * The course's correctness test of data parallelism. Each rank starts with different weights and trains a
  * {@link ToyModel} data-parallel on its shard of a batch of 20 random examples. For comparison it also trains a copy of
- * rank 0's model on the whole batch in a single process. SGD with mean squared error; the examples are permuted in each
- * step.
+ * rank 0's model on the whole batch in a single process. The optimizer is SGD, the loss the mean squared error, and the
+ * examples are permuted in each step.
  */
 public final class ToyTraining implements RankProgram<ToyTraining.ToyTask, ToyTraining.Outcomes> {
     private static final int EXAMPLES = 20;
@@ -113,7 +113,7 @@ public final class ToyTraining implements RankProgram<ToyTraining.ToyTask, ToyTr
         optimizer.zeroGrad();
     }
 
-    /** Returns a permutation that gives each rank different examples in each step, since 7 and 20 are coprime. */
+    /** Returns the order of the examples in a step, a permutation because 7 and 20 are coprime. */
     private static Tensor permutation(int step, ProcessGroup group) {
         long[] order = LongStream.range(0, EXAMPLES)
                 .map(i -> (7 * i + 3L * step) % EXAMPLES)

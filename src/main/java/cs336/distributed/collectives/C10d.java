@@ -18,7 +18,7 @@ import org.bytedeco.pytorch.Work;
  * PyTorch's process group ({@code c10d}). Starts collectives without checking their arguments.
  *
  * <p>NCCL puts a synchronous collective into the current stream; its {@link Work} is null. An asynchronous one runs on
- * a stream of its own.
+ * a separate stream.
  */
 final class C10d {
     private final CollectiveBackend backend;

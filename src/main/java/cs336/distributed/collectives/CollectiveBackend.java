@@ -7,7 +7,7 @@ import java.util.Locale;
 /** The library that implements the collectives. */
 public enum CollectiveBackend {
     /**
-     * Gloo: communicates over TCP. Takes tensors on the CPU, or on a GPU through a copy on the CPU; any number of
+     * Gloo: communicates over TCP. Supports tensors on the CPU and, through a copy on the CPU, on a GPU; any number of
      * ranks.
      */
     GLOO,

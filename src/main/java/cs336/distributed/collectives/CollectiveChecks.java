@@ -8,7 +8,7 @@ import java.util.EnumSet;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
-/** Checks of a collective's arguments, before any native code gets them. */
+/** Checks of a collective's arguments, before native code receives them. */
 final class CollectiveChecks {
     private static final Set<DType> FLOATING = EnumSet.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
 

@@ -1,7 +1,7 @@
 package cs336.distributed.collectives;
 
 /**
- * A failed collective or rendezvous: another rank has exited, did not respond within the timeout, or called another
+ * A failed collective or rendezvous: another rank has exited, did not respond within the timeout, or called a different
  * collective. The message names the collective and the rank.
  */
 public final class CollectiveFailure extends RuntimeException {

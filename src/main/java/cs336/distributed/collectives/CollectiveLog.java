@@ -17,9 +17,9 @@ import java.util.StringJoiner;
  * wrong results. Three comparisons turn that into an error:
  *
  * <ul>
- *   <li>When a call follows another for the first time, all ranks compare it through the rendezvous store. A training
- *       loop does so in its first two iterations only, so later steps cost nothing. A missing call, an additional call
- *       or a different order creates a new pair of successive calls, which is compared again.
+ *   <li>The first time that a call follows a certain other call, all ranks compare it through the rendezvous store. A
+ *       training loop does so in its first two iterations only, so later steps cost nothing. A missing call, an
+ *       additional call or a different order creates a new pair of successive calls, which is compared again.
  *   <li>Each rank keeps a fingerprint of all its calls. Ranks compare the fingerprints in a barrier, when they gather
  *       objects, and when they leave the group.
  *   <li>After a failure ranks compare their last {@value #KEPT_CALLS} calls.
@@ -28,7 +28,7 @@ import java.util.StringJoiner;
 final class CollectiveLog {
     private static final int KEPT_CALLS = 256;
 
-    /** How long ranks that failed at about the same time wait for each other's calls. */
+    /** Time that ranks that failed at about the same time wait for each other's calls. */
     private static final Duration COMPARISON_TIMEOUT = Duration.ofSeconds(1);
 
     private final Rendezvous rendezvous;

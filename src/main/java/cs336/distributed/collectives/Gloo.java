@@ -54,7 +54,7 @@ final class Gloo {
             InetAddress own = socket.getLocalAddress();
             // Some machines resolve their own name to a loopback address, which other machines cannot reach.
             boolean severalMachines = world.localSize() < world.size();
-            return (own.isLoopbackAddress() && severalMachines ? outward(own) : own).getHostAddress();
+            return (own.isLoopbackAddress() && severalMachines ? externalAddress(own) : own).getHostAddress();
         } catch (UnknownHostException e) {
             throw new CollectiveFailure(
                     "MASTER_ADDR must be the name or address of a machine, not '" + world.masterAddress() + "'", e);
@@ -63,7 +63,7 @@ final class Gloo {
         }
     }
 
-    private static InetAddress outward(InetAddress fallback) throws SocketException {
+    private static InetAddress externalAddress(InetAddress fallback) throws SocketException {
         return NetworkInterface.networkInterfaces()
                 .flatMap(NetworkInterface::inetAddresses)
                 .filter(address -> address instanceof Inet4Address)

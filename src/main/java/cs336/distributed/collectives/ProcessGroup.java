@@ -411,7 +411,7 @@ public final class ProcessGroup implements AutoCloseable {
     private CollectiveFailure divergence(String where) {
         String difference = calls.difference();
         return keepFirst(new CollectiveFailure(
-                "ranks have called different collectives; noticed on rank " + rank() + " " + where + difference));
+                "ranks have called different collectives; detected on rank " + rank() + " " + where + difference));
     }
 
     /** Returns the volume of data that this rank has passed to collectives so far. */
@@ -432,7 +432,7 @@ public final class ProcessGroup implements AutoCloseable {
         return calls.count();
     }
 
-    /** A collective that has started, with the division that Gloo leaves to the caller. */
+    /** A started collective, with the division by the number of ranks that Gloo does not perform. */
     private final class StartedCollective implements PendingCollective {
         private final Work work;
         private final long number;

@@ -6,8 +6,8 @@ import org.bytedeco.pytorch.ReduceOp.RedOpType;
 public enum Reduction {
     SUM(RedOpType.SUM),
     /**
-     * The sum divided by the number of ranks. NCCL averages natively; with Gloo the sum is divided afterwards, in fp16
-     * each input beforehand.
+     * The sum divided by the number of ranks. NCCL averages natively. Gloo only sums, so the sum is divided afterwards;
+     * in fp16, where the sum could overflow, each input is divided before.
      */
     AVERAGE(RedOpType.AVG),
     MAX(RedOpType.MAX);
@@ -23,7 +23,7 @@ public enum Reduction {
         return divides(backend) ? RedOpType.SUM : type;
     }
 
-    /** Returns whether the backend only sums, so that the division by the number of ranks remains. */
+    /** Returns whether the caller must divide by the number of ranks, because the backend only sums. */
     boolean divides(CollectiveBackend backend) {
         return this == AVERAGE && backend == CollectiveBackend.GLOO;
     }

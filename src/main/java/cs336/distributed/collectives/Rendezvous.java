@@ -30,7 +30,7 @@ import org.bytedeco.pytorch.TCPStoreOptions;
 
 /** The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. */
 public final class Rendezvous implements AutoCloseable {
-    /** How much longer than its limit a query may take: a file store waits in whole seconds, and one second more. */
+    /** Additional time for a query beyond its limit: a file store waits in whole seconds, and one second more. */
     private static final Duration MARGIN = Duration.ofMillis(2500);
 
     /** Timeout for requests that do not depend on another rank. */
@@ -178,7 +178,7 @@ public final class Rendezvous implements AutoCloseable {
         });
     }
 
-    /** Returns the text that a rank published under a name, or null if it does not within the limit. */
+    /** Returns the text that a rank published under a name, or null if it publishes none within the limit. */
     String read(String name, int rank, Duration limit) {
         String key = key(name, rank);
         return request(limit, () -> {

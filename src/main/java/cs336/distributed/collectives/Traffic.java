@@ -76,8 +76,8 @@ public record Traffic(Map<String, Volume> byOperation) {
     /**
      * Returns the minimum bytes that a rank sends for these collectives, averaged over ranks. For a tensor of S bytes
      * on n ranks: (n − 1)/n · S for a broadcast, an all-gather or a reduce-scatter; twice that for an all-reduce, which
-     * consists of the latter two; 1/n of it for a gather. Ring algorithms reach this bound (Patarasuk and Yuan, 2009);
-     * a library may send more.
+     * consists of the latter two; (n − 1)/n² · S for a gather. Ring algorithms reach this bound (Patarasuk and Yuan,
+     * 2009); a library may send more.
      *
      * @param ranks n
      */

@@ -17,7 +17,7 @@ import java.util.regex.Pattern;
 public record World(int rank, int size, int localRank, int localSize, String masterAddress, int masterPort) {
     private static final int LARGEST_PORT = 65_535;
 
-    /** First of the ports from which a Slurm job takes its master port, if none is set. */
+    /** First port of the range from which a Slurm job gets its master port, unless MASTER_PORT is set. */
     private static final int FIRST_SLURM_PORT = 20_000;
 
     private static final int SLURM_PORTS = 10_000;
@@ -31,7 +31,10 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         if (masterAddress.isBlank()) throw new IllegalArgumentException("master address must not be empty");
     }
 
-    /** Returns the number of machines, if none has more ranks than this one, which holds on the machine of rank 0. */
+    /**
+     * Returns the number of machines, assuming that none has more ranks than this one. This holds on the machine of
+     * rank 0.
+     */
     public int nodes() {
         return (size + localSize - 1) / localSize;
     }

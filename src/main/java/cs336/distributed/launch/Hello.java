@@ -67,8 +67,8 @@ public final class Hello implements RankProgram<String[], Integer> {
     /**
      * Runs one all-reduce. Element 0 carries the vote to stop.
      *
-     * @param stop whether this rank wants to stop
-     * @return whether any rank wants to stop
+     * @param stop whether this rank votes to stop
+     * @return whether any rank voted to stop
      */
     private static boolean allReduce(ProcessGroup group, boolean stop) {
         try (var scope = MemoryScope.open()) {

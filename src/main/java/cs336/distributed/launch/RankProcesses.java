@@ -24,7 +24,7 @@ final class RankProcesses implements AutoCloseable {
     /** Additional time for a collective to report its own timeout, before its rank counts as unresponsive. */
     private static final Duration MARGIN = Duration.ofSeconds(2);
 
-    /** How long to collect reports of other ranks after a failure; the first report rarely names the cause. */
+    /** Time to collect reports of other ranks after a failure; the first report rarely names the cause. */
     private static final Duration REPORT_TIME = Duration.ofMillis(1500);
 
     private static final String NCCL_TIMEOUT = "Watchdog caught collective operation timeout";
@@ -56,7 +56,7 @@ final class RankProcesses implements AutoCloseable {
         final int number;
         final long started = System.nanoTime();
         ChildJvm jvm;
-        volatile long lastSignOfLife;
+        volatile long lastActivity;
         boolean loaded;
         RankWorker.Value value;
         RankWorker.Failed failed;
@@ -83,7 +83,7 @@ final class RankProcesses implements AutoCloseable {
         var rank = new RankProcess(ranks.size());
         ranks.add(rank);
         rank.jvm = ChildJvm.start(RankWorker.class, variables, line -> {
-            rank.lastSignOfLife = System.nanoTime();
+            rank.lastActivity = System.nanoTime();
             if (isRelevant(line)) output.println("[" + rank.number + "] " + line);
         });
         var listener = new Thread(() -> listen(rank));
@@ -98,7 +98,7 @@ final class RankProcesses implements AutoCloseable {
     private void listen(RankProcess rank) {
         try {
             for (String line; (line = rank.jvm.answer(null)) != null; ) {
-                rank.lastSignOfLife = System.nanoTime();
+                rank.lastActivity = System.nanoTime();
                 events.add(new RankEvent(rank.number, Serialization.ofLine(line), null));
             }
             events.add(new RankEvent(rank.number, null, rank.jvm.end()));
@@ -117,7 +117,7 @@ final class RankProcesses implements AutoCloseable {
         while (!ranks.stream().allMatch(rank -> rank.loaded)) handleNext(loadingTimeout);
         jobIsSent = true;
         ranks.forEach(rank -> {
-            rank.lastSignOfLife = System.nanoTime();
+            rank.lastActivity = System.nanoTime();
             rank.jvm.tell(job);
         });
         while (!ranks.stream().allMatch(rank -> rank.value != null)) handleNext(timeout.plus(MARGIN));
@@ -152,7 +152,7 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private long awaitedSince(RankProcess rank) {
-        return jobIsSent ? rank.lastSignOfLife : rank.started;
+        return jobIsSent ? rank.lastActivity : rank.started;
     }
 
     private void update(RankEvent event) {
@@ -172,8 +172,8 @@ final class RankProcesses implements AutoCloseable {
     }
 
     /**
-     * Returns the failure behind an abort by c10d's NCCL watchdog, which is caused by another rank; null for another
-     * end.
+     * Returns the failure behind an abort by c10d's NCCL watchdog, which is caused by another rank; null if the process
+     * ended for another reason.
      */
     private static RankWorker.Failed ncclTimeout(ChildJvm.Ending ending) {
         return ending.said().stream()
@@ -221,7 +221,7 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private void collectReports() throws InterruptedException {
-        if (jobIsSent) { // earlier, a rank would mistake the question for its job
+        if (jobIsSent) { // before that, a rank would mistake the question for its job
             for (RankProcess rank : ranks) if (!rank.isOver()) rank.jvm.tell(RankWorker.WHERE);
         }
         collectReportsUntil(() -> ranks.stream().allMatch(RankProcess::isOver));

@@ -27,7 +27,7 @@ final class RankWorker {
     /** Question of the launcher to the remaining ranks after a failure; the reply is {@link CurrentLocation}. */
     static final String WHERE = "where";
 
-    private static final Duration SIGN_OF_LIFE_INTERVAL = Duration.ofMillis(500);
+    private static final Duration HEARTBEAT_INTERVAL = Duration.ofMillis(500);
 
     private RankWorker() {}
 
@@ -47,7 +47,7 @@ final class RankWorker {
     /** The native libraries are loaded. */
     record Loaded() implements RankMessage {}
 
-    /** A sign of life: the rank has called more collectives since the last one. */
+    /** A heartbeat: the rank has called collectives since the last one. */
     record Alive() implements RankMessage {}
 
     /** The collective or the line of code at which the rank is. */
@@ -88,7 +88,7 @@ final class RankWorker {
             Torch.setThreads(job.threads);
             var joined = new AtomicReference<ProcessGroup>();
             answerQuestionsInBackground(launcher, joined, Thread.currentThread());
-            sendSignsOfLife(launcher, joined);
+            sendHeartbeats(launcher, joined);
             joined.set(ProcessGroup.join(World.fromEnvironment(), job.backend, job.device, job.timeout));
             send(launcher, new Value(run(job, joined.get(), (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
@@ -101,7 +101,7 @@ final class RankWorker {
     /**
      * Runs the program in a group and closes the group; abandons the group after a failure.
      *
-     * @param last action in the group on the program's value
+     * @param last converts the program's value while the group is still open
      */
     static <R extends Serializable, L> L run(Job job, ProcessGroup group, BiFunction<ProcessGroup, R, L> last)
             throws Exception {
@@ -157,11 +157,11 @@ final class RankWorker {
         return type + "." + frame.getMethodName() + " (" + frame.getFileName() + ":" + frame.getLineNumber() + ")";
     }
 
-    private static void sendSignsOfLife(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
+    private static void sendHeartbeats(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
         startDaemon(() -> {
             long reported = 0;
             while (true) {
-                TimeUnit.NANOSECONDS.sleep(SIGN_OF_LIFE_INTERVAL.toNanos());
+                TimeUnit.NANOSECONDS.sleep(HEARTBEAT_INTERVAL.toNanos());
                 long calls = joined.get() == null ? 0 : joined.get().calls();
                 if (calls > reported) send(launcher, new Alive());
                 reported = calls;

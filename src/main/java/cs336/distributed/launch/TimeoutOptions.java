@@ -13,7 +13,8 @@ final class TimeoutOptions {
             names = "--timeout",
             defaultValue = "" + Launcher.DEFAULT_TIMEOUT_S,
             paramLabel = "<s>",
-            description = "seconds that ranks wait for each other, and that a rank may be silent")
+            description = "seconds that ranks wait for each other, and that may pass on a rank without a collective or"
+                    + " output")
     private long seconds;
 
     @Option(

@@ -59,7 +59,7 @@ final class CommunicationThread implements AutoCloseable {
             try {
                 if (failure == null) action.run();
             } catch (Throwable thrown) {
-                // After an error too, a later collective would be matched with another one on other ranks.
+                // Also after an Error: a later collective would be matched with a different one on the other ranks.
                 failure = thrown;
             }
         }));

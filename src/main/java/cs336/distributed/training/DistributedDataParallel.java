@@ -40,7 +40,7 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p><b>Initialisation.</b> All ranks take over the parameters of rank 0, frozen ones included. Tied weights are one
+ * <p><b>Initialisation.</b> All ranks copy the parameters of rank 0, frozen ones included. Tied weights are one
  * parameter.
  *
  * <p><b>Order of collectives.</b> Collectives are matched by order alone, so all ranks must start them in the same
@@ -107,7 +107,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     /**
      * Creates a container for ZeRO stage 1: gradients are reduce-scattered to the rank whose optimizer updates them, in
      * the buckets of the optimizer. Afterwards {@code grad()} of a parameter is meaningful to that optimizer only.
-     * After adding parameters to the optimizer a new container is needed.
+     * After parameters are added to the optimizer, a new container must be created.
      *
      * @param optimizer with {@link Sharding#allGather} and all trainable parameters
      * @throws IllegalArgumentException also if the optimizer has another sharding or lacks a parameter
@@ -183,7 +183,7 @@ public final class DistributedDataParallel implements AutoCloseable {
                 thread.drain();
             }
             while (started < order.length) start(order[started++]);
-            await(shareUsed());
+            await(allReduceUsed());
             dropGradientsOfUnused();
             if (hooks != null && !orderIsFinal) adoptOrder();
         }
@@ -344,7 +344,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     /** Starts the all-reduce that tells all ranks which parameters any rank has used. */
-    private PendingCollective shareUsed() {
+    private PendingCollective allReduceUsed() {
         if (allPresent()) {
             used.copy_(ones); // on the device, without a copy from the host
         } else {
@@ -356,7 +356,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     private void dropGradientsOfUnused() {
-        if (allPresent()) return; // all are used, at least on this rank
+        if (allPresent()) return; // every parameter is used, at least on this rank
         double[] usedAnywhere = Tensors.toDoubles(used);
         for (int i = 0; i < usedAnywhere.length; i++) {
             if (usedAnywhere[i] == 0) parameters.get(i).mutable_grad().reset();
@@ -368,7 +368,10 @@ public final class DistributedDataParallel implements AutoCloseable {
         return true;
     }
 
-    /** Adopts the order in which rank 0's collectives were complete; those that never were come last. */
+    /**
+     * Adopts the order in which the gradients of rank 0's collectives became ready; collectives that were never ready
+     * come last.
+     */
     private void adoptOrder() {
         long[] observed = IntStream.concat(completed.stream().mapToInt(Integer::intValue), Arrays.stream(order))
                 .distinct()

@@ -5,7 +5,7 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import org.bytedeco.pytorch.Tensor;
 
-/** A bucket of gradients that is reduce-scattered: each rank gets the average of its shard shard only. */
+/** A bucket of gradients that is reduce-scattered: each rank gets the average of its shard only. */
 final class ReduceScatterBucket implements GradientCollective {
     private final GradientBucket bucket;
     private final Tensor shard;

@@ -11,9 +11,9 @@ import java.util.Map;
 
 /**
  * An assignment of whole parameters to ranks that balances bytes: largest parameter first, each to the rank with the
- * fewest bytes, and to the lowest of several such ranks (Graham, 1969). If all parameters are added at once, the
- * largest rank has at most 4/3 − 1/(3n) of its size in the optimal assignment to n ranks. All ranks compute the same
- * assignment without communication.
+ * fewest bytes, and to the lowest of several such ranks (Graham, 1969). If all parameters are added at once, the rank
+ * with the most bytes has at most 4/3 − 1/(3n) times the maximum of the optimal assignment to n ranks. All ranks
+ * compute the same assignment without communication.
  */
 public final class ShardAssignment {
     private final long[] bytes;

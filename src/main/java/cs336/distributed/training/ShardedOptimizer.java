@@ -39,8 +39,8 @@ import org.bytedeco.pytorch.Tensor;
  * <p>All ranks make the same calls with the same parameters in the same order. A parameter with two names, such as a
  * tied LM head, is one parameter under its first name.
  *
- * <p>After {@link #close} every method that updates, gathers or loads throws an {@link IllegalStateException}, on all
- * ranks alike.
+ * <p>After {@link #close} every method that updates, gathers or loads throws an {@link IllegalStateException} on every
+ * rank.
  *
  * @param <O> settings of a parameter group
  */

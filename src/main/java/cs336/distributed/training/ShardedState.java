@@ -26,7 +26,7 @@ import org.bytedeco.pytorch.global.torch;
  * {@link Sharding}.
  */
 final class ShardedState {
-    /** Offset of a tensor that is no shard, such as a count of steps. */
+    /** Offset of a tensor that is not a shard, such as a step count. */
     private static final long NOT_SHARDED = -1;
 
     private final ProcessGroup group;
@@ -91,7 +91,7 @@ final class ShardedState {
         for (ShardedGroup sharded : shardedGroups) {
             Tensor shard = sharded.shards().local().get(name);
             boolean sameShape = shard != null && Arrays.equals(Tensors.shape(shard), Tensors.shape(tensor));
-            if (sameShape && tensor.is_floating_point()) { // a count of steps may have the shape of a small shard
+            if (sameShape && tensor.is_floating_point()) { // a step count may have the shape of a small shard
                 return sharded.shards().offset(name);
             }
         }

@@ -1,6 +1,6 @@
 package cs336.distributed.training;
 
-/** How a {@link ShardedOptimizer} divides parameters between ranks, and how ranks exchange updated parameters. */
+/** The division of parameters among ranks by a {@link ShardedOptimizer}, and the exchange of updated parameters. */
 public sealed interface Sharding {
     /**
      * Each rank owns whole parameters, balanced by bytes, and broadcasts each one separately after an update. This is

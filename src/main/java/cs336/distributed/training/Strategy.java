@@ -5,7 +5,7 @@ import static cs336.units.UnitFactors.MB;
 import java.io.Serializable;
 import java.math.BigDecimal;
 
-/** How {@link DistributedDataParallel} averages gradients over ranks. */
+/** The strategy by which {@link DistributedDataParallel} averages gradients over ranks. */
 public sealed interface Strategy extends Serializable {
     /** Returns the strategy that all-reduces each gradient separately after the backward pass. */
     static Strategy naive() {

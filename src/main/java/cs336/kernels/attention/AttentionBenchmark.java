@@ -15,9 +15,9 @@ import java.util.ArrayList;
  * AttentionBenchmark.of("plain").batch(8).context(1024).d(64).steps(100).run()
  * }</pre>
  *
- * <p>Times are {@code forward} and {@code backward}, on CUDA also {@code forward-events} and {@code backward-events}.
- * Memory is {@code memory-at-rest}, {@code peak-memory-forward}, {@code memory-before-backward} and
- * {@code peak-memory-backward}, in bytes. TF32 is off.
+ * <p>The times are {@code forward} and {@code backward}, on CUDA also {@code forward-events} and
+ * {@code backward-events}. Memory is {@code memory-at-rest}, {@code peak-memory-forward},
+ * {@code memory-before-backward} and {@code peak-memory-backward}, in bytes. TF32 is off.
  */
 public final class AttentionBenchmark {
     private final Attention attention;
@@ -74,7 +74,7 @@ public final class AttentionBenchmark {
         return this;
     }
 
-    /** Sets the columns of queries, keys and values, at least 1. */
+    /** Sets the head dimension: the columns of queries, keys and values, at least 1. */
     public AttentionBenchmark d(int columns) {
         d = columns;
         return this;

@@ -11,7 +11,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryStats;
 
 /**
- * An implementation of attention with the shape and dtype of its inputs: what the benchmarks of attention measure.
+ * One case of the attention benchmarks: an implementation with the shape and dtype of its inputs.
  *
  * @param attention name of the implementation
  * @param batch sequences per batch
@@ -59,7 +59,7 @@ record AttentionCase(String attention, int batch, Integer heads, int d, int cont
     }
 
     /**
-     * Checks on the CPU that plain attention fits into memory, where Linux would otherwise kill a process.
+     * On the CPU, checks that plain attention fits into memory. Without the check Linux could kill the process.
      *
      * @throws OutOfMemoryError if it does not fit
      */

@@ -5,7 +5,7 @@ import cs336.bench.Case;
 import cs336.bench.Metric;
 import java.util.List;
 
-/** A protocol by which attention is timed: one for each command. {@link AttentionRun} explains the metrics. */
+/** A timing protocol of attention; each command uses one. {@link AttentionRun} explains the metrics. */
 enum AttentionProtocol {
     /** A fixed number of passes, synchronised after each, and memory: command {@code attention}. */
     STOPWATCH("steps", AttentionRun.STOPWATCH_METRICS),
@@ -45,7 +45,7 @@ enum AttentionProtocol {
     }
 
     /**
-     * Checks the options of repetition.
+     * Checks the warm-up and the repetition.
      *
      * @throws IllegalArgumentException if the warm-up is below 0 or the repetition below 1
      */

@@ -24,7 +24,7 @@ import org.bytedeco.pytorch.global.torch;
  */
 final class AttentionRun {
     private static final long SEED = 0;
-    private static final int FEW_TOKENS = 16; // of the passes that make libraries allocate their workspaces
+    private static final int FEW_TOKENS = 16; // in the warm-up passes that make libraries allocate their workspaces
     private static final String FORWARD = "forward";
     private static final String BACKWARD = "backward";
     private static final String BOTH = "forward-backward";
@@ -54,7 +54,7 @@ final class AttentionRun {
     private final Consumer<Samples> record;
 
     /**
-     * Prepares a measurement.
+     * Creates a measurement of one case.
      *
      * @param attention the implementation that the case names
      * @param record receives each metric's samples as soon as they are complete

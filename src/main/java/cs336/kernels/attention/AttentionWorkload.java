@@ -9,7 +9,10 @@ import java.util.function.Consumer;
 
 /** Measures cases of attention in a sweep, each by its {@link AttentionProtocol}. */
 public final class AttentionWorkload implements Workload {
-    /** The implementation of the previous case, kept because plain attention frees its mask only for a new one. */
+    /**
+     * The implementation of the previous case. It is reused because plain attention frees its cached mask only when it
+     * creates another.
+     */
     private Attention attention;
 
     /** @throws OutOfMemoryError on the CPU if plain attention would not fit into memory */

@@ -29,7 +29,7 @@ public record FirstFlash() implements FlashVariant {
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<FirstFlashKey, Kernel> KERNELS = new ConcurrentHashMap<>();
-    private static final int WIDEST = 128; // a lane's registers do not hold its columns of wider rows
+    private static final int WIDEST = 128; // columns; a lane's registers cannot hold its fraction of a wider row
     private static final int LANES = 32; // of a warp; a streamed tile has one row per lane
     private static final int WARPS = 4; // per block
     private static final int WARP_ROWS = 8; // rows of the block's own tile per warp
@@ -87,7 +87,7 @@ public record FirstFlash() implements FlashVariant {
     /** @throws IllegalArgumentException if q is not on a GPU, or its dtype or d is not supported */
     @Override
     public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
-        requireTaken(q);
+        requireSupported(q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor o = torch.empty_like(queries);
@@ -111,7 +111,7 @@ public record FirstFlash() implements FlashVariant {
 
     @Override
     public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
-        requireTaken(q);
+        requireSupported(q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor keys = k.contiguous();
@@ -159,7 +159,7 @@ public record FirstFlash() implements FlashVariant {
         }
     }
 
-    private static void requireTaken(Tensor q) {
+    private static void requireSupported(Tensor q) {
         TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
             throw new IllegalArgumentException("q must be on a CUDA device for this kernel, not on cpu");

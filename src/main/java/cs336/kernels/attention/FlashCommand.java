@@ -78,13 +78,21 @@ public final class FlashCommand extends LabCommand {
     @Option(names = "--heads", defaultValue = "1", paramLabel = "<n>", description = "heads per sequence")
     private int heads;
 
-    @Option(names = "--no-mask", description = "every query attends to all keys; otherwise the mask is causal")
+    @Option(names = "--no-mask", description = "no mask: every query attends to all keys (default: causal mask)")
     private boolean unmasked;
 
-    @Option(names = "--warmup", defaultValue = "25", paramLabel = "<ms>", description = "warm-up of each metric")
+    @Option(
+            names = "--warmup",
+            defaultValue = "25",
+            paramLabel = "<ms>",
+            description = "duration of the warm-up of each metric")
     private int warmup;
 
-    @Option(names = "--rep", defaultValue = "100", paramLabel = "<ms>", description = "timed repetition of each metric")
+    @Option(
+            names = "--rep",
+            defaultValue = "100",
+            paramLabel = "<ms>",
+            description = "duration of the timed passes of each metric")
     private int rep;
 
     @Mixin

@@ -37,8 +37,8 @@ public record HopperBackwardTile(int width, int split) {
 
     private static final int[] SPLITS = {1, 2, 4};
     private static final double FIXED = 4.7; // µs: start and end of a block
-    private static final double GATHER = 0.9; // µs: synchronisation of a cluster,
-    private static final double GATHER_COLUMN = 0.024; // and per column and further block of it
+    private static final double GATHER = 0.9; // µs: synchronisation of a cluster
+    private static final double GATHER_COLUMN = 0.024; // µs per column and additional block of a cluster
     private static final double CLUSTER_OF_4_OVERHEAD = 1.3; // clusters of 4 leave some multiprocessors idle
 
     /**
@@ -69,7 +69,10 @@ public record HopperBackwardTile(int width, int split) {
                 .flatMap(width -> IntStream.of(SPLITS).mapToObj(split -> new HopperBackwardTile(width, split)));
     }
 
-    /** Estimates microseconds: the time of the longest block, or of all work spread evenly if that is more. */
+    /**
+     * Returns the estimated time in µs: that of the longest block or, if longer, that of all work spread evenly over
+     * the multiprocessors.
+     */
     private double time(long heads, long queries, long keys, boolean causal, int multiprocessors) {
         long tiles = ceilDiv(keys, KEYS);
         long blocks = ceilDiv(queries, queries());
@@ -82,12 +85,13 @@ public record HopperBackwardTile(int width, int split) {
     /** Returns the number of pairs of a tile of keys and a block of queries. */
     private long steps(long tiles, long blocks, boolean causal) {
         if (!causal) return tiles * blocks;
-        long skipped = KEYS / queries(); // further blocks of queries that each next tile skips
+        // blocks of queries that each tile skips in addition to those of the previous one
+        long skipped = KEYS / queries();
         long attended = Math.min(tiles, ceilDiv(blocks, skipped));
         return attended * blocks - skipped * attended * (attended - 1) / 2;
     }
 
-    /** Returns the microseconds of a step. */
+    /** Returns the time of a step in µs. */
     private double stepTime() {
         return switch (width) {
             case 16 -> 1.5;
@@ -103,7 +107,7 @@ public record HopperBackwardTile(int width, int split) {
     }
 
     /**
-     * Returns how many heads are processed together: as many as have Q, dO and the fp32 sum of dQ in half of L2.
+     * Returns the number of heads that are processed together: their Q, dO and fp32 sums of dQ fit into half of L2.
      *
      * @param l2Bytes size of the GPU's L2 cache
      */

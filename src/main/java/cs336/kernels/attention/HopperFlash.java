@@ -36,19 +36,19 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
     /** @throws IllegalArgumentException if the dtype, head dimension or device of an input is not supported */
     @Override
     public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
-        requireTaken(q, k, v);
+        requireSupported(q, k, v);
         return HopperFlashForward.run(q, k, v, causal);
     }
 
     /** @throws IllegalArgumentException if the dtype, head dimension or device of an input is not supported */
     @Override
     public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
-        requireTaken(q, k, v);
+        requireSupported(q, k, v);
         TensorChecks.type("dO", dO, HALVES);
         return HopperFlashBackward.run(q, k, v, o, l, dO, causal, deterministic);
     }
 
-    private static void requireTaken(Tensor q, Tensor k, Tensor v) {
+    private static void requireSupported(Tensor q, Tensor k, Tensor v) {
         TensorChecks.type("q", q, HALVES);
         TensorChecks.type("k", k, HALVES);
         TensorChecks.type("v", v, HALVES);

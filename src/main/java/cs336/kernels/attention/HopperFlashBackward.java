@@ -146,7 +146,7 @@ final class HopperFlashBackward {
         long sumAt = statisticsAt + statistics * Float.BYTES;
         long turnsAt = deterministic ? sumAt + sum * Float.BYTES : 0;
 
-        boolean reachable = TensorMap.fits(dO); // the gradient of a sum is not: its strides are 0
+        boolean reachable = TensorMap.fits(dO); // false for the gradient of a sum, whose strides are 0
         Tensor dOut = reachable ? dO : torch.empty_like(o);
         var rowGrid = new GridDim(Math.toIntExact(blocks));
         double scale = 1 / Math.sqrt(d);

@@ -17,10 +17,10 @@ import java.util.stream.Stream;
  *
  * @param dimension columns of the kernel: 16, 32, 64 or 128
  * @param consumers warpgroups that compute
- * @param splitKeys whether the consumers share the same queries and each takes a part of the keys
- * @param cluster blocks of a cluster that share a tile in the same way; 1 unless keys are split
+ * @param splitKeys whether the consumers share the same queries, and each processes a fraction of the blocks of keys
+ * @param cluster blocks per cluster; they split the keys of a tile in the same way. 1 unless {@code splitKeys}
  * @param keys keys per block of keys
- * @param stages blocks of keys, and of values, in shared memory, for each part of the keys
+ * @param stages blocks of keys, and of values, in shared memory; per consumer if {@code splitKeys}
  */
 public record HopperForwardTile(int dimension, int consumers, boolean splitKeys, int cluster, int keys, int stages) {
     public static final String FILE = "flash_hopper_forward.cu";
@@ -74,7 +74,10 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
                 new HopperForwardTile(dimension, consumers, false, 1, keys, stages), fixed, perBlock);
     }
 
-    /** Returns a tile whose consumers, in all blocks of a cluster, share the keys: 64 per block of keys. */
+    /**
+     * Returns a tile whose consumers, in all blocks of a cluster, share the queries and split the keys, 64 per block of
+     * keys.
+     */
     private static TimedForwardTile split(
             int dimension, int consumers, int cluster, int stages, double fixed, double perBlock) {
         return new TimedForwardTile(
@@ -124,7 +127,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
     }
 
     /**
-     * Returns the number of tiles that run concurrently. Clusters of more than 2 blocks must lie within a group of
+     * Returns the number of clusters that run concurrently. Clusters of more than 2 blocks must lie within a group of
      * multiprocessors and leave some of them idle.
      */
     int clusters(int multiprocessors) {
@@ -161,11 +164,14 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
     /**
      * A tile and its measured times.
      *
-     * @param fixed microseconds before and after a tile's blocks of keys
-     * @param perBlock microseconds per block of keys, divided among the warpgroups and blocks that share it
+     * @param fixed µs before and after a tile's blocks of keys
+     * @param perBlock µs per block of keys, divided by the number of warpgroups that split the keys
      */
     private record TimedForwardTile(HopperForwardTile tile, double fixed, double perBlock) {
-        /** Estimates microseconds until the last cluster finishes; the kernel explains how tiles are assigned. */
+        /**
+         * Returns the estimated time in µs until the last cluster finishes; the kernel explains the assignment of
+         * tiles.
+         */
         double time(int heads, int queries, int keys, boolean causal, int multiprocessors) {
             int tiles = tile.tiles(heads, queries);
             int concurrent = tile.clusters(multiprocessors);
@@ -177,14 +183,15 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
                 return (fixed + perBlock * blocks(meanKeys + tile.queries() / 2.0)) * tiles / concurrent;
             }
             int remaining = tiles - (rounds - 1) * concurrent; // tiles of the last round
-            int lastBusy = rounds % 2 == 1 ? remaining - 1 : concurrent - remaining; // rounds alternate in direction
+            // The last cluster with a tile in the last round; rounds alternate in direction.
+            int lastOccupied = rounds % 2 == 1 ? remaining - 1 : concurrent - remaining;
             double first = clusterTime(0, rounds, tiles, concurrent, heads, queries, keys);
             double last = clusterTime(concurrent - 1, rounds, tiles, concurrent, heads, queries, keys);
             return Math.max(
-                    Math.max(first, last), clusterTime(lastBusy, rounds, tiles, concurrent, heads, queries, keys));
+                    Math.max(first, last), clusterTime(lastOccupied, rounds, tiles, concurrent, heads, queries, keys));
         }
 
-        /** Estimates the microseconds of all tiles of one cluster, with a causal mask. */
+        /** Returns the estimated time in µs of all tiles of one cluster, with a causal mask. */
         private double clusterTime(
                 int cluster, int rounds, int tiles, int concurrent, int heads, int queries, int keys) {
             int groups = (queries + BOX_ROWS - 1) / BOX_ROWS;

@@ -28,7 +28,7 @@ import picocli.CommandLine.Option;
             "    cs336 leaderboard",
             "  One head, two lengths, in less time:",
             "    cs336 leaderboard --heads 1 --context 1024,16384 --warmup 50 --rep 200",
-            "  Three rounds, interleaved with a peer:",
+            "  Three rounds, interleaved with PyTorch in Python:",
             "    csv=data/measurements/h200/flash_leaderboard.csv",
             "    for round in 1 2 3; do",
             "      cs336 leaderboard --round $round",
@@ -77,20 +77,20 @@ public final class LeaderboardCommand extends LabCommand {
     @Option(
             names = "--warmup",
             paramLabel = "<ms>",
-            description = "warm-up of each metric. Default: 1000; without a GPU 20")
+            description = "duration of the warm-up of each metric. Default: 1000; without a GPU 20")
     private Integer warmup;
 
     @Option(
             names = "--rep",
             paramLabel = "<ms>",
-            description = "timed repetition of each metric. Default: 10000; without a GPU 100")
+            description = "duration of the timed passes of each metric. Default: 10000; without a GPU 100")
     private Integer rep;
 
     @Option(
             names = "--round",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "number of this round, when several are interleaved with a peer")
+            description = "number of this round, if rounds are interleaved with those of another program")
     private int round;
 
     @Mixin

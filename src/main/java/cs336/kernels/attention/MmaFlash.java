@@ -97,7 +97,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
     /** @throws IllegalArgumentException if q is not on a GPU from sm_80 on, or its dtype or d is not supported */
     @Override
     public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
-        requireTaken(q);
+        requireSupported(q);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
@@ -125,7 +125,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
 
     @Override
     public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
-        requireTaken(q);
+        requireSupported(q);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
@@ -153,7 +153,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         }
     }
 
-    private static void requireTaken(Tensor q) {
+    private static void requireSupported(Tensor q) {
         TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
             throw new IllegalArgumentException("q must be on a CUDA device for these kernels, not on cpu");

@@ -22,7 +22,7 @@ import java.util.stream.Stream;
  */
 public final class MmaTileTable {
     private static final int MULTIPROCESSORS = 132; // of the H200 on which the row limits below were found
-    private static final int HOPPER = 9; // the generation that has a line for every key
+    private static final int HOPPER = 9; // the generation whose lines cover every kernel, operands and width
 
     /** The tensor-core operands: 16-bit types, which share their tiles, or fp32 by one of two emulations. */
     private enum MmaOperands {
@@ -37,7 +37,10 @@ public final class MmaTileTable {
 
     private record MmaTableKey(int generation, MmaKernel kernel, MmaOperands operands, int width) {}
 
-    /** A layout and the least number of rows, of all heads, that it is used for; the rest is as in {@link MmaTile}. */
+    /**
+     * A layout and the smallest number of rows, of all heads, that it is used for; the other components are those of
+     * {@link MmaTile}.
+     */
     private record MmaLayout(int fromRows, int rowWarps, int columnWarps, int rowTiles, int columns, int smBlocks) {}
 
     /**

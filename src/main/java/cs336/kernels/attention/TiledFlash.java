@@ -152,8 +152,8 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
         long columns = scores.size(2);
         if (j + columns - 1 > i) {
             TensorOptions bool = scores.options().dtype(new ScalarTypeOptional(ScalarType.Bool));
-            Tensor hidden = torch.ones(new long[] {rows, columns}, bool).triu_(i - j + 1);
-            scores.masked_fill_(hidden, new Scalar(Double.NEGATIVE_INFINITY));
+            Tensor masked = torch.ones(new long[] {rows, columns}, bool).triu_(i - j + 1);
+            scores.masked_fill_(masked, new Scalar(Double.NEGATIVE_INFINITY));
         }
         return scores;
     }

@@ -60,7 +60,7 @@ final class NormBenchmark {
     private final long tensorBytes;
 
     /**
-     * Draws the rows, in the caller's memory scope.
+     * Creates random rows, in the caller's memory scope.
      *
      * @param passes timed passes of all groups together
      */

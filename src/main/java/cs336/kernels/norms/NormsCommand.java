@@ -23,12 +23,15 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The course's benchmark of RMSNorm: compares normalisations with each other and with a copy of the same bytes. */
+/**
+ * The course's benchmark of RMSNorm: compares normalisations with each other and with a copy that moves as many bytes
+ * as a forward pass.
+ */
 @Command(
         name = "norms",
         description = {
             "Measures RMSNorm (tensor operations, hand-derived gradients, fused kernels) and PyTorch's layer_norm and"
-                    + " rms_norm: the forward pass, forward with backward, and a copy of the same bytes as reference.",
+                    + " rms_norm: the forward pass, forward with backward, and as reference a copy of as many bytes.",
             "All cases run in one process. The results of each are stored before the next one starts."
         },
         footerHeading = "%nExamples:%n",
@@ -127,7 +130,7 @@ public final class NormsCommand extends LabCommand {
     }
 
     private Case caseOf(String implementation, int width, DType dtype, List<Metric> metrics) {
-        return Case.measuredHere(implementation) // in this process: shorter than starting another
+        return Case.measuredHere(implementation) // in this process, because starting one takes longer than a case
                 .with("rows", rows)
                 .with("hidden", width)
                 .with("dtype", dtype)

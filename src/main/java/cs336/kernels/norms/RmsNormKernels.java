@@ -66,7 +66,7 @@ final class RmsNormKernels {
                 .launchBackward(x, weight, dy, dx, eps);
     }
 
-    /** Returns the tile, or the one without shared memory stages if a block may not use as much shared memory. */
+    /** Returns the tile, or the same tile without stages if it exceeds the shared memory of a block. */
     private static RmsNormTile fitting(RmsNormTile tile, RowLayout layout) {
         int max = Gpu.of(layout.device()).blockSharedBytes();
         int staticBytes = 8 * 1024; // upper bound of the kernel's static shared memory
@@ -88,7 +88,10 @@ final class RmsNormKernels {
         return new Tensor[] {dx, ColumnSum.of(partial, layout.gainType(), layout.device())};
     }
 
-    /** Returns a block per {@code blockRows} rows, but for persistent kernels no more than run at once. */
+    /**
+     * Returns one block per {@code blockRows} rows; for persistent kernels at most as many blocks as are resident at
+     * once.
+     */
     private GridDim grid(long rows) {
         long blocks = (rows + tile.blockRows() - 1) / tile.blockRows();
         return new GridDim((int) Math.min(blocks, tile.persistent() ? residentBlocks : Integer.MAX_VALUE));

@@ -13,14 +13,14 @@ import java.util.Map;
  * <p>Registers limit the choice. A register holds four bytes, and a thread has at most 128 of them with 512 threads per
  * multiprocessor, 64 with 1024. This bounds the fraction of a row that one thread can hold.
  *
- * @param pass which of the kernels
+ * @param pass the kernel
  * @param rowThreads threads per row
  * @param blockRows rows that a block processes at a time
  * @param smBlocks blocks per multiprocessor that the compiler must leave registers for
  * @param stages rows that each slot of a block buffers in shared memory; 1 loads rows directly into registers
- * @param keepWeight whether the weight stays in registers from row to row
- * @param persistent whether the grid has only as many blocks as run at once, which then iterate over all rows;
- *     otherwise every block has rows of its own
+ * @param keepWeight whether a thread keeps its elements of the weight in registers for all rows
+ * @param persistent whether the grid has only as many blocks as are resident at once, which iterate over all rows;
+ *     otherwise each block processes {@code blockRows} rows and ends
  */
 public record RmsNormTile(
         RmsNormPass pass,
@@ -80,9 +80,8 @@ public record RmsNormTile(
         int elements = elements(layout, rowThreads);
         if (elements > 16) return wide(RmsNormPass.BACKWARD_WIDE, 512);
         int block = Math.max(BLOCK, rowThreads);
-        // Two blocks of 512 threads leave 64 registers per thread. They suffice if every access has 16 bytes, all
-        // threads
-        // of a row have the same number of elements, and the weight has the dtype of x.
+        // Two blocks of 512 threads leave 64 registers per thread. They suffice if every access has 16 bytes,
+        // all threads of a row have the same number of elements, and the weight has the dtype of x.
         boolean lean = layout.accessBytes() == 16
                 && layout.width() % (rowThreads * layout.vector()) == 0
                 && layout.gainType() == layout.type();

@@ -20,8 +20,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * {@code kernels/adamw.cu}: AdamW for fp32 tensors on one GPU, all of them in one launch. It moves 28 bytes a parameter
- * and is bound by memory bandwidth.
+ * A kernel that updates all fp32 parameters on one GPU by AdamW in one launch, {@code kernels/adamw.cu}. It moves 28
+ * bytes per parameter and is memory-bound.
  */
 public final class MultiTensorAdamW implements AdamWKernel {
     public static final String FILE = "adamw.cu";
@@ -31,7 +31,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final int UNROLL = 2;
     private static final int CHUNK = 4 * THREADS * UNROLL * 4;
-    private static final int WORDS = 5; // of a tensor in the kernel's first table
+    private static final int WORDS = 5; // int64 values per tensor in the kernel's first table
     private static final int GRADIENT = 1; // the word with the gradient's address
     private static final int ELEMENTS = 4; // the word with the number of elements
     private static final int ALIGNMENT = 16;
@@ -39,7 +39,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
 
     private record KernelKey(int vector, Device device) {}
 
-    /** Returns the compiler options of the kernel. */
+    /** Returns the macros to compile the kernel with; {@code vector} is the number of elements per memory access. */
     public static Map<String, Object> defines(int vector) {
         return Map.of("VECTOR", vector, "THREADS", THREADS, "CHUNK", CHUNK, "UNROLL", UNROLL);
     }
@@ -93,7 +93,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
         @Override
         public void step(List<Tensor> gradients, AdamWScalars scalars) {
             if (chunks == 0) return;
-            locate(gradients);
+            updateAddresses(gradients);
             kernel.launch(
                     new GridDim(chunks),
                     new BlockDim(THREADS),
@@ -111,8 +111,8 @@ public final class MultiTensorAdamW implements AdamWKernel {
                     (float) scalars.eps());
         }
 
-        /** Brings the gradients' addresses to the GPU if they differ from those of the last step. */
-        private void locate(List<Tensor> gradients) {
+        /** Copies the addresses of the gradients to the GPU if they differ from those of the last step. */
+        private void updateAddresses(List<Tensor> gradients) {
             boolean moved = kernel == null;
             for (int i = 0; i < gradients.size(); i++) {
                 long address = gradients.get(i).data_ptr().address();

@@ -13,7 +13,7 @@ import org.bytedeco.javacpp.PointerPointer;
 import org.bytedeco.javacpp.SizeTPointer;
 import org.bytedeco.pytorch.Tensor;
 
-/** A kernel that is loaded on a GPU and can be launched, also from several threads. */
+/** A kernel that is loaded on a GPU. Several threads may launch it. */
 public final class Kernel {
     private static final int DEFAULT_SHARED_BYTES = 48 * 1024; // limit without cuFuncSetAttribute
 
@@ -60,7 +60,7 @@ public final class Kernel {
     }
 
     /**
-     * Returns how many blocks a multiprocessor of this GPU holds at a time, as the driver counts.
+     * Returns the number of blocks that a multiprocessor of this GPU holds at a time, according to the driver.
      *
      * @param sharedBytes dynamic shared memory per block
      */
@@ -174,7 +174,7 @@ public final class Kernel {
         }
     }
 
-    /** Opts in to more than 48 KiB of shared memory, static and dynamic together, where a launch needs it. */
+    /** Opts in to more than 48 KiB of shared memory, static and dynamic together, if a launch needs it. */
     private void allowSharedBytes(int bytes) {
         if (bytes > allowedSharedBytes) {
             Driver.check(

@@ -5,7 +5,7 @@ package cs336.kernels.runtime;
  * text.
  */
 public final class KernelCompileException extends RuntimeException {
-    KernelCompileException(String what, String log) {
-        super(what + " does not compile:\n" + log.strip());
+    KernelCompileException(String source, String log) {
+        super(source + " does not compile:\n" + log.strip());
     }
 }

@@ -26,7 +26,7 @@ public final class KernelCompiler {
         COMPILER
     }
 
-    /** A cubin and the cache that it came from. */
+    /** A cubin and its origin. */
     public record CompilationResult(Cubin cubin, CubinOrigin origin) {}
 
     private final CubinFolder folder;
@@ -51,13 +51,13 @@ public final class KernelCompiler {
      *
      * @param defines macros and their values, such as {@code Map.of("WIDTH", 1024, "ELEMENT", "bf16")}
      * @throws KernelCompileException if the source has errors
-     * @throws IllegalStateException if NVRTC is not found, or does not know the architecture
+     * @throws IllegalStateException if NVRTC is not found, or does not support the architecture
      */
     public Cubin compile(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         return find(source, defines, architecture).cubin();
     }
 
-    /** Returns the same as {@link #compile}, with the cache that the cubin came from. */
+    /** Returns the same as {@link #compile}, with the origin of the cubin. */
     public CompilationResult find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options = options(defines, architecture);
         String key = key(source, options);

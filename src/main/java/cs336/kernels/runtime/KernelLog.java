@@ -6,7 +6,7 @@ import java.util.stream.Collectors;
 
 /**
  * A log of kernel launches. While open, it records each launch of a kernel, and each time that a function used tensor
- * operations in place of its kernel, on all threads (PyTorch runs backward passes on threads of its own).
+ * operations in place of its kernel, on all threads (PyTorch runs backward passes on its own threads).
  *
  * <pre>{@code
  * try (var log = KernelLog.open()) {
@@ -43,7 +43,7 @@ public final class KernelLog implements AutoCloseable {
         return log;
     }
 
-    /** Returns what ran so far, in order. */
+    /** Returns the entries recorded so far, in order. */
     public List<KernelLogEntry> entries() {
         return List.copyOf(entries);
     }

@@ -81,7 +81,7 @@ final class Nvrtc {
         return major.getValue() + "." + minor.getValue();
     }
 
-    /** Returns whether this version has a cache of its own, as it has from 12.9 on. */
+    /** Returns whether NVRTC has its own cache, as versions from 12.9 on do. */
     static boolean hasCache() {
         String[] version = version().split("\\.");
         int major = Integer.parseInt(version[0]);

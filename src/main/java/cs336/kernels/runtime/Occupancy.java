@@ -25,7 +25,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
     private static final int REGISTERS = 65_536;
     private static final int REGISTER_UNIT = 256; // allocation granularity per warp
     private static final int SHARED_UNIT = 128; // allocation granularity per block
-    private static final int BARRIERS = 64; // not in the table: as the driver counts on sm_90
+    private static final int BARRIERS = 64; // not in the table; the limit that the driver applies on sm_90
     /** Bytes of shared memory that CUDA reserves per block. */
     public static final int SHARED_OF_SYSTEM = 1024;
 

@@ -10,7 +10,7 @@ import org.bytedeco.pytorch.Tensor;
  * @param width elements per row
  * @param type dtype of the rows
  * @param gainType dtype of the weight
- * @param vector contiguous elements per memory access: up to 16 bytes, as far as width and alignment allow
+ * @param vector contiguous elements per memory access: 16 bytes, or fewer if width or alignment require it
  * @param device CUDA device of the tensors
  */
 public record RowLayout(int width, DType type, DType gainType, int vector, Device device) {

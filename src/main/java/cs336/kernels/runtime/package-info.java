@@ -1,5 +1,5 @@
 /**
- * The way from CUDA source text to a kernel launch.
+ * Compilation, loading and launch of CUDA kernels.
  *
  * <p>Read first, in the order of use: {@link cs336.kernels.runtime.KernelSource}, a source with its includes;
  * {@link cs336.kernels.runtime.KernelCompiler}, NVRTC with a cache, which makes a {@link cs336.kernels.runtime.Cubin};

@@ -4,14 +4,14 @@ package cs336.profile.memory;
  * A block of memory with its lifetime. Lifetimes are counted in events: the allocations and releases of a recording in
  * the order in which they happened, from 0.
  *
- * @param address address on its device
+ * @param address address in the memory of its device
  * @param bytes size of the block; on CUDA at least the size of the tensor, rounded up to a multiple of 512
  * @param from event that allocated the block; {@link #BEFORE} if it existed when the recording started
  * @param until event that freed the block; the number of events if it was never freed
  * @param phase outermost range that was open at the allocation; empty outside all ranges
  * @param place path of the ranges inside the phase, outermost first, as in {@code TransformerLM/layers.0/attn}; for a
  *     block of the backward pass {@code backward of …}, see {@link BackwardPlaces}; empty if unknown
- * @param category what the block holds
+ * @param category kind of data in the block
  * @param name name of the marked tensor, such as {@code layers.0.attn.q_proj.weight}; otherwise empty
  */
 public record Allocation(

@@ -1,9 +1,9 @@
 package cs336.profile.memory;
 
 /**
- * What a block of memory holds. Parameters, gradients and optimizer state are identified by their addresses, which the
- * recorded program {@linkplain MemoryProfile#mark marks}. All other blocks are classified by their lifetime relative to
- * the phases, which are the outermost ranges such as {@code forward}.
+ * The kind of data in a block of memory. Parameters, gradients and optimizer state are identified by their addresses,
+ * which the recorded program {@linkplain MemoryProfile#mark marks}. All other blocks are classified by their lifetime
+ * relative to the phases, which are the outermost ranges such as {@code forward}.
  */
 public enum MemoryCategory {
     /** Parameters of the model (marked). */

@@ -21,7 +21,7 @@ import picocli.CommandLine.ParameterException;
 @Command(
         name = "memory",
         description = {
-            "Records every allocation of language models: the peak and what it consists of, next to the predicted peak.",
+            "Records every allocation of language models: the peak, its composition by category, and the predicted peak.",
             "Each combination of the lists below is one case and runs in its own process, which builds the model and runs the pass"
                     + " twice. Each case writes timeline.csv, timeline.svg, largest.csv and memory_snapshot.pickle to a folder named"
                     + " after the case; https://pytorch.org/memory_viz displays the snapshot."
@@ -33,7 +33,7 @@ import picocli.CommandLine.ParameterException;
             "  The largest model of the 2025 course:",
             "    cs336 memory --size 2.7B --context 128,256,512 --dtype fp32,bf16",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 wrong use."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid options."
         })
 public final class MemoryCommand extends LabCommand {
     @Mixin

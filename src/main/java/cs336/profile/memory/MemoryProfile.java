@@ -36,8 +36,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>On CUDA the sizes are those that PyTorch's allocator counts, so the peak of the recording is the one that
  * {@code torch.cuda.max_memory_allocated} reports. It includes memory allocated before the recording. Memory that
- * another thread frees meanwhile, for example the garbage collector's, stays in the recording. On the CPU the sizes are
- * exact tensor sizes, and earlier memory is included only where it is marked.
+ * another thread frees during the recording, for example the garbage collector's thread, stays in the recording. On the
+ * CPU the sizes are exact tensor sizes, and earlier memory is included only where it is marked.
  *
  * <p>Each allocation and each release costs about 2 µs of profiling overhead on the thread that makes it.
  *
@@ -83,7 +83,7 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /**
-     * Declares what tensors hold. The category applies to their blocks from allocation to release. Call it with
+     * Declares the category of tensors. It applies to their blocks from allocation to release. Call it with
      * {@link MemoryCategory#PARAMETERS} after the model was built, with {@link MemoryCategory#GRADIENTS} after a
      * backward pass and before the gradients are freed, and with {@link MemoryCategory#OPTIMIZER_STATE} after the first
      * step.
@@ -121,7 +121,7 @@ public final class MemoryProfile implements AutoCloseable {
     /**
      * Synchronises with the device and stops recording.
      *
-     * @return what was recorded
+     * @return the recording
      * @throws IllegalStateException if the recording is already stopped, this is not the thread that started it, or a
      *     range that was opened during the recording is still open
      */
@@ -167,9 +167,9 @@ public final class MemoryProfile implements AutoCloseable {
         if (cuda != device.isCuda() || index != device.index()) {
             return;
         }
-        boolean here = Thread.currentThread() == thread;
+        boolean onThread = Thread.currentThread() == thread;
         var event = new AllocatorEvent(
-                events.size(), address, bytes, System.nanoTime(), ranges.phase(), here ? ranges.place() : "");
+                events.size(), address, bytes, System.nanoTime(), ranges.phase(), onThread ? ranges.place() : "");
         events.add(event);
         if (bytes > 0) {
             alive.put(address, event);

@@ -155,7 +155,7 @@ public final class MemoryRecord {
         return Collections.unmodifiableMap(sums);
     }
 
-    /** The number of blocks that have the same size, category and origin. */
+    /** Blocks of the same size, category and origin, and their number. */
     private record BlockGroup(long bytes, long count, MemoryCategory category, String origin) {
         private BlockGroup times(long count) {
             return new BlockGroup(bytes, count, category, origin);

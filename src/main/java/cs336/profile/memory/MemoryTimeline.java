@@ -49,17 +49,17 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
      * Divides an interval of a recording into sections of equally many events and returns the point of highest memory
      * use of each section.
      *
-     * @throws IllegalArgumentException if the interval contains no event or {@code most} is below 1
+     * @throws IllegalArgumentException if the interval contains no event or {@code maxPoints} is below 1
      */
-    static MemoryTimeline of(MemoryRecord record, int from, int until, int most) {
-        if (most < 1 || from < 0 || from >= until || until > record.events()) {
-            throw new IllegalArgumentException("points " + most + " must be at least 1, and from " + from
+    static MemoryTimeline of(MemoryRecord record, int from, int until, int maxPoints) {
+        if (maxPoints < 1 || from < 0 || from >= until || until > record.events()) {
+            throw new IllegalArgumentException("points " + maxPoints + " must be at least 1, and from " + from
                     + " and until " + until + " must enclose an event; the recording has " + record.events());
         }
         long[][] change = changes(record);
         long[] now = change[0].clone();
         List<MemoryPoint> points = new ArrayList<>();
-        int sections = Math.min(most, until - from);
+        int sections = Math.min(maxPoints, until - from);
         int section = 0;
         long best = -1;
         MemoryPoint highest = null;

@@ -1,9 +1,9 @@
 /**
  * Memory of a training step: every allocation by category, its timeline, and PyTorch's memory snapshots.
  *
- * <p>Read {@link cs336.profile.memory.MemoryCategory} (what memory holds), then
+ * <p>Read {@link cs336.profile.memory.MemoryCategory} (the kinds of data), then
  * {@link cs336.profile.memory.MemoryProfile} (the recorder), {@link cs336.profile.memory.MemoryRecord} (the recording)
- * and {@link cs336.profile.memory.PassMemory} (the recording of a model). May use {@code profile}, {@code scaling} and
- * what these use.
+ * and {@link cs336.profile.memory.PassMemory} (the recording of a model). May use {@code profile}, {@code scaling}, and
+ * the packages that they use.
  */
 package cs336.profile.memory;

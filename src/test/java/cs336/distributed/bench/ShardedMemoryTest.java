@@ -30,10 +30,10 @@ class ShardedMemoryTest {
             var memory = new ShardedMemory(model, ranks, sharded, 25_000_000);
             double[] perParameter = {8, 8, 8 + (sharded ? 8.0 / ranks : 8)};
             for (int i = 0; i < 3; i++) {
-                double other = memory.moments().get(i).bytes() - perParameter[i] * p;
+                double other = memory.points().get(i).bytes() - perParameter[i] * p;
                 assertTrue(
                         other >= 2 * (32 << 20) && other < 0.01 * p * 8,
-                        memory.moments().get(i) + ": " + other);
+                        memory.points().get(i) + ": " + other);
             }
         }
     }
@@ -54,7 +54,7 @@ class ShardedMemoryTest {
             Map<String, Long> counted = new LinkedHashMap<>();
             List<String> points = List.of("init", "before-step", "after-step");
             for (int i = 0; i < points.size(); i++) {
-                counted.put(points.get(i), memory.moments().get(i).bytes());
+                counted.put(points.get(i), memory.points().get(i).bytes());
                 counted.put(points.get(i) + "-peak", memory.peaks().get(i).bytes());
             }
             for (Row row : stored.where(stored.stringColumn("mode").isEqualTo(mode))) {
@@ -75,11 +75,11 @@ class ShardedMemoryTest {
         var whole = new ShardedMemory(model, 2, false, 25_000_000);
         var shards = new ShardedMemory(model, 2, true, 25_000_000);
         for (int i = 0; i < 2; i++) {
-            assertEquals(whole.moments().get(i), shards.moments().get(i));
+            assertEquals(whole.points().get(i), shards.points().get(i));
             assertEquals(whole.peaks().get(i), shards.peaks().get(i));
         }
-        long saved = whole.moments().get(2).bytes() - shards.moments().get(2).bytes();
+        long saved = whole.points().get(2).bytes() - shards.points().get(2).bytes();
         assertEquals(4 * size.config().parameterCount(), saved);
-        assertTrue(whole.peaks().get(1).bytes() > whole.moments().get(1).bytes());
+        assertTrue(whole.peaks().get(1).bytes() > whole.points().get(1).bytes());
     }
 }
