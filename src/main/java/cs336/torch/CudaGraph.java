@@ -40,7 +40,7 @@ public final class CudaGraph implements AutoCloseable {
     /** The next memory pool's number, far above the numbers that libtorch assigns. */
     private static final AtomicLong NEXT_POOL = new AtomicLong(1L << 40);
 
-    /** The stream on which each GPU records. cuBLAS keeps a workspace for every stream, so all graphs share one. */
+    /** The recording stream of each GPU. All graphs of a GPU share it, because cuBLAS keeps a workspace per stream. */
     private static final Map<Integer, CUDAStream> STREAMS = new ConcurrentHashMap<>();
 
     private static volatile long capturingStream = -1;
@@ -130,13 +130,13 @@ public final class CudaGraph implements AutoCloseable {
         executable.close();
     }
 
-    /** Memory of the caching allocator that only one graph uses. A released pool cannot be used again. */
+    /** A memory pool of the caching allocator for one graph. A released pool cannot be used again. */
     private static final class MemoryPool {
         private final byte device;
         private final LongPointer words =
                 MemoryScope.keep(new LongPointer(new long[] {NEXT_POOL.getAndIncrement(), 0}));
 
-        /** The presets' name for libtorch's {@code MempoolId_t}, a pair of two 64-bit numbers. */
+        /** The type is the presets' name for libtorch's {@code MempoolId_t}, a pair of 64-bit numbers. */
         private final DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair id =
                 MemoryScope.keep(new DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair(words));
 
