@@ -27,7 +27,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * steps in a narrow type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
 public final class NarrowLayerNorm {
-    /** The distributions of the rows to normalise: independent normal numbers. */
+    /** The distributions of the elements to normalise, which are independent and normal. */
     public enum Input {
         /** Mean 0, standard deviation 1. */
         ORDINARY("ordinary", 0, 1),
@@ -49,7 +49,7 @@ public final class NarrowLayerNorm {
         }
 
         /**
-         * Returns random rows, fp64 [rows, width], rounded to a narrow type so that converting them to it is exact.
+         * Returns random rows, fp64 [rows, width], rounded to a narrow type, so that the conversion to it is exact.
          *
          * @param narrow the narrow type
          */
@@ -133,7 +133,7 @@ public final class NarrowLayerNorm {
     }
 
     /**
-     * Returns the relative error ‖y − exact‖ ÷ ‖exact‖ against fp64, all rows taken as one vector; 1 if the output is
+     * Returns the relative error ‖y − exact‖ ÷ ‖exact‖ against fp64, with all rows as one vector; 1 if the output is
      * not finite.
      *
      * @param x the rows, fp64 [rows, width]
