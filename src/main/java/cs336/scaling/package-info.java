@@ -1,5 +1,5 @@
 /**
- * Predictions of memory, communication and time of training, made without running it.
+ * Predictions of the memory, communication and time of training steps.
  *
  * <p>Read first:
  *
@@ -16,7 +16,7 @@
  * {@link cs336.units.Seconds}), so that units are not mixed up. The package {@code cs336.scaling.laws} predicts the
  * loss instead.
  *
- * <p>May use {@code numbers} and what that uses ({@code bench}, {@code charts}, {@code basics}, {@code units},
- * {@code torch}).
+ * <p>This package may use {@code numbers} and the packages that it uses ({@code bench}, {@code charts}, {@code basics},
+ * {@code units}, {@code torch}).
  */
 package cs336.scaling;

@@ -7,7 +7,7 @@ import java.util.stream.Stream;
 
 /**
  * A fit of a {@link LossSurface} to all runs by {@link HuberFit}. Intervals are percentiles of the laws of surfaces
- * that are fitted to resampled residuals of ln L. The residuals are scaled by √(n / (n − 5)) to correct for the five
+ * that are fitted to resampled values of ln L. The residuals are scaled by √(n / (n − 5)) to correct for the five
  * fitted numbers.
  */
 public final class SurfaceFit implements ScalingFit {
@@ -58,7 +58,7 @@ public final class SurfaceFit implements ScalingFit {
         return surface;
     }
 
-    /** Returns the noise of the runs, the standard deviation of ln L from the surface: 0.002 is 0.2 % of the loss. */
+    /** Returns the noise of the runs: the standard deviation of the residuals in ln L. 0.002 is 0.2 % of the loss. */
     public double deviation() {
         return deviation;
     }
