@@ -39,8 +39,8 @@ import org.bytedeco.pytorch.global.torch;
  * graphs bit for bit. Gradient clipping, loss scaling and the optimizer run outside the graph: the host queues them
  * while the GPU still runs the graph. On the CPU every step runs without a graph.
  *
- * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls
- * {@code zeroGrad()} before it computes new gradients.
+ * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
+ * before it computes new gradients.
  */
 public final class GraphedStep implements AutoCloseable {
     private static final int WARMUP = 3;
