@@ -50,7 +50,7 @@ public final class ChildJvm implements AutoCloseable {
 
     private final Process process;
     private final Thread killer;
-    private final Deque<String> said = new ArrayDeque<>();
+    private final Deque<String> keptLines = new ArrayDeque<>();
     private final BlockingQueue<Optional<String>> answers =
             new LinkedBlockingQueue<>(); // an empty Optional ends the output
     private final Thread out;
@@ -136,8 +136,8 @@ public final class ChildJvm implements AutoCloseable {
         int exitCode = process.waitFor();
         out.join();
         err.join();
-        synchronized (said) {
-            return new Ending(exitCode, timedOut, List.copyOf(said));
+        synchronized (keptLines) {
+            return new Ending(exitCode, timedOut, List.copyOf(keptLines));
         }
     }
 
@@ -155,9 +155,9 @@ public final class ChildJvm implements AutoCloseable {
 
     private void keep(String line) {
         listener.accept(line);
-        synchronized (said) {
-            said.add(line);
-            if (said.size() > MAX_KEPT_LINES) said.remove();
+        synchronized (keptLines) {
+            keptLines.add(line);
+            if (keptLines.size() > MAX_KEPT_LINES) keptLines.remove();
         }
     }
 

@@ -232,9 +232,9 @@ public final class Measurements {
     private static Column<?> column(String name, List<String> cells, boolean parameter) {
         if (name.equals("n") || name.equals("step")) return parsed(IntColumn.create(name), cells);
         if (NUMBERS.contains(name) || name.equals("value")) return parsed(DoubleColumn.create(name), cells);
-        if (parameter && all(cells, "-?\\d{1,9}")) return parsed(IntColumn.create(name), cells);
-        if (parameter && all(cells, "-?\\d{1,18}")) return parsed(LongColumn.create(name), cells);
-        if (parameter && all(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
+        if (parameter && allMatch(cells, "-?\\d{1,9}")) return parsed(IntColumn.create(name), cells);
+        if (parameter && allMatch(cells, "-?\\d{1,18}")) return parsed(LongColumn.create(name), cells);
+        if (parameter && allMatch(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
             return parsed(DoubleColumn.create(name), cells);
         }
         return StringColumn.create(name, cells);
@@ -246,7 +246,7 @@ public final class Measurements {
         return column;
     }
 
-    private static boolean all(List<String> cells, String regex) {
+    private static boolean allMatch(List<String> cells, String regex) {
         return !cells.isEmpty() && cells.stream().allMatch(cell -> cell.matches(regex));
     }
 

@@ -121,34 +121,36 @@ public final class Sweep {
      *     writable
      */
     public CaseCounts run(List<Case> cases) throws IOException, InterruptedException {
-        List<Case> open = new ArrayList<>();
+        List<Case> toMeasure = new ArrayList<>();
         for (Case c : cases) {
             if (c.metrics().isEmpty()) throw new IllegalArgumentException("case " + c + " declares no metric");
             measurements.requireSameColumns(c);
-            if (again || !measurements.holds(c)) open.add(c);
+            if (again || !measurements.holds(c)) toMeasure.add(c);
         }
-        if (!open.isEmpty()) measurements.requireWritable();
-        int skipped = cases.size() - open.size();
+        if (!toMeasure.isEmpty()) measurements.requireWritable();
+        int skipped = cases.size() - toMeasure.size();
         if (skipped > 0) progress.printf("%d of %d cases are stored already%n", skipped, cases.size());
 
         int failed = 0;
         long start = System.nanoTime();
-        for (int i = 0; i < open.size(); ) {
+        for (int i = 0; i < toMeasure.size(); ) {
             try (var jvm = ChildJvm.start(Worker.class)) {
                 Status status;
                 do {
-                    Case c = open.get(i++);
-                    progress.printf("[%d/%d] %s … ", i, open.size(), c);
+                    Case c = toMeasure.get(i++);
+                    progress.printf("[%d/%d] %s … ", i, toMeasure.size(), c);
                     progress.flush();
                     CaseOutcome outcome = run(c, jvm);
                     status = outcome.status;
                     store(c, outcome);
                     Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
-                    Duration left = elapsed.dividedBy(i).multipliedBy(open.size() - i);
+                    Duration left = elapsed.dividedBy(i).multipliedBy(toMeasure.size() - i);
                     progress.printf(
                             "%s · %s elapsed, about %s left%n",
                             describe(outcome), hoursMinutesSeconds(elapsed), hoursMinutesSeconds(left));
-                } while (leavesJvmUsable(status) && i < open.size() && mayShare(open.get(i - 1), open.get(i)));
+                } while (leavesJvmUsable(status)
+                        && i < toMeasure.size()
+                        && mayShare(toMeasure.get(i - 1), toMeasure.get(i)));
                 List<String> lastLines = jvm.end().said();
                 if (status == Status.ERROR) {
                     failed++;
@@ -156,7 +158,7 @@ public final class Sweep {
                 }
             }
         }
-        return new CaseCounts(open.size(), skipped, failed);
+        return new CaseCounts(toMeasure.size(), skipped, failed);
     }
 
     private static boolean leavesJvmUsable(Status status) {

@@ -134,7 +134,7 @@ final class LinePanel extends XYChart {
     }
 
     /**
-     * Returns positions at least {@code gap} apart that minimise the sum of squared shifts.
+     * Returns positions with a distance of at least {@code gap} that minimise the sum of squared shifts.
      *
      * @param wanted positions in ascending order
      */

@@ -23,7 +23,7 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, that runs any of its
+ * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows. It runs selected
  * steps in a narrow type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
 public final class NarrowLayerNorm {
@@ -98,11 +98,11 @@ public final class NarrowLayerNorm {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor mean = sum(x, MEAN).div(new Scalar((double) x.size(-1)));
-            Tensor centred = as(CENTRING, x).sub(as(CENTRING, as(MEAN, mean)));
-            Tensor squares = as(SQUARES, centred).square();
+            Tensor centred = cast(CENTRING, x).sub(cast(CENTRING, cast(MEAN, mean)));
+            Tensor squares = cast(SQUARES, centred).square();
             Tensor variance = sum(squares, VARIANCE).div(new Scalar((double) x.size(-1)));
-            Tensor root = as(ROOT, as(VARIANCE, variance)).add(eps()).rsqrt();
-            Tensor y = as(PRODUCT, centred).mul(as(PRODUCT, root));
+            Tensor root = cast(ROOT, cast(VARIANCE, variance)).add(eps()).rsqrt();
+            Tensor y = cast(PRODUCT, centred).mul(cast(PRODUCT, root));
             return scope.escape(y.to(ScalarType.Float));
         }
     }
@@ -112,13 +112,13 @@ public final class NarrowLayerNorm {
     }
 
     /** Converts a tensor to the type of a step. */
-    private Tensor as(LayerNormStep step, Tensor x) {
+    private Tensor cast(LayerNormStep step, Tensor x) {
         return x.to(narrowed.contains(step) ? narrow.scalarType() : ScalarType.Float);
     }
 
     /** Sums each row, [rows, width] → [rows, 1]: in the narrow type one element at a time, in fp32 with torch.sum. */
     private Tensor sum(Tensor x, LayerNormStep step) {
-        Tensor terms = as(step, x);
+        Tensor terms = cast(step, x);
         if (!narrowed.contains(step)) {
             return terms.sum(LAST_DIMENSION, true, new ScalarTypeOptional());
         }

@@ -5,7 +5,7 @@ import cs336.units.Bytes;
 import cs336.units.FlopRate;
 
 /**
- * The specifications of a device in its data sheet.
+ * The data sheet specifications of a device.
  *
  * @param name name of the device
  * @param peak dense bf16 throughput of its matrix units, such as tensor cores

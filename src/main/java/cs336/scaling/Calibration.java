@@ -97,12 +97,9 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     public static Calibration fit(
             Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces, MeasuredSteps steps) {
         Seconds phases = steps.forward.plus(steps.backward).plus(steps.optimizer);
-        double withGaps = steps.alone.value() / phases.value(); // distributes the gaps between phases over the phases
+        double scale = steps.alone.value() / phases.value(); // phases scaled to include the gaps
         var model = StepModel.of(
-                steps.config,
-                steps.forward.times(withGaps),
-                steps.backward.times(withGaps),
-                steps.optimizer.times(withGaps));
+                steps.config, steps.forward.times(scale), steps.backward.times(scale), steps.optimizer.times(scale));
         var fitted = new Calibration(model, network(nominal, allReduces), Overheads.NONE, steps.dtype);
         return fitted.with(fitted.overheads(steps));
     }
@@ -116,7 +113,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      */
     public static Cluster network(Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces) {
         Seconds hop = nominal.within().latency();
-        // Minus the latency of its hops, an all-reduce takes as long as one of two ranks that send as many bytes.
+        // Without the latency of its hops, an all-reduce is as fast as one of two ranks that send as many bytes.
         List<RingAllReduce.MeasuredAllReduce> ofTwo = allReduces.stream()
                 .map(m -> new RingAllReduce.MeasuredAllReduce(
                         2,

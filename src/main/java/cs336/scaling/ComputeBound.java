@@ -8,9 +8,9 @@ import java.util.Locale;
 
 /**
  * The conditions under which a mesh of X × Y chips, with FSDP along X and tensor parallelism along Y, is compute-bound.
- * They hold for the forward pass of a block of two matrices D → F → D on a batch of B tokens, with weights and
- * activations sent in bf16, after the Scaling Book (Austin et al. 2025, part 5). A chip computes C FLOP/s and sends W
- * bytes/s over each axis of the torus; X has M_X of these axes and Y has M_Y.
+ * They hold for the forward pass of a block of two matrices D → F → D on a batch of B tokens. Weights and activations
+ * are sent in bf16. Source: the Scaling Book (Austin et al. 2025, part 5). A chip computes C FLOP/s and sends W bytes/s
+ * over each axis of the torus; X has M_X of these axes and Y has M_Y.
  *
  * <ul>
  *   <li>The computation takes 4BDF / (XYC).

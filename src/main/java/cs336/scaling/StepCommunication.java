@@ -51,11 +51,11 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
                         DeviceMemory.parametersOfStage(model, mesh),
                         state.sent().bytes())
                 .sharedBy(mesh.tensor());
-        boolean fully = mesh.stage().splitsWeights();
+        boolean fsdp = mesh.stage().splitsWeights();
         if (mesh.shards() > 1) {
-            long n = fully ? microBatches : 1;
+            long n = fsdp ? microBatches : 1;
             String axis = mesh.stage().toString();
-            traffic.add(collective(axis, "weights", Collective.ALL_GATHER, mesh.shards(), fully ? 2 * n : n, stage));
+            traffic.add(collective(axis, "weights", Collective.ALL_GATHER, mesh.shards(), fsdp ? 2 * n : n, stage));
             traffic.add(collective(axis, "gradients", Collective.REDUCE_SCATTER, mesh.shards(), n, stage));
         }
         if (mesh.data() > 1) {

@@ -7,7 +7,8 @@
  *   <li>{@link cs336.scaling.RingAllReduce}: the cost of an all-reduce, and how it is fitted to measurements.
  *   <li>{@link cs336.scaling.ModelMemory}: the memory of a model, tensor by tensor.
  *   <li>{@link cs336.scaling.Mesh}, with {@link cs336.scaling.DeviceMemory} and
- *       {@link cs336.scaling.StepCommunication}: what each device of a mesh holds and sends.
+ *       {@link cs336.scaling.StepCommunication}: the tensors that each device of a mesh holds, and the bytes that it
+ *       sends.
  *   <li>{@link cs336.scaling.SimulatedStep}: one training step as a discrete-event {@link cs336.scaling.Simulation},
  *       with overheads from a {@link cs336.scaling.Calibration}.
  * </ol>

@@ -30,7 +30,7 @@ public record Bootstrap(double confidence, int resamples, long seed) {
         return new SplittableRandom(seed);
     }
 
-    /** Returns as many residuals minus their mean, drawn with replacement. */
+    /** Returns a sample of the same size from the centred residuals, drawn with replacement. */
     static double[] drawn(double[] residuals, SplittableRandom random) {
         double mean = Arrays.stream(residuals).average().orElseThrow();
         return Arrays.stream(residuals)

@@ -9,8 +9,8 @@ public enum FitMethod {
     /** A linear fit of ln N over ln C to the run with the lowest loss of each budget. */
     LOWEST_RUN,
     /**
-     * A linear fit of ln N over ln C to the vertices of the parabolas that are fitted to each budget's losses over ln N
-     * (Hoffmann et al., 2022, section 3.2).
+     * A linear fit of ln N over ln C to one vertex per budget: that of the parabola fitted to the budget's losses over
+     * ln N (Hoffmann et al., 2022, section 3.2).
      */
     QUADRATIC_MINIMA,
     /** A fit of a loss surface to all runs of all budgets (Hoffmann et al., 2022, section 3.3). */

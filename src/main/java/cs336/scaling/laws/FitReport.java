@@ -62,17 +62,17 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                             .with("runs", name)
                             .with("sha256", fingerprint)
                             .with("confidence", confidence),
-                    law(study.fit(method)));
+                    lawNumbers(study.fit(method)));
             for (double compute : computes) {
                 optima.put(
                         Case.measuredHere(method.toString()).with("runs", name).with("compute", IsoFlops.flop(compute)),
-                        optimum(method, compute));
+                        optimumNumbers(method, compute));
             }
         }
     }
 
     /** Returns the numbers of a law: the exponent and, if there is one, the surface. */
-    private List<Measurement> law(ScalingFit fit) {
+    private List<Measurement> lawNumbers(ScalingFit fit) {
         List<Measurement> numbers = new ArrayList<>(List.of(
                 number("runs", "", study.runs().runs().size()),
                 number("budgets", "", study.runs().profiles().size()),
@@ -98,7 +98,7 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
      * Returns the prediction for a budget. If there are runs of this budget, the result also contains their minimum
      * (line fits) or the number of runs that are tied with the lowest (surface).
      */
-    private List<Measurement> optimum(FitMethod method, double compute) {
+    private List<Measurement> optimumNumbers(FitMethod method, double compute) {
         ScalingFit fit = study.fit(method);
         Optimum optimum = fit.law().at(compute);
         Interval parameters = fit.parameters(compute);

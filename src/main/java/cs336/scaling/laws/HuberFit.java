@@ -15,12 +15,12 @@ import org.hipparchus.util.Pair;
 
 /**
  * A robust fit of a {@link LossSurface}, as in Hoffmann et al. (2022, section 3.3): it minimizes the sum of the Huber
- * loss (δ = 10⁻³) of ln L̂ − ln L, where ln L̂ is the log-sum-exp of ln E, ln A − α·ln N and ln B − β·ln D, from many
- * starting points.
+ * loss (δ = 10⁻³) of ln L̂ − ln L from many starting points. ln L̂ is the log-sum-exp of ln E, ln A − α·ln N and ln B −
+ * β·ln D.
  *
- * <p>Hoffmann et al. use L-BFGS. This class uses Levenberg-Marquardt, which minimizes half the sum of squares. Each
- * square is that of the signed root of twice the Huber loss, so the objective is the same. ln N and ln D are centred,
- * because otherwise A and α, and B and β, are strongly correlated.
+ * <p>Hoffmann et al. use L-BFGS. This class uses Levenberg-Marquardt, which minimizes half the sum of squared
+ * residuals. Its residuals are the signed roots of twice the Huber loss, so the objective is the same. ln N and ln D
+ * are centred, because otherwise A and α, and B and β, are strongly correlated.
  */
 final class HuberFit {
     static final double DELTA = 1e-3;
@@ -122,7 +122,7 @@ final class HuberFit {
             var found = new LevenbergMarquardtOptimizer()
                     .optimize(new LeastSquaresBuilder()
                             .start(start)
-                            .model(at -> value(at, logLosses))
+                            .model(at -> residuals(at, logLosses))
                             .target(new double[logLosses.length])
                             .maxEvaluations(EVALUATIONS)
                             .maxIterations(EVALUATIONS)
@@ -138,7 +138,7 @@ final class HuberFit {
      * Returns the signed roots of twice the Huber loss, and their derivatives with respect to ln E, the terms of N and
      * D at the means, α and β.
      */
-    private Pair<RealVector, RealMatrix> value(RealVector at, double[] logLosses) {
+    private Pair<RealVector, RealMatrix> residuals(RealVector at, double[] logLosses) {
         double[] values = new double[n.length];
         double[][] jacobian = new double[n.length][];
         for (int i = 0; i < n.length; i++) {

@@ -34,7 +34,7 @@ public final class LineFit implements ScalingFit {
      */
     LineFit(List<Optimum> minima, Bootstrap bootstrap) {
         if (minima.size() < 3) {
-            throw new IllegalArgumentException("minima must be at least 3, not " + minima.size());
+            throw new IllegalArgumentException("minima must contain at least 3 points, not " + minima.size());
         }
         this.minima = List.copyOf(minima);
         this.bootstrap = bootstrap;

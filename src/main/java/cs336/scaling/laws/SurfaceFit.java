@@ -25,7 +25,8 @@ public final class SurfaceFit implements ScalingFit {
      */
     SurfaceFit(List<TrainingRun> runs, Bootstrap bootstrap) {
         if (runs.size() <= FITTED_NUMBERS) {
-            throw new IllegalArgumentException("runs must be more than " + FITTED_NUMBERS + ", not " + runs.size());
+            throw new IllegalArgumentException(
+                    "runs must contain more than " + FITTED_NUMBERS + " runs, not " + runs.size());
         }
         this.bootstrap = bootstrap;
         var fit = new HuberFit(
