@@ -109,7 +109,10 @@ public final class Main extends LabCommand {
         return error.getMessage();
     }
 
-    /** Returns a readable message; that of a {@link FileSystemException} is often only the file's name. */
+    /**
+     * Returns a message with the kind of error, because the message of a {@link FileSystemException} is often only the
+     * file name.
+     */
     private static String reason(IOException error) {
         String message = String.valueOf(error.getMessage());
         if (error instanceof NoSuchFileException) return "there is no file or folder " + message;

@@ -4,12 +4,14 @@ import cs336.bench.LabCommand;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 
-/** The command that runs {@code notebooks}, then {@code writeup}. It stops at the first of them that fails. */
+/**
+ * The command {@code report}: runs {@code notebooks --portable}, then {@code writeup}, and stops at the first failure.
+ */
 @Command(
         name = "report",
         description = {
             "Runs all notebooks, which draw the figures, and builds the writeup.",
-            "Equivalent to the command notebooks followed by the command writeup."
+            "Equivalent to the command 'notebooks --portable' followed by the command 'writeup'."
         })
 final class ReportCommand extends LabCommand {
     @Override

@@ -27,7 +27,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * The {@link Order} then determines how the parameter is updated and decayed towards 0.
  *
- * <p>{@link #step} calls a fused kernel once for all parameters that share a device, a dtype and a step count.
+ * <p>In each parameter group, {@link #step} calls a fused kernel once for all parameters that share a device, a dtype
+ * and a step count.
  */
 public final class AdamW implements Optimizer {
     /** The order of update and weight decay, and the denominator that ε is added to. */
@@ -185,7 +186,7 @@ public final class AdamW implements Optimizer {
         });
         if (!unknown.isEmpty()) {
             throw new IllegalArgumentException(
-                    "state has " + unknown + ", which belong to no parameter of this optimizer");
+                    "state has the entries " + unknown + ", which belong to no parameter of this optimizer");
         }
     }
 
@@ -254,8 +255,8 @@ public final class AdamW implements Optimizer {
     }
 
     /**
-     * Parameters that one kernel can update: they share device, dtype and step count. A cohort is reused as long as the
-     * same parameters have gradients, so that its tensor lists are built once.
+     * The parameters of a group that one kernel call can update: they share device, dtype and step count. A cohort is
+     * reused as long as the same parameters have gradients, so its tensor lists are built once.
      */
     private static final class Cohort implements AutoCloseable {
         private record CohortKey(String device, DType dtype, long step) {}

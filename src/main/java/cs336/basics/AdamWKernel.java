@@ -6,17 +6,18 @@ import java.util.ServiceLoader;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * An implementation of AdamW's update of many tensors. Implementations are services of this type. {@link AdamW} uses
- * the first one that supports its tensors, and otherwise PyTorch's {@code _fused_adamw_}.
+ * An implementation of AdamW's update of many tensors. Implementations are registered as services
+ * ({@link ServiceLoader}). {@link AdamW} uses the first one that supports its tensors, and otherwise PyTorch's
+ * {@code _fused_adamw_}.
  */
 public interface AdamWKernel {
     /**
-     * Prepares the update of these tensors, whose addresses do not change until it is closed.
+     * Prepares the update of these tensors. Their addresses must not change until the update is closed.
      *
      * @param parameters contiguous, of one dtype and device
      * @param m first moments, shaped like the parameters
      * @param v second moments, shaped like the parameters
-     * @return empty if this implementation does not support the tensors
+     * @return the update, or empty if this implementation does not support the tensors
      */
     Optional<AdamWUpdate> prepare(List<Tensor> parameters, List<Tensor> m, List<Tensor> v);
 

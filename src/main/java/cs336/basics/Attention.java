@@ -8,7 +8,7 @@ import org.bytedeco.pytorch.Tensor;
  * packages register theirs as services ({@link ServiceLoader}).
  */
 public interface Attention {
-    /** Returns the name in configurations and on the command line. */
+    /** Returns the name of the implementation in configurations and on the command line. */
     String name();
 
     /**

@@ -67,8 +67,8 @@ public final class Batches {
      */
     public static Batches fromTokens(int[] tokens, int batchSize, int contextLength, Device device, long seed) {
         if (tokens.length <= contextLength) {
-            throw new IllegalArgumentException("tokens must be more than contextLength " + contextLength + ", not "
-                    + tokens.length + ": the last input needs a target");
+            throw new IllegalArgumentException("tokens must contain more than contextLength " + contextLength
+                    + " tokens, not " + tokens.length + ": the last input needs a target");
         }
         SequenceSource source = (random, inputs, targets, from) -> {
             int start = random.nextInt(tokens.length - contextLength);

@@ -1,8 +1,8 @@
 package cs336.basics;
 
 /**
- * A learning rate schedule with linear warm-up from 0, cosine decay and a constant end. As in SGDR (Loshchilov and
- * Hutter, <a href="https://arxiv.org/abs/1608.03983">arXiv:1608.03983</a>) without restarts, with warm-up as in LLaMA.
+ * A learning rate schedule with linear warm-up from 0, cosine decay and a constant end: SGDR (Loshchilov and Hutter, <a
+ * href="https://arxiv.org/abs/1608.03983">arXiv:1608.03983</a>) without restarts, with warm-up as in LLaMA.
  *
  * @param maxLearningRate the learning rate at step {@code warmupSteps}; at least {@code minLearningRate}
  * @param minLearningRate the learning rate from step {@code endStep} on; at least 0

@@ -35,7 +35,8 @@ import org.bytedeco.pytorch.global.torch;
  * }</pre>
  *
  * <p>One operator per dtype divides and checks all gradients. {@link #step} synchronizes with the device once, to read
- * whether a gradient overflowed. The scale and the step count stay on the device; {@link #update} does not synchronize.
+ * whether a gradient overflowed. The scale and the number of steps since its last change stay on the device, so
+ * {@link #update} does not synchronize.
  *
  * <p>Source: Micikevicius et al., "Mixed Precision Training", 2018.
  */
@@ -81,8 +82,8 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Returns a scaler that does not change losses and gradients and always steps, so that one code path serves all
-     * precisions.
+     * Returns a scaler that does not change losses and gradients and always steps, so that all precisions share one
+     * code path.
      */
     public static GradScaler disabled() {
         return new GradScaler();
@@ -188,7 +189,8 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Shrinks the scale if a gradient overflowed since the last update; grows it after enough steps without overflow.
+     * Shrinks the scale if a gradient overflowed since the last update; grows it after
+     * {@link GradScalerSettings#growthInterval} consecutive steps without an overflow.
      *
      * @throws IllegalStateException if neither {@link #unscale} nor {@link #step} was called since then
      */
@@ -212,9 +214,9 @@ public final class GradScaler implements AutoCloseable {
     }
 
     /**
-     * Returns the scale and the step count as {@code scaler.scale} and {@code scaler.growth_tracker}; empty if
-     * disabled. These are the tensors in use: add them to the parameters of a {@link Checkpoint} to save them and to
-     * load them in place.
+     * Returns the scale as {@code scaler.scale} and the number of steps since its last change as
+     * {@code scaler.growth_tracker}; empty if disabled. These are the tensors in use: add them to the parameters of a
+     * {@link Checkpoint} to save them and to load them in place.
      */
     public Map<String, Tensor> state() {
         Map<String, Tensor> tensors = new LinkedHashMap<>();
@@ -250,7 +252,7 @@ public final class GradScaler implements AutoCloseable {
         checks.clear();
     }
 
-    /** Frees the scale and the step count, but not optimizers and parameters. */
+    /** Frees the tensors of {@link #state}, but not optimizers and parameters. */
     @Override
     public void close() {
         closeChecks();

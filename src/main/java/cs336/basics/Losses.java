@@ -19,7 +19,8 @@ public final class Losses {
      *
      * @param logits [..., vocabulary], any floating type
      * @param targets [...], int64, each from 0 to vocabulary − 1. On CUDA the values are not checked here, because that
-     *     would synchronize with the device; PyTorch's device assertion reports them instead.
+     *     would synchronize with the device; a device assertion in PyTorch's kernel reports targets out of range
+     *     instead.
      * @return a 0-dimensional tensor
      * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target is out of range
      */

@@ -3,7 +3,7 @@ package cs336.basics;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
-/** The five model sizes of the course. */
+/** The five model sizes of the course, each with width, feed-forward width, number of layers and number of heads. */
 public enum ModelSize {
     SMALL("small", 768, 3072, 12, 12),
     MEDIUM("medium", 1024, 4096, 24, 16),

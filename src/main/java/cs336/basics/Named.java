@@ -11,7 +11,7 @@ final class Named {
     /**
      * Returns the service of this name.
      *
-     * @param what the word for the service in the error message
+     * @param what the kind of service, for the error message
      * @throws IllegalArgumentException if there is none; the message lists the known names
      */
     static <S> S find(String what, String name, Class<S> service, Function<S, String> nameOf) {

@@ -50,7 +50,8 @@ public interface Optimizer extends AutoCloseable {
     void requireLoadable(Map<String, Tensor> state);
 
     /**
-     * Copies a state that {@link #state} returned. Parameters without an entry are reset to before the first step.
+     * Copies a state that {@link #state} returned. Parameters without an entry are reset to their state before the
+     * first step.
      *
      * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs; then nothing
      *     changes

@@ -9,7 +9,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * RMS normalization x ÷ √(mean(x²) + 1e-5) · weight over the last dimension, […, width] → […, width], in plain tensor
- * operations. 16-bit inputs are computed in fp32 and the result is cast back. Parameter {@code weight} [width],
+ * operations. For 16-bit inputs it computes in fp32 and casts the result back. Parameter {@code weight} [width],
  * initialized to 1.
  *
  * <p>Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.

@@ -9,7 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/** Checks and access to parameters that all optimizers share. */
+/** Checks of parameters and access to their gradients, shared by all optimizers. */
 final class TrainedParameters {
     private TrainedParameters() {}
 
@@ -28,7 +28,10 @@ final class TrainedParameters {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** Returns the gradient in the caller's memory scope; null if the parameter is not updated. */
+    /**
+     * Returns the gradient, contiguous and in the caller's memory scope; null if the parameter has none or does not
+     * require one.
+     */
     static Tensor gradient(Tensor parameter) {
         Tensor gradient = parameter.grad();
         if (!gradient.defined() || !parameter.requires_grad()) {

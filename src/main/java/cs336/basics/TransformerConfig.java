@@ -8,7 +8,7 @@ package cs336.basics;
  * @param contextLength the maximum sequence length in tokens
  * @param dModel D, width of the residual stream
  * @param numLayers number of Transformer blocks
- * @param numHeads H, number of attention heads per block; must divide D, into an even head width in the 2025 model
+ * @param numHeads H, number of attention heads per block; must divide D; in the 2025 model D ÷ H must be even
  * @param dFf F, inner width of the feed-forward layer
  * @param normalization name of the normalization, see {@link Normalization#named}
  * @param attention name of the attention, see {@link Attention#named}

@@ -88,12 +88,12 @@ public final class TransformerLM extends NnModule {
 
     private void requireTokenIds(Tensor ids) {
         if (ids.dim() != 2 || DType.of(ids) != DType.INT64) {
-            throw new IllegalArgumentException("ids must be int64 with 2 dimensions [batch, context], not "
+            throw new IllegalArgumentException("ids must be an int64 tensor with 2 dimensions [batch, context], not "
                     + DType.of(ids) + " with " + ids.dim());
         }
         if (ids.size(1) > config.contextLength()) {
-            throw new IllegalArgumentException(
-                    "ids must have a context of at most " + config.contextLength() + ", not " + ids.size(1));
+            throw new IllegalArgumentException("ids must have a context length of at most " + config.contextLength()
+                    + " tokens, not " + ids.size(1));
         }
         if (ids.is_cuda() != device.isCuda()) {
             throw new IllegalArgumentException("ids must be on " + device + ", the device of the model");

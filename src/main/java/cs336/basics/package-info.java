@@ -1,6 +1,6 @@
 /**
- * The Transformer language models of the course and what trains them: layers, attention, loss, optimizers, loss
- * scaling, batches and checkpoints, written with PyTorch's tensor operations.
+ * The Transformer language models of the course and the parts of their training: layers, attention, loss, optimizers,
+ * loss scaling, batches and checkpoints, written with PyTorch's tensor operations.
  *
  * <p>Read first: {@link cs336.basics.NnModule} (the base class of all layers), {@link cs336.basics.TransformerLM} with
  * {@link cs336.basics.TransformerConfig} (the model and its architecture), {@link cs336.basics.SelfAttention} and

@@ -8,7 +8,7 @@ import tech.tablesaw.api.NumericColumn;
 import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
-/** Formats tables as text: numbers are right-aligned, decimals have four significant digits. */
+/** A formatter of tables as text: numbers are right-aligned, decimals have four significant digits. */
 public final class AlignedText {
     private AlignedText() {}
 
@@ -39,7 +39,9 @@ public final class AlignedText {
         return column.get(row) instanceof Double number ? number(number) : column.getString(row);
     }
 
-    /** Returns a number with four significant digits, or rounded to an integer from 1000: 1234567, 12.35, 0.001235. */
+    /**
+     * Formats a number with four significant digits, or as an integer if it is 1000 or more: 0.001235, 12.35, 1234567.
+     */
     public static String number(double number) {
         if (number == 0 || Math.abs(number) >= 1000) return String.format(Locale.ROOT, "%.0f", number);
         int decimals = 3 - (int) Math.floor(Math.log10(Math.abs(number)));

@@ -27,8 +27,8 @@ import org.bytedeco.pytorch.Tensor;
  * var result = Benchmark.of(model).batch(4).context(256).warmup(5).steps(10).run(Pass.FORWARD_BACKWARD);
  * }</pre>
  *
- * <p>The benchmark has two rounds, because timing a phase separately requires a synchronisation after it, which makes
- * the whole step slower:
+ * <p>The benchmark has two rounds, because separate times of the phases require a synchronisation after each, which
+ * makes the whole step slower:
  *
  * <ol>
  *   <li>w warm-up steps, then n steps that are timed as a whole, with one synchronisation at the end of each: metric
@@ -37,8 +37,9 @@ import org.bytedeco.pytorch.Tensor;
  *       {@code optimizer}. They need no further warm-up.
  * </ol>
  *
- * {@link Pass#FORWARD} has a single phase, so the first round provides {@code forward} too. Its second round is
- * deliberately timed without synchronisation: metric {@code unsynchronised}, the time it takes to queue the work.
+ * {@link Pass#FORWARD} has a single phase, so the first round provides {@code forward} too. Its second round is timed
+ * without synchronisation and shows the error that this causes: metric {@code unsynchronised}, the time in which the
+ * host queues the work.
  *
  * <p>The phase {@code forward} includes the loss, except in {@link Pass#FORWARD}, which has none. Each backward pass
  * allocates the gradients, and the last phase of the step frees them. With fp16 the loss is scaled, and the phase
@@ -157,7 +158,7 @@ public final class Benchmark {
         return new BenchmarkResult(title, samples);
     }
 
-    /** Runs the benchmark and passes on the samples of each metric as soon as they are complete. */
+    /** Runs the benchmark and passes the samples of each metric to {@code record} as soon as they are complete. */
     void run(Pass pass, Consumer<Samples> record) {
         Device device = model.device();
         Stopwatch stopwatch = Stopwatch.on(device).steps(steps);
@@ -184,15 +185,15 @@ public final class Benchmark {
         }
     }
 
-    /** Returns the step that {@link #run} times, for a caller who runs it under a profiler. */
+    /** Returns the step that {@link #run} times, so that a caller can run it under a profiler. */
     public Step step(Pass pass) {
         Torch.allowTf32(precision.tf32());
         return new Step(pass);
     }
 
     /**
-     * A repeatable pass over the batch. Its phases are {@link ProfilerRange}s: {@code forward}, which includes the
-     * loss, {@code backward} and {@code optimizer}.
+     * A repeatable pass over the batch. Its phases are {@link ProfilerRange}s: {@code forward} (with the loss, except
+     * in {@link Pass#FORWARD}), {@code backward} and {@code optimizer}.
      */
     public final class Step implements AutoCloseable {
         private final Pass pass;

@@ -7,9 +7,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/**
- * The command that times Transformer language models for every combination of size, context, dtype, pass and warm-up.
- */
+/** The command {@code benchmark}: times Transformer language models for every combination of the listed options. */
 @Command(
         name = "benchmark",
         description = {
@@ -28,7 +26,7 @@ import picocli.CommandLine.Option;
             "    cs336 benchmark --size all --dtype fp32,tf32,bf16 --pass forward-backward --problem mixed",
             "  Training steps as CUDA graphs:",
             "    cs336 benchmark --pass step --dtype bf16 --graph",
-            "  The cost of the first steps, with the times of single steps stored:",
+            "  The cost of the first steps, with the time of each step stored:",
             "    cs336 benchmark --size all --warmup 0,1,2 --keep-steps --problem warmup",
             "  A timeline in Nsight Systems, with NVTX ranges of the model and the step:",
             "    nsys profile -t cuda,nvtx ./cs336 benchmark --size xl --problem traced",

@@ -7,8 +7,8 @@ import java.util.function.Consumer;
 /** A workload that runs a {@link Benchmark}. */
 public final class BenchmarkWorkload implements Workload {
     /**
-     * Returns the case of a model, without the setting {@code device}. With a CUDA graph its implementation ends with
-     * {@code +graph}.
+     * Returns the case of a model, without the setting {@code device}. With a CUDA graph the name of the implementation
+     * ends with {@code +graph}.
      */
     static Case of(ModelCase c, int warmup, int steps, boolean graph) {
         Case plain = ModelCases.of(BenchmarkWorkload.class, c);

@@ -19,8 +19,9 @@ import java.util.stream.Collectors;
  * @param workload name of the {@link Workload} class that runs the case; empty if the case is not part of a sweep
  * @param implementation the measured implementation: {@code plain}, {@code fused}, {@code compiled} …
  * @param parameters the first columns of the stored measurements, in this order
- * @param settings further inputs of the workload that do not identify the case, such as the device
- * @param metrics the metrics that the workload records; if a case fails, each missing metric gets a row with the status
+ * @param settings further inputs of the workload, which do not identify the case, such as the device
+ * @param metrics the metrics that the workload records; if a case fails, each missing metric is stored as a row with
+ *     the status
  */
 public record Case(
         String workload,
@@ -41,7 +42,7 @@ public record Case(
     }
 
     /**
-     * Returns a case without parameters that is measured by the calling code, without a sweep and a {@link Workload}.
+     * Returns a case without parameters that the calling code measures itself, without a sweep or a {@link Workload}.
      */
     public static Case measuredHere(String implementation) {
         return new Case("", implementation, Map.of(), Map.of(), List.of());

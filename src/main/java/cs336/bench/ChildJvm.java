@@ -30,8 +30,8 @@ import java.util.stream.Collectors;
  * exchange single lines over the child's standard input and output.
  *
  * <p>Lines that start with {@link #MARK} are answers. All other output of the child and its native libraries is kept
- * for error messages. A child does not outlive its parent: when the parent ends for whatever reason, the child's
- * standard input ends, and {@link Child} then stops the child.
+ * for error messages. A child does not outlive its parent: whenever the parent exits, the standard input of the child
+ * closes, and {@link Child} then ends the child.
  */
 public final class ChildJvm implements AutoCloseable {
     /** The prefix of answers. */
@@ -39,9 +39,9 @@ public final class ChildJvm implements AutoCloseable {
 
     /**
      * Flags for short runs: compile with C1 only, after a tenth of the usual number of calls. The Java code of a step
-     * mostly calls native code, for which C1's code is as fast as C2's, and C2 would still be compiling after five
-     * warm-up steps. By default a method is interpreted 200 times before C1 compiles it. The benchmark of a short
-     * kernel does not call it more often, and interpreted calls take two to three times as long.
+     * mostly calls native code; there C1's code is as fast as C2's, and C2 would still be compiling after five warm-up
+     * steps. By default the JVM interprets 200 calls of a method before C1 compiles it. The benchmark of a short kernel
+     * has fewer calls, and interpreted calls take two to three times as long.
      */
     private static final List<String> COMPILE_EARLY =
             List.of("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.1");
@@ -50,8 +50,9 @@ public final class ChildJvm implements AutoCloseable {
 
     private final Process process;
     private final Thread killer;
-    private final Deque<String> said = new ArrayDeque<>();
-    private final BlockingQueue<Optional<String>> answers = new LinkedBlockingQueue<>(); // empty at the end of output
+    private final Deque<String> keptLines = new ArrayDeque<>();
+    private final BlockingQueue<Optional<String>> answers =
+            new LinkedBlockingQueue<>(); // an empty Optional ends the output
     private final Thread out;
     private final Thread err;
     private final Consumer<String> listener;
@@ -74,9 +75,9 @@ public final class ChildJvm implements AutoCloseable {
     }
 
     /**
-     * The end of a child process.
+     * The exit of a child process and its last output.
      *
-     * @param exitCode as in a shell: 128 + the signal's number if a signal ended the process
+     * @param exitCode the exit code as in a shell: 128 + the signal's number if a signal ended the process
      * @param timedOut whether the process was killed because an answer did not arrive in time
      * @param said the last lines of its output that were not answers
      */
@@ -98,7 +99,7 @@ public final class ChildJvm implements AutoCloseable {
         return new ChildJvm(process(main, environment), output);
     }
 
-    /** Sends a line to the child. A child that has ended is reported by {@link #answer}. */
+    /** Sends a line to the child. If the child has ended, {@link #answer} reports it. */
     public void tell(String line) {
         try {
             OutputStream stdin = process.getOutputStream();
@@ -112,7 +113,7 @@ public final class ChildJvm implements AutoCloseable {
     /**
      * Waits for the next answer.
      *
-     * @param limit the time after which the child is killed; null for none
+     * @param limit the time after which the child is killed; null for no limit
      * @return the answer, or null if the child has ended or was killed by the time limit
      */
     public String answer(Duration limit) throws InterruptedException {
@@ -125,7 +126,7 @@ public final class ChildJvm implements AutoCloseable {
         return next.orElse(null);
     }
 
-    /** Closes the child's standard input, on which the child ends, and waits until it has ended. */
+    /** Closes the child's standard input, which makes the child exit, and waits until it has exited. */
     public Ending end() throws InterruptedException {
         try {
             process.getOutputStream().close();
@@ -135,8 +136,8 @@ public final class ChildJvm implements AutoCloseable {
         int exitCode = process.waitFor();
         out.join();
         err.join();
-        synchronized (said) {
-            return new Ending(exitCode, timedOut, List.copyOf(said));
+        synchronized (keptLines) {
+            return new Ending(exitCode, timedOut, List.copyOf(keptLines));
         }
     }
 
@@ -154,9 +155,9 @@ public final class ChildJvm implements AutoCloseable {
 
     private void keep(String line) {
         listener.accept(line);
-        synchronized (said) {
-            said.add(line);
-            if (said.size() > MAX_KEPT_LINES) said.remove();
+        synchronized (keptLines) {
+            keptLines.add(line);
+            if (keptLines.size() > MAX_KEPT_LINES) keptLines.remove();
         }
     }
 
@@ -182,7 +183,8 @@ public final class ChildJvm implements AutoCloseable {
     }
 
     /**
-     * Returns the class path of this JVM and the location of this class, which a Jupyter kernel may have added later.
+     * Returns the class path of this JVM with the location of this class, which a Jupyter kernel adds only after its
+     * start.
      */
     private static String classPath() {
         var entries = new ArrayList<Path>();

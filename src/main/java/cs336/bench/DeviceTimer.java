@@ -10,8 +10,8 @@ import org.bytedeco.pytorch.cuda.CUDAEvent;
 
 /**
  * A fixed number of time marks on a device, and the times between them. On CUDA a mark is an event in the current
- * stream: the GPU reaches it when all work that was queued in this stream before is done. On the CPU a mark is a
- * reading of the host's clock.
+ * stream: the GPU reaches it when all earlier work in this stream is done. On the CPU a mark is a value of
+ * {@link System#nanoTime}.
  *
  * <pre>{@code
  * try (var timer = DeviceTimer.on(device, 2)) {
@@ -49,7 +49,7 @@ public final class DeviceTimer implements AutoCloseable {
     }
 
     /**
-     * Sets a mark, which may have been set before.
+     * Sets a mark; a mark that was set before is overwritten.
      *
      * @param index from 0 to the number of marks − 1
      */

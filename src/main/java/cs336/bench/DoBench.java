@@ -18,15 +18,15 @@ import org.bytedeco.pytorch.global.torch;
  *   <li>Convert the warm-up and repetition times to numbers of runs, each at least 1.
  *   <li>Run the warm-up.
  *   <li>Queue the timed runs back to back, each between two CUDA events, then synchronise once. A buffer larger than
- *       the GPU's L2 cache is cleared before each run, so that no run finds its inputs in the cache. Meanwhile the host
- *       queues the run, which hides the launch overhead.
+ *       the GPU's L2 cache is cleared before each run, so that no run finds its inputs in the cache. While the GPU
+ *       clears it, the host queues the run, which hides the launch overhead.
  * </ol>
  *
- * The estimate includes clearing the buffer, the warm-up does not clear it. On the CPU the times are wall times and no
- * buffer is cleared.
+ * The estimate includes the time to clear the buffer. The warm-up does not clear it. On the CPU the times are wall
+ * times and no buffer is cleared.
  *
  * <p>A time measured by {@link Stopwatch} starts on an idle GPU and includes launch overhead. A time measured here
- * includes it only where the host cannot keep ahead of the GPU.
+ * includes it only if the host queues work more slowly than the GPU runs it.
  *
  * <pre>{@code
  * Samples ms = DoBench.on(device).warmup(25).rep(100).time("forward", () -> attention.apply(q, k, v, true));
@@ -73,7 +73,7 @@ public final class DoBench {
     }
 
     /**
-     * Times a run repeatedly. The tensors of each run are freed after it.
+     * Times repeated runs. The tensors that a run creates are freed when it ends.
      *
      * @param metric name of the metric under which the times are returned
      * @return the time of each timed run in ms

@@ -36,10 +36,10 @@ public abstract class LabCommand implements Callable<Integer> {
     }
 
     /**
-     * A check of options that returns a value made from them.
+     * A check of options that returns a value derived from them.
      *
-     * @param <T> the value
-     * @param <E> what the check throws in addition to {@link IOException}
+     * @param <T> the type of the value
+     * @param <E> the exception that the check throws in addition to {@link IOException}
      */
     @FunctionalInterface
     protected interface OptionCheck<T, E extends Exception> {

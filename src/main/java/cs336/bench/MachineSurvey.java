@@ -16,10 +16,13 @@ import org.bytedeco.pytorch.global.torch;
  *
  * @param provenance machine, device, versions and commit
  * @param device the requested device, with {@code best} resolved
- * @param availableBytes free memory of the device
+ * @param availableBytes free memory of the device in bytes
  */
 public record MachineSurvey(Provenance provenance, String device, long availableBytes) {
-    /** Long enough to unpack gigabytes of CUDA libraries onto a slow disk, which happens once. */
+    /**
+     * The time limit of the child process. The first run on a machine unpacks gigabytes of CUDA libraries, which takes
+     * minutes on a slow disk.
+     */
     private static final Duration TIME_LIMIT = Duration.ofMinutes(10);
 
     /** The message from the child process: a survey, or an error message if there is no such device. */
@@ -63,7 +66,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
         parent.end(0);
     }
 
-    /** Makes a first allocation, which initialises CUDA, so that errors are reported here and not by the first case. */
+    /** Allocates a tensor, which initialises CUDA, so that errors are reported here and not by the first case. */
     private static void initialise(Device device) {
         try (var scope = MemoryScope.open()) {
             torch.zeros(new long[] {1}, device.options(DType.FLOAT32));

@@ -25,8 +25,8 @@ import tech.tablesaw.columns.Column;
  * {@code data/measurements/<machine>/<problem>.csv}, with one row for each case and metric. Its first columns are the
  * parameters of the cases ({@code size}, {@code context} …), followed by {@code implementation}, {@code metric},
  * {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}, {@code status},
- * {@code device}, {@code versions}, {@code commit}, {@code date}. A cell is empty if its number does not exist, such as
- * the mean of an out-of-memory case or the standard deviation of a single sample.
+ * {@code device}, {@code versions}, {@code commit}, {@code date}. A cell without a number is empty, such as the mean of
+ * an out-of-memory case or the standard deviation of a single sample.
  *
  * <p>The values of single steps can be stored in {@code <problem>_steps.csv} in the same folder: the parameters, then
  * {@code implementation}, {@code metric}, {@code unit}, {@code step} (from 1), {@code value}.
@@ -122,7 +122,7 @@ public final class Measurements {
     }
 
     /**
-     * Stores the rows of a case and replaces those that it had. The rows are on disk when this method returns.
+     * Stores the rows of a case and replaces its earlier rows. The rows are on disk when this method returns.
      *
      * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
      */
@@ -150,7 +150,10 @@ public final class Measurements {
         put(rows, c, COLUMNS, cells);
     }
 
-    /** Stores the values of the steps of a case and replaces those that it had. They are on disk on return. */
+    /**
+     * Stores the values of the steps of a case and replaces its earlier ones. They are on disk when this method
+     * returns.
+     */
     public void putSteps(Case c, List<Samples> samples) throws IOException {
         var cells = new ArrayList<List<String>>();
         for (Samples s : samples) {
@@ -218,7 +221,7 @@ public final class Measurements {
         };
     }
 
-    /** Returns all digits of an integer, and nine significant digits of other numbers. */
+    /** Formats an integer with all digits, and another number with nine significant digits. */
     private static String number(double value) {
         if (Double.isNaN(value)) return "";
         boolean whole = value == Math.rint(value) && Math.abs(value) < 1e15;
@@ -229,9 +232,9 @@ public final class Measurements {
     private static Column<?> column(String name, List<String> cells, boolean parameter) {
         if (name.equals("n") || name.equals("step")) return parsed(IntColumn.create(name), cells);
         if (NUMBERS.contains(name) || name.equals("value")) return parsed(DoubleColumn.create(name), cells);
-        if (parameter && all(cells, "-?\\d{1,9}")) return parsed(IntColumn.create(name), cells);
-        if (parameter && all(cells, "-?\\d{1,18}")) return parsed(LongColumn.create(name), cells);
-        if (parameter && all(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
+        if (parameter && allMatch(cells, "-?\\d{1,9}")) return parsed(IntColumn.create(name), cells);
+        if (parameter && allMatch(cells, "-?\\d{1,18}")) return parsed(LongColumn.create(name), cells);
+        if (parameter && allMatch(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
             return parsed(DoubleColumn.create(name), cells);
         }
         return StringColumn.create(name, cells);
@@ -243,7 +246,7 @@ public final class Measurements {
         return column;
     }
 
-    private static boolean all(List<String> cells, String regex) {
+    private static boolean allMatch(List<String> cells, String regex) {
         return !cells.isEmpty() && cells.stream().allMatch(cell -> cell.matches(regex));
     }
 

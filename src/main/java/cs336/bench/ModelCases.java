@@ -17,7 +17,7 @@ public final class ModelCases {
                 .with("pass", c.pass());
     }
 
-    /** Returns a case as {@link #of}, but without a pass and for measurements without a sweep. */
+    /** Returns a case like {@link #of}, but without a pass, for measurements without a sweep. */
     public static Case measuredHere(ModelOptions.Model model, Precision precision) {
         return withModel(Case.measuredHere(model.implementation()), model, precision);
     }

@@ -26,14 +26,14 @@ public final class ModelOptions {
                     "edition of the course, 2025 or 2024: it sets the model's architecture and the defaults below")
     private int year;
 
-    @Option(names = "--batch", paramLabel = "<n>", description = "sequences in a batch. Default: 4 (2024: 16)")
+    @Option(names = "--batch", paramLabel = "<n>", description = "sequences per batch. Default: 4 (2024: 16)")
     private Integer batch;
 
     @Option(
             names = "--context",
             split = ",",
             paramLabel = "<n>",
-            description = "tokens in a sequence. Default: 256 (2024: 128)")
+            description = "tokens per sequence. Default: 256 (2024: 128)")
     private List<Integer> contexts;
 
     @Option(
@@ -49,7 +49,8 @@ public final class ModelOptions {
             split = ",",
             defaultValue = "plain",
             paramLabel = "<name>",
-            description = "plain (stores all attention scores), flash (stores none), sdpa (PyTorch's own)")
+            description = "plain (stores all attention scores), flash (stores none), sdpa (PyTorch's"
+                    + " scaled_dot_product_attention)")
     private List<String> attentions;
 
     @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model. Default: from --size")
@@ -61,10 +62,10 @@ public final class ModelOptions {
             description = "width of the feed-forward layer. Default: from --size, or 4 times --d-model if that is set")
     private Integer dFf;
 
-    @Option(names = "--layers", paramLabel = "<n>", description = "number of layers. Default: from --size")
+    @Option(names = "--layers", paramLabel = "<n>", description = "number of Transformer blocks. Default: from --size")
     private Integer layers;
 
-    @Option(names = "--heads", paramLabel = "<n>", description = "attention heads in a layer. Default: from --size")
+    @Option(names = "--heads", paramLabel = "<n>", description = "attention heads per block. Default: from --size")
     private Integer heads;
 
     @Option(names = "--vocab", paramLabel = "<n>", description = "size of the vocabulary. Default: 10000")
@@ -73,14 +74,14 @@ public final class ModelOptions {
     /**
      * A model to measure.
      *
-     * @param label name of its size, or its dimensions if they differ from those of the size
+     * @param label the name of its size, or a list of its dimensions if options change them
      * @param config its configuration
      * @param batch sequences in a batch
      */
     public record Model(String label, TransformerConfig config, int batch) {
         /**
-         * Returns {@code plain} for a model with RMSNorm and attention from elementary operations, otherwise the names
-         * of the modules that replace them.
+         * Returns the value of the column {@code implementation}: {@code plain} for the normalization {@code rmsnorm}
+         * with the attention {@code plain}, otherwise the names of those that differ from these.
          */
         public String implementation() {
             boolean plainNorm = config.normalization().equals("rmsnorm");

@@ -23,7 +23,7 @@ public enum Pass {
         this.phases = List.of(phases);
     }
 
-    /** Returns the phases that are timed separately, in addition to the whole. */
+    /** Returns the phases that are timed separately, in addition to the whole pass. */
     public List<String> phases() {
         return phases;
     }

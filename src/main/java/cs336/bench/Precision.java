@@ -24,8 +24,8 @@ public enum Precision {
     private final String autocast;
 
     /**
-     * @param autocast name of the autocast dtype. A {@link DType} would load libtorch, which the process of a sweep
-     *     does not need
+     * @param autocast name of the autocast dtype, because a {@link DType} would load libtorch, which the process of a
+     *     sweep does not need
      */
     Precision(String label, String autocast) {
         this.label = label;
@@ -38,8 +38,8 @@ public enum Precision {
     }
 
     /**
-     * Returns the loss scaler: with PyTorch's defaults for fp16, in whose range gradients would underflow, and disabled
-     * otherwise.
+     * Returns the loss scaler. It has PyTorch's defaults for fp16, because small gradients underflow in fp16, and is
+     * disabled for the other formats.
      */
     public GradScaler scaler(Device device) {
         return this == FP16 ? new GradScaler(device) : GradScaler.disabled();

@@ -15,8 +15,9 @@ import java.util.concurrent.TimeUnit;
  *     {@code cpu-2core}
  * @param device full name of the device
  * @param versions versions of PyTorch with its Java bindings, Java, and on CUDA the CUDA runtime and the driver
- * @param commit commit of the sources, with {@code +dirty} if files outside {@code data/} and {@code figures/} differ
- *     from it; {@code unknown} if there is no repository and {@code CS336_COMMIT} is not set
+ * @param commit commit of the sources: the environment variable {@code CS336_COMMIT} if it is set, otherwise the commit
+ *     of the repository, with {@code +dirty} if files outside {@code data/} and {@code figures/} differ from it;
+ *     {@code unknown} without a repository
  * @param date date and time in UTC, as in {@code 2026-11-20T14:05:00Z}
  */
 public record Provenance(String machine, String device, String versions, String commit, String date) {

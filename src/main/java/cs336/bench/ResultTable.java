@@ -15,8 +15,9 @@ import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 /**
- * A readable table of stored cases with one row for each case and one column for each metric. A cell contains mean ±
- * standard deviation, or the status if it is not ok. The column {@code implementation} is shown if there are several.
+ * A text table of stored cases with one row for each case and one column for each metric. A cell contains mean ±
+ * standard deviation, or the status if it is not ok. The column {@code implementation} is omitted if all cases have the
+ * same. Metrics of CUDA events are omitted.
  */
 public final class ResultTable {
     private ResultTable() {}
@@ -57,7 +58,7 @@ public final class ResultTable {
         return AlignedText.of(table);
     }
 
-    /** Returns a parameter as cases write it: without decimals for an integer in a column of doubles. */
+    /** Returns a parameter as the cases format it: an integer has no decimals, even in a column of doubles. */
     private static String text(Object parameter) {
         return parameter instanceof Double d && d == Math.rint(d)
                 ? String.valueOf(d.longValue())

@@ -2,7 +2,7 @@ package cs336.bench;
 
 import java.util.Locale;
 
-/** The end of a measurement. Running out of memory is a valid result; only {@link #ERROR} is a failure. */
+/** The outcome of a measurement. {@link #OOM} is a valid result; only {@link #ERROR} is a failure. */
 public enum Status {
     /** The measurement was completed. */
     OK,

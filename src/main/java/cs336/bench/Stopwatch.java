@@ -10,11 +10,11 @@ import java.util.Map;
 import java.util.function.Consumer;
 
 /**
- * A timer for code that runs on a device: it runs w warm-up steps, which do not count, then n timed steps.
+ * A timer for code that runs on a device: it runs w untimed warm-up steps, then n timed steps.
  *
  * <p>A call that starts work on a GPU queues it and returns at once. The stopwatch therefore synchronises with the
- * device before each start and each stop. Without the second synchronisation it would measure how long queueing takes;
- * {@link #synchronised synchronised(false)} exists to show this wrong number.
+ * device before each start and each stop. Without the second synchronisation it would measure the time in which the
+ * host queues the work; {@link #synchronised synchronised(false)} demonstrates this error.
  *
  * <pre>{@code
  * Timing t = Stopwatch.on(device).warmup(5).steps(10).time("matmul", () -> a.matmul(b).close());

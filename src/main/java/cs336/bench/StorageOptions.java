@@ -13,7 +13,7 @@ public final class StorageOptions {
             names = "--device",
             defaultValue = "best",
             paramLabel = "<device>",
-            description = "best, cpu, cuda or, for a single process, cuda:N")
+            description = "best, cpu, cuda, or (only for a single process) cuda:N")
     private String device;
 
     @Option(
@@ -32,7 +32,7 @@ public final class StorageOptions {
     @Option(names = "--problem", paramLabel = "<name>", description = "file of the measurements, without .csv")
     private String problem;
 
-    @Option(names = "--again", description = "measure cases again that are already stored")
+    @Option(names = "--again", description = "measure the stored cases again")
     private boolean again;
 
     /** @param defaultProblem the file of the measurements if --problem is not given */
@@ -87,7 +87,7 @@ public final class StorageOptions {
      * A completed sweep.
      *
      * @param cases all cases without duplicates, including those that were stored before
-     * @param measurements where their results are stored
+     * @param measurements the file that contains their results
      * @param exitCode 0, or 1 if a case failed
      */
     public record Swept(List<Case> cases, Measurements measurements, int exitCode) {}

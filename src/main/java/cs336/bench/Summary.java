@@ -3,7 +3,7 @@ package cs336.bench;
 import java.util.Arrays;
 
 /**
- * The statistics of some samples.
+ * The statistics of the samples of a metric.
  *
  * @param n number of samples
  * @param mean arithmetic mean

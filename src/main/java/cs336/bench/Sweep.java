@@ -9,9 +9,9 @@ import java.util.Locale;
 import java.util.function.Function;
 
 /**
- * A sequence of cases to measure, each in a new JVM, so that a case is not affected by the memory, caches or failures
- * of another. The results of a case are on disk before the next case starts. Cases that are already stored are skipped,
- * so an interrupted sweep can be resumed.
+ * A sequence of cases to measure, each in a new JVM, so that memory, caches and failures of a case do not affect
+ * another. The results of a case are on disk before the next case starts. Cases that are already stored are skipped, so
+ * an interrupted sweep can be resumed.
  *
  * <p>Short cases may {@link #sharing share} a JVM to save its start-up time. After a case that failed or ran out of
  * memory, the next case always gets a new JVM.
@@ -106,7 +106,10 @@ public final class Sweep {
         }
     }
 
-    /** The status of a case, the reason if it is not {@code ok}, and the samples recorded before the case ended. */
+    /**
+     * The status of a case, the reason if the status is not {@code ok}, and the samples that were recorded before the
+     * case ended.
+     */
     private record CaseOutcome(Status status, String reason, List<Samples> samples) {}
 
     /**
@@ -118,33 +121,36 @@ public final class Sweep {
      *     writable
      */
     public CaseCounts run(List<Case> cases) throws IOException, InterruptedException {
-        List<Case> open = new ArrayList<>();
+        List<Case> toMeasure = new ArrayList<>();
         for (Case c : cases) {
             if (c.metrics().isEmpty()) throw new IllegalArgumentException("case " + c + " declares no metric");
             measurements.requireSameColumns(c);
-            if (again || !measurements.holds(c)) open.add(c);
+            if (again || !measurements.holds(c)) toMeasure.add(c);
         }
-        if (!open.isEmpty()) measurements.requireWritable();
-        int skipped = cases.size() - open.size();
+        if (!toMeasure.isEmpty()) measurements.requireWritable();
+        int skipped = cases.size() - toMeasure.size();
         if (skipped > 0) progress.printf("%d of %d cases are stored already%n", skipped, cases.size());
 
         int failed = 0;
         long start = System.nanoTime();
-        for (int i = 0; i < open.size(); ) {
+        for (int i = 0; i < toMeasure.size(); ) {
             try (var jvm = ChildJvm.start(Worker.class)) {
                 Status status;
                 do {
-                    Case c = open.get(i++);
-                    progress.printf("[%d/%d] %s … ", i, open.size(), c);
+                    Case c = toMeasure.get(i++);
+                    progress.printf("[%d/%d] %s … ", i, toMeasure.size(), c);
                     progress.flush();
                     CaseOutcome outcome = run(c, jvm);
                     status = outcome.status;
                     store(c, outcome);
                     Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
-                    Duration left = elapsed.dividedBy(i).multipliedBy(open.size() - i);
+                    Duration left = elapsed.dividedBy(i).multipliedBy(toMeasure.size() - i);
                     progress.printf(
-                            "%s · %s elapsed, about %s left%n", describe(outcome), minutes(elapsed), minutes(left));
-                } while (leavesJvmUsable(status) && i < open.size() && mayShare(open.get(i - 1), open.get(i)));
+                            "%s · %s elapsed, about %s left%n",
+                            describe(outcome), hoursMinutesSeconds(elapsed), hoursMinutesSeconds(left));
+                } while (leavesJvmUsable(status)
+                        && i < toMeasure.size()
+                        && mayShare(toMeasure.get(i - 1), toMeasure.get(i)));
                 List<String> lastLines = jvm.end().said();
                 if (status == Status.ERROR) {
                     failed++;
@@ -152,7 +158,7 @@ public final class Sweep {
                 }
             }
         }
-        return new CaseCounts(open.size(), skipped, failed);
+        return new CaseCounts(toMeasure.size(), skipped, failed);
     }
 
     private static boolean leavesJvmUsable(Status status) {
@@ -180,10 +186,12 @@ public final class Sweep {
 
     private CaseOutcome endedEarly(List<Samples> samples, ChildJvm.Ending ending) {
         if (ending.timedOut()) {
-            return new CaseOutcome(Status.ERROR, "exceeded its time limit of " + minutes(timeLimit), samples);
+            return new CaseOutcome(
+                    Status.ERROR, "exceeded its time limit of " + hoursMinutesSeconds(timeLimit), samples);
         }
         if (ending.exitCode() == KILLED) {
-            return new CaseOutcome(Status.OOM, "killed by SIGKILL, which Linux sends when memory runs out", samples);
+            return new CaseOutcome(
+                    Status.OOM, "killed by SIGKILL, which Linux sends when the machine runs out of memory", samples);
         }
         return new CaseOutcome(Status.ERROR, "its process " + describe(ending.exitCode()), samples);
     }
@@ -229,7 +237,7 @@ public final class Sweep {
         return exitCode > 128 ? "was ended by signal " + (exitCode - 128) : "ended early with exit code " + exitCode;
     }
 
-    private static String minutes(Duration d) {
+    private static String hoursMinutesSeconds(Duration d) {
         long s = Math.round(d.toMillis() / 1000.0);
         return s < 3600 ? "%d:%02d".formatted(s / 60, s % 60) : "%d:%02d:%02d".formatted(s / 3600, s / 60 % 60, s % 60);
     }

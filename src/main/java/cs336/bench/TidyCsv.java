@@ -14,8 +14,8 @@ import java.util.stream.Collectors;
 
 /**
  * A CSV file with a header and one line for each row. Each line ends with a line feed, and no cell contains one. Rows
- * are on disk when {@link #append} returns. A process that is killed while it writes leaves at most one incomplete last
- * line without a line feed. Reading ignores this line, and the next append removes it.
+ * are on disk when {@link #append} returns. If a process is killed while it writes, the last line may be incomplete and
+ * lack its line feed. Reading ignores such a line, and the next append removes it.
  */
 final class TidyCsv {
     private final Path path;

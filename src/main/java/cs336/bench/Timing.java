@@ -6,10 +6,10 @@ import java.util.stream.Stream;
 /**
  * The times of one phase in each step, in milliseconds.
  *
- * @param wall wall times, the numbers to report
+ * @param wall wall times, which are the times to report
  * @param events times between two CUDA events in the current stream, under the metric's name with the suffix
- *     {@code -events}; null on the CPU and without synchronisation. They do not include the synchronisation itself, so
- *     they are slightly shorter than the wall times
+ *     {@code -events}; null on the CPU and without synchronisation. They are slightly shorter than the wall times,
+ *     because they do not include the synchronisation
  */
 public record Timing(Samples wall, Samples events) {
     /** Returns the wall times, followed by the event times if there are any. */

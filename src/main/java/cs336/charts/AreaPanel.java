@@ -13,7 +13,7 @@ import org.knowm.xchart.style.markers.SeriesMarkers;
 
 /** A stacked area chart over a numeric x, with labelled intervals of x above the plot. */
 public final class AreaPanel extends XYChart {
-    /** Height of the space for interval names, between title and plot. */
+    /** Height of the space for interval names between title and plot, in drawing units. */
     private static final int NAMES = 12 * ChartStyle.UNITS;
 
     private static final double BETWEEN_NAMES = 4 * ChartStyle.UNITS;
@@ -49,7 +49,7 @@ public final class AreaPanel extends XYChart {
                 tops[layer][i] = heights[layer][i] + (layer == 0 ? 0 : tops[layer - 1][i]);
             }
         }
-        // Each area reaches down to zero and is overdrawn by the lower ones.
+        // Each area reaches down to zero; the lower areas are drawn over it.
         for (int layer = heights.length - 1; layer >= 0; layer--) {
             XYSeries series = addSeries(names.get(layer), x, tops[layer]);
             series.setXYSeriesRenderStyle(XYSeries.XYSeriesRenderStyle.Area);
@@ -76,8 +76,8 @@ public final class AreaPanel extends XYChart {
     }
 
     /**
-     * Draws a line at both ends of each interval, and its name above it: centred, or aligned with one end if it would
-     * overlap another name otherwise.
+     * Draws a line at both ends of each interval, and its name above it: centred, or aligned with one end to avoid
+     * overlap. A name that overlaps others in all three positions is omitted.
      */
     private void paintStretches(Graphics2D g) {
         Rectangle2D area = plot.getBounds();

@@ -29,7 +29,7 @@ final class BarPanel extends CategoryChart {
         this.referenceLines = referenceLines;
     }
 
-    /** Adds a series with one bar per category; a value of NaN is replaced by its note. */
+    /** Adds a series with one bar per category; a note replaces each bar whose value is NaN. */
     void add(String name, int color, Mark.MeasuredValue[] y, String[] note) {
         var values = new ArrayList<Double>();
         for (Mark.MeasuredValue value : y) {

@@ -21,8 +21,8 @@ import org.knowm.xchart.internal.chartpart.Chart;
  * A named figure of one chart or of several side by side, with reproducible output: text is drawn as outlines of the
  * bundled font, coordinates have two decimals, and nothing depends on the machine, the locale or the time.
  *
- * <p>{@link #chart()} gives access to the XChart object for settings that {@link Plot} does not offer. Its sizes are in
- * drawing units of half a pixel.
+ * <p>{@link #chart()} gives access to the XChart object for settings that {@link Plot} does not offer. XChart's sizes
+ * are in drawing units of half a pixel.
  */
 public final class Figure {
     private final String name;

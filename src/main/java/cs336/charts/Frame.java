@@ -10,8 +10,8 @@ import java.util.function.IntConsumer;
 
 /**
  * The text around a plot: legend and title above it, tick labels and axis title below it. XChart aligns text by its
- * bounding box, so that a label with a "g" sits higher than one without. Here all labels of a row share one baseline,
- * and panels side by side align.
+ * bounding box, so a label with a "g" is higher than one without. This class aligns all labels of a row to one
+ * baseline, also across panels side by side.
  *
  * @param title title above the plot; empty for none
  * @param titled true to reserve space for a title

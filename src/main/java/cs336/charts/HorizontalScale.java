@@ -53,7 +53,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
         styler.setXAxisMax(ends()[1]);
     }
 
-    /** Returns the values that have a tick, at most approximately {@code most}. */
+    /** Returns the values that have a tick, approximately {@code most} or fewer. */
     public List<Double> ticks(int most) {
         var ticks = new ArrayList<Double>();
         double step = spacing == Spacing.LINEAR
@@ -67,7 +67,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
             }
             return ticks;
         }
-        // A linear axis has a tick at zero, a logarithmic axis at the first whole power.
+        // Ticks of a linear axis are multiples of the step; those of a logarithmic axis start at a whole power.
         double first = spacing == Spacing.LINEAR ? Math.ceil(ends()[0] / step) * step : Math.ceil(toAxis(min) - 1e-9);
         for (int i = 0; first + i * step <= ends()[1]; i++) {
             addWithin(ticks, fromAxis(first + i * step));
@@ -76,7 +76,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
     }
 
     /**
-     * Returns between 3 and 11 ticks of a chart.
+     * Returns the ticks of a chart, approximately 11 or fewer.
      *
      * @param plotWidth width of the plot in drawing units
      * @param distance smallest distance between two ticks in pixels

@@ -94,7 +94,7 @@ final class LinePanel extends XYChart {
         });
     }
 
-    /** Writes each name at the height of its line's end, shifted where names would overlap. */
+    /** Draws each series name at the height of the right end of its line, shifted where names would overlap. */
     private void paintLabels(Graphics2D g) {
         record SeriesLabel(String name, Color color, double x, double y) {}
         var labels = new ArrayList<SeriesLabel>();
@@ -134,7 +134,7 @@ final class LinePanel extends XYChart {
     }
 
     /**
-     * Returns positions at least {@code gap} apart that minimise the sum of squared shifts.
+     * Returns positions with a distance of at least {@code gap} that minimise the sum of squared shifts.
      *
      * @param wanted positions in ascending order
      */

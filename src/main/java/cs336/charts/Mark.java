@@ -8,7 +8,7 @@ import java.awt.geom.Rectangle2D;
 import java.util.List;
 import org.knowm.xchart.internal.chartpart.AxesChart;
 
-/** Error bars and reference lines, which all panels draw on top of XChart's plot. */
+/** Error bars and reference lines, which panels draw on top of XChart's plot. */
 public final class Mark {
     private Mark() {}
 
@@ -31,7 +31,7 @@ public final class Mark {
     /** A labelled horizontal line, such as a limit or a baseline. */
     public record ReferenceLine(double value, String label) {}
 
-    /** Draws an error bar with caps, cut off at the ends of the axis; x is in drawing units. */
+    /** Draws an error bar with caps, clipped to the range of the axis; x is in drawing units. */
     static void drawErrorBar(
             Graphics2D g, AxesChart<?, ?> chart, AxisRange range, Color color, double x, MeasuredValue value) {
         double low = chart.getScreenYFromChart(Math.max(value.low(), range.min()));

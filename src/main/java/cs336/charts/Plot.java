@@ -76,7 +76,9 @@ public final class Plot {
         return this;
     }
 
-    /** Sets the column with half the length of the error bars, such as a standard deviation, in units of y. */
+    /**
+     * Sets the column that contains half the length of the error bars, such as a standard deviation, in the unit of y.
+     */
     public Plot error(String column) {
         error = requireColumn(column);
         requireNumeric(column);
@@ -207,7 +209,7 @@ public final class Plot {
     /** One row of the table; the note replaces a bar without a value. */
     private record PlottedPoint(double x, MeasuredValue y, String note) {}
 
-    /** Returns the points by panel, series and x as text; in a scatter chart x is followed by the row number. */
+    /** Returns the points by panel, series and x, all as text; in a scatter chart the row number follows x. */
     private Map<String, Map<String, Map<String, PlottedPoint>>> points() {
         var points = new LinkedHashMap<String, Map<String, Map<String, PlottedPoint>>>();
         boolean hasStatus = table.containsColumn("status");
@@ -311,7 +313,7 @@ public final class Plot {
             AxisRange range) {
         Map<String, Map<String, PlottedPoint>> series = points.getOrDefault(panelNames.get(index), Map.of());
         HorizontalScale scale = horizontalScale(points.values());
-        // If the last panel shows every series, only that panel gets names.
+        // If the last panel contains every series, only that panel shows the series names.
         int last = panelNames.size() - 1;
         boolean lastShowsAll =
                 points.getOrDefault(panelNames.get(last), Map.of()).size() == seriesNames.size();

@@ -13,8 +13,8 @@ import java.nio.file.Path;
  * The bundled typefaces: Source Sans 3 for text and charts, Source Code Pro for code, both under the SIL Open Font
  * License (see the licences next to the fonts in {@code cs336/charts/fonts}).
  *
- * <p>Figures and writeup use no other fonts, so that they look the same on every machine, even on one without fonts and
- * fontconfig. On such a machine Java cannot load any font without a font configuration. This class therefore writes a
+ * <p>Figures and writeup use no other fonts, so that they look the same on every machine. On a machine without fonts
+ * and fontconfig, Java cannot load any font unless it has a font configuration. This class therefore writes a
  * configuration that maps Java's logical fonts (Dialog, SansSerif …) to the bundled files. It does so on Linux only,
  * before Java's font system starts, and not if {@code -Dsun.awt.fontconfig} is already set.
  */
@@ -72,7 +72,7 @@ public enum Typeface {
         return font.deriveFont(size);
     }
 
-    /** Returns the first code point of a text that this typeface has no glyph for, or -1. */
+    /** Returns the first code point of a text for which this typeface has no glyph, or -1. */
     public int unknownCharacter(String text) {
         int at = font(1).canDisplayUpTo(text);
         return at < 0 ? -1 : text.codePointAt(at);

@@ -34,13 +34,13 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p>The first steps with a shape of input run without a graph; the next one records it. All of them train the model,
- * and the parameters after any number of steps equal those of the plain loop bit for bit, provided that the kernels are
- * deterministic. Gradient clipping, loss scaling and the optimizer run after each replay without a graph: the host
- * queues them while the graph still runs. On the CPU every step is plain.
+ * <p>For each input shape, the first steps run without a graph, and the next step records it. All of these steps train
+ * the model. If the kernels are deterministic, the parameters after any number of steps equal those of a loop without
+ * graphs bit for bit. Gradient clipping, loss scaling and the optimizer run outside the graph: the host queues them
+ * while the GPU still runs the graph. On the CPU every step runs without a graph.
  *
- * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step drops the parameters'
- * gradients ({@code zeroGrad()}) before it computes new ones.
+ * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
+ * before it computes new gradients.
  */
 public final class GraphedStep implements AutoCloseable {
     private static final int WARMUP = 3;
@@ -69,7 +69,7 @@ public final class GraphedStep implements AutoCloseable {
      * Returns the training step of a language model with cross-entropy loss.
      *
      * @param optimizer updates the model's parameters; the caller closes it
-     * @param precision of the forward pass and the loss; fp16 scales the loss
+     * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
      */
     public static GraphedStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
         return new GraphedStep(model, optimizer, precision);
@@ -82,7 +82,10 @@ public final class GraphedStep implements AutoCloseable {
         return this;
     }
 
-    /** Sets the number of plain steps with each shape of input before it is recorded, at least 1. Default: 3. */
+    /**
+     * Sets the number of steps without a graph for each input shape before its graph is recorded, at least 1. Default:
+     * 3.
+     */
     public GraphedStep warmup(int steps) {
         warmup = ArgumentCheck.atLeast("warmup", 1, steps);
         return this;
@@ -93,8 +96,9 @@ public final class GraphedStep implements AutoCloseable {
      *
      * @param inputs int64 token ids, [B, T], on the model's device
      * @param targets int64 token ids, [B, T], on the model's device
-     * @return the mean cross-entropy before the update, fp32, []. The next step with this shape overwrites it.
-     * @throws IllegalArgumentException if shapes, dtypes or devices do not fit
+     * @return the mean cross-entropy before the update in nats, a 0-dimensional fp32 tensor. The next step with this
+     *     input shape overwrites it.
+     * @throws IllegalArgumentException if a shape, dtype or device is not as described above
      * @throws IllegalStateException if the step is closed, or cannot be recorded; the message says why
      */
     public Tensor run(Tensor inputs, Tensor targets) {
@@ -112,7 +116,7 @@ public final class GraphedStep implements AutoCloseable {
             ofShape.inputs.copy_(inputs);
             ofShape.targets.copy_(targets);
         }
-        optimizer.zeroGrad(); // drops the gradients of another shape's graph, and those of the last step
+        optimizer.zeroGrad(); // removes the gradients of another shape's graph and of the last step
         ofShape.forwardBackward();
         update();
         return ofShape.loss;
@@ -138,7 +142,7 @@ public final class GraphedStep implements AutoCloseable {
         }
     }
 
-    /** Waits for the GPU and frees the graphs and what they hold. The gradients are dropped. */
+    /** Waits for the GPU and frees the graphs, their tensors and the gradients. */
     @Override
     public void close() {
         if (closed) return;
@@ -148,13 +152,13 @@ public final class GraphedStep implements AutoCloseable {
         scaler.close();
     }
 
-    /** What belongs to one shape of input: static inputs and outputs, and the graph once it is recorded. */
+    /** The static inputs and outputs of one input shape, and its graph once it is recorded. */
     private final class ShapeGraph implements AutoCloseable {
         private final Tensor inputs;
         private final Tensor targets;
         private final Tensor loss;
         private final CudaGraph graph = device.isCuda() ? CudaGraph.on(device) : null;
-        private List<Tensor> gradients; // as the graph writes them, in the order of parameters; null before it exists
+        private List<Tensor> gradients; // those that the graph writes, one per parameter; null before it is recorded
         private int steps;
 
         ShapeGraph(Tensor like) {
@@ -205,7 +209,7 @@ public final class GraphedStep implements AutoCloseable {
             gradients = recorded;
         }
 
-        /** Makes the graph's gradients those of the parameters again. */
+        /** Sets the tensors that this graph writes as the gradients of the parameters. */
         private void attachGradients() {
             try (var scope = MemoryScope.open()) {
                 for (int i = 0; i < gradients.size(); i++) {

@@ -1,6 +1,6 @@
 /**
- * Training steps that run faster than operator by operator. Read {@link cs336.compile.GraphedStep} first.
+ * Training steps with less launch overhead than one call per operator. Read {@link cs336.compile.GraphedStep} first.
  *
- * <p>May use {@code kernels.runtime} and what that may use.
+ * <p>This package may use {@code kernels.runtime} and the packages that {@code kernels.runtime} may use.
  */
 package cs336.compile;

@@ -15,9 +15,10 @@ import java.util.Map;
  * selection  = name [ "@" machine ] [ "[" column "=" value { "," value } { "," column "=" … } "]" ]
  * </pre>
  *
- * The unit of a number is one word after a space, as in {@code 989e12 FLOP}; a rate is a quotient. A name is a defined
- * name or the name of a problem. The default column is {@code mean}, or {@code value} in a file of single steps. Names
- * may contain hyphens, so a minus sign needs spaces around it.
+ * The unit of a number is one word, as in {@code 989e12 FLOP}; a rate is written as a quotient, as in {@code 989e12
+ * FLOP / 1 s}. A name is a name defined by {@link MeasurementQuery#define} or the name of a problem. The default column
+ * is {@code mean}, or {@code value} in a file of single steps. Names may contain hyphens, so a minus sign needs spaces
+ * around it.
  */
 public final class Expression {
     private final String text;

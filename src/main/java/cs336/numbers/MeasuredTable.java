@@ -26,12 +26,13 @@ import tech.tablesaw.api.Table;
  * </pre>
  *
  * <ul>
- *   <li>{@code rows} and {@code columns} name columns of the file. Their values have the order of the filters in
- *       {@code from}; numbers without a filter are sorted, other values have the order of the file.
- *   <li>{@code cells} is a template with names of statistics. Without {@code columns} it is a comma-separated list of
- *       statistics, each of which becomes a column.
- *   <li>{@code over} divides each cell by the same statistic of another case. It is a selection or only its filters:
- *       {@code [implementation=peer]} selects the case that differs from {@code from} only in its implementation.
+ *   <li>{@code rows} and {@code columns} name columns of the file. Filtered values have the order of the filter in
+ *       {@code from}. Without a filter, numbers ascend and other values have the order of the file.
+ *   <li>{@code cells} is a template in which names of statistics are replaced by their values. Without {@code columns}
+ *       it is a comma-separated list of statistics, one column each.
+ *   <li>{@code over} divides each cell by the same statistic of another case. It is a selection, or only filters that
+ *       replace those of {@code from}: {@code [implementation=peer]} divides by the same case of the implementation
+ *       {@code peer}.
  *   <li>{@code format} is a conversion and a unit. All numbers are converted to the unit, which is appended to the
  *       caption.
  * </ul>
@@ -267,7 +268,8 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                         + "\" is not one of mean, std, median, min, max, n, value");
             }
             if (divisor != null && Set.of("n", "std").contains(column)) {
-                throw new IllegalArgumentException(column + " cannot be divided by that of another case");
+                throw new IllegalArgumentException(
+                        "\"" + column + "\" must not be in the cells of a table with \"over\"");
             }
             if (table.column(column).isMissing(row)) {
                 return UNMEASURED;

@@ -12,7 +12,7 @@ import tech.tablesaw.api.Table;
 public final class MeasurementOrigins {
     private MeasurementOrigins() {}
 
-    /** Returns a heading and a table with the origin of each file of which rows were used; empty if there are none. */
+    /** Returns a heading and a table with the origin of each file whose rows were used; empty if no rows were used. */
     public static String html(MeasurementQuery numbers) {
         Map<Path, Table> used = numbers.used();
         if (used.isEmpty()) {
@@ -38,7 +38,7 @@ public final class MeasurementOrigins {
                 var cells = new ArrayList<>(List.of(name));
                 cells.addAll(origin);
                 cells.add(first.equals(last) ? first : first + " to " + last);
-                // A file of single steps has no origin of its own; it is that of the file with their statistics.
+                // A file of single steps has no origin columns; its origin is that of the file with the statistics.
                 if (cells.get(1).isEmpty()) {
                     cells.set(1, "as " + name.replaceFirst("_steps\\.csv$", ".csv"));
                 }

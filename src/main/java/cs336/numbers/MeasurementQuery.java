@@ -83,7 +83,7 @@ public final class MeasurementQuery {
                     .map(path -> path.getFileName().toString())
                     .sorted()
                     .toList();
-            return names.isEmpty() ? "" : "; there are: " + String.join(", ", names);
+            return names.isEmpty() ? "" : "; existing folders: " + String.join(", ", names);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -145,7 +145,7 @@ public final class MeasurementQuery {
      * @param problem file name without extension
      * @param filters values by column
      * @param column column of the number: {@code mean}, {@code std}, {@code median} …
-     * @throws IllegalArgumentException if the filters do not match exactly one row with a number
+     * @throws IllegalArgumentException if not exactly one row matches the filters, or it has no number
      */
     public double value(String problem, Map<String, ?> filters, String column) {
         var values = new LinkedHashMap<String, List<String>>();
@@ -211,7 +211,10 @@ public final class MeasurementQuery {
         return load(file).where(new BitmapBackedSelection(indices));
     }
 
-    /** Returns the number in the only row of a selection; a null column is {@code mean} or {@code value}. */
+    /**
+     * Returns the number in the only row of a selection. A null column stands for {@code mean}, or {@code value} in a
+     * file of single steps.
+     */
     Quantity quantity(Selection selection, String column) {
         List<Integer> rows = requireRows(selection);
         Table table = load(file(selection));
@@ -340,7 +343,10 @@ public final class MeasurementQuery {
         }
     }
 
-    /** Returns the part of an error message that names the first filter without a match and the existing values. */
+    /**
+     * Returns the part of an error message that names the first filter without a match and the values that the column
+     * has.
+     */
     private String unmatched(Selection selection) {
         Table table = load(file(selection));
         var tried = new LinkedHashMap<String, List<String>>();

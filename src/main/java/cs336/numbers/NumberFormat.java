@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 /**
  * A format for quantities: one conversion of {@link String#format}, optionally followed by a unit, such as {@code %.1f
  * ms}, {@code %.2f×}, {@code %.0f%%} and {@code %,d tokens}. The quantity is converted to the unit. Without a unit, the
- * number is written in its stored unit and the unit is omitted. {@code %g} writes whole numbers without decimals.
+ * number is written in its stored unit and the unit is omitted. {@code %g} formats whole numbers without decimals.
  *
  * @param conversion conversion such as {@code %.1f}
  * @param space true to write a space in front of the unit
@@ -19,7 +19,7 @@ record NumberFormat(String conversion, boolean space, Unit unit) {
     /**
      * Parses a format.
      *
-     * @throws IllegalArgumentException if the text is not a conversion and at most one unit
+     * @throws IllegalArgumentException if the text is not a conversion followed by at most one unit
      */
     static NumberFormat parse(String text) {
         Matcher match = SYNTAX.matcher(text.strip());

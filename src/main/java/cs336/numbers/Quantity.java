@@ -25,7 +25,7 @@ public record Quantity(double value, Unit unit) {
      */
     public Quantity in(Unit other) {
         if (!unit.convertibleTo(other)) {
-            throw new IllegalArgumentException("cannot be given in " + other + ": it is in " + unit);
+            throw new IllegalArgumentException("cannot convert " + unit + " to " + other);
         }
         return new Quantity(unit.factor() == other.factor() ? value : value * (unit.factor() / other.factor()), other);
     }

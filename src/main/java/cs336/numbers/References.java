@@ -5,8 +5,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Replacement of the references between double braces in a Markdown text. Code spans and fenced blocks are left
- * unchanged, and {@code \{{} is an escape for two braces. A reference must end on its line.
+ * The replacement of the references in a Markdown text. A reference is between double braces on one line. Code spans
+ * and fenced blocks are left unchanged, and {@code \{{} is an escape for two braces.
  */
 public final class References {
     private static final Pattern FENCE = Pattern.compile(" {0,3}(`{3,}|~{3,}).*");
@@ -16,8 +16,8 @@ public final class References {
     /**
      * Returns the text with each reference replaced by its value. Line numbers do not change.
      *
-     * @param value function of the line (from 1) and the text between the braces, null if the closing braces are
-     *     missing; its exceptions are passed on
+     * @param value returns the value of a reference; it receives the line (from 1) and the text between the braces, or
+     *     null if the closing braces are missing. Its exceptions reach the caller.
      */
     public static String replace(String markdown, BiFunction<Integer, String, String> value) {
         String[] lines = markdown.split("\n", -1);

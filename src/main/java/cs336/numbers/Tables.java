@@ -17,9 +17,9 @@ import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
 /**
- * Conversion of records to tables, and of tables to Markdown, HTML and aligned text. Whole numbers are written in full,
- * other numbers with four significant digits, missing cells as a dash. For any column, a format of
- * {@link String#format} such as {@code %.1f} can be given.
+ * Conversion of records to tables, and of tables to Markdown, HTML and aligned text. By default whole numbers have all
+ * digits, other numbers four significant digits, and a missing cell is a dash. The parameter {@code formats} sets the
+ * {@link String#format} of a column, such as {@code %.1f}.
  */
 public final class Tables {
     private static final String MISSING = "–";
@@ -98,8 +98,8 @@ public final class Tables {
     private static TextTable text(Table table, Map<String, String> formats) {
         for (String column : formats.keySet()) {
             if (!table.containsColumn(column)) {
-                throw new IllegalArgumentException("format for column \"" + column
-                        + "\": the table has only the columns " + String.join(", ", table.columnNames()));
+                throw new IllegalArgumentException("formats has the column \"" + column
+                        + "\", but the table has only the columns " + String.join(", ", table.columnNames()));
             }
         }
         var numeric = new ArrayList<Boolean>();
@@ -130,7 +130,7 @@ public final class Tables {
         return column.getUnformattedString(row);
     }
 
-    /** Formats a number with four significant digits, a whole number in full. */
+    /** Formats a whole number with all digits, and another number with four significant digits. */
     private static String number(double value) {
         if (value == Math.rint(value) && Math.abs(value) < 1e15) {
             return String.valueOf((long) value);

@@ -16,13 +16,13 @@ import java.util.function.UnaryOperator;
  * @param rows rows of cells, each as long as the headers
  */
 public record TextTable(List<String> headers, List<Boolean> rightAligned, List<List<String>> rows) {
-    /** Largest number of columns that fits a page in the normal font size. */
+    /** The largest number of columns that fits a page in the normal font size. */
     private static final int MAX_COLUMNS = 9;
 
-    /** Largest number of characters that fits a line of this size. */
+    /** The largest number of characters that fits a line in the normal font size. */
     private static final int MAX_CHARACTERS = 98;
 
-    /** Space between two columns, in characters. */
+    /** The space between two columns, in characters. */
     private static final int COLUMN_GAP = 3;
 
     /** Returns GitHub-flavoured Markdown with aligned columns. */
@@ -83,7 +83,9 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
         return text.append("</tbody>\n</table>\n").toString();
     }
 
-    /** Returns the smallest width in characters: text is broken between words, numbers are not broken. */
+    /**
+     * Returns the smallest width of the table in characters: lines of text break between words, numbers do not break.
+     */
     private int minimumWidth() {
         int characters = 0;
         for (int c = 0; c < headers.size(); c++) {

@@ -8,7 +8,7 @@ import java.util.TreeMap;
  * ({@code ms} to {@code s}, {@code B} to {@code MiB}). Any other word is a unit with its own dimension. Rates are
  * written with a slash: {@code GB/s}.
  *
- * @param symbol symbol; empty for a pure number
+ * @param symbol the symbol, such as {@code ms}; empty for a pure number
  * @param factor value of this unit in base units (second, byte, operation)
  * @param dimensions exponent of each dimension; empty for a pure number
  */

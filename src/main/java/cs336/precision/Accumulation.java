@@ -6,7 +6,7 @@ import cs336.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** The dtypes of the accumulator and of the added term when a number is added many times. */
+/** The dtypes of the accumulator and of the term in a sum of many equal terms. */
 public enum Accumulation {
     /** Accumulator and term in fp32. */
     WIDE,
@@ -14,7 +14,7 @@ public enum Accumulation {
     NARROW,
     /** The term in the narrow type, the accumulator in fp32: type promotion converts the term in each addition. */
     PROMOTED,
-    /** As {@link #PROMOTED}, with an explicit conversion of the term to fp32 before each addition. */
+    /** The same as {@link #PROMOTED}, with an explicit conversion of the term to fp32 before each addition. */
     CONVERTED;
 
     /**

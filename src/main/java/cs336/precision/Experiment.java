@@ -16,8 +16,8 @@ enum Experiment {
             new Metric("largest", ""),
             new Metric("smallest", "")),
     /**
-     * {@link Accumulation}: the sums of 1,000 times 0.01, 0.01 rounded to the narrow type, and the type's spacing at
-     * its sum.
+     * {@link Accumulation}: the sum of 1,000 terms of 0.01 by each method, the value of 0.01 in the narrow type, and
+     * the spacing of this type at its sum.
      */
     ACCUMULATION(
             List.of("fp16", "bf16"),
@@ -34,14 +34,17 @@ enum Experiment {
             Stream.of("parameters", "fc1", "relu", "ln", "logits", "loss", "gradients", "fc1-gradient")
                     .map(part -> new Metric(part, "bits"))
                     .toArray(Metric[]::new)),
-    /** {@link NarrowLayerNorm}: the errors with one narrow step, with all steps narrow, and of PyTorch's layer norm. */
+    /**
+     * {@link NarrowLayerNorm}: the errors of a layer norm with one step in the narrow type, with all steps in it, and
+     * of PyTorch's layer norm.
+     */
     LAYER_NORM(
             List.of("fp16", "bf16"),
             Stream.of(NarrowLayerNorm.Input.values()).map(Object::toString).toList(),
             Stream.concat(names(LayerNormStep.values()), Stream.of("all", "native"))
                     .map(name -> new Metric(name, ""))
                     .toArray(Metric[]::new)),
-    /** {@link GradientUnderflow}: the loss of gradients without and with loss scaling. */
+    /** {@link GradientUnderflow}: the gradients that underflow to zero, without and with loss scaling. */
     GRADIENT(
             List.of("fp16", "bf16"),
             List.of("512 tokens", "2048 tokens", "8192 tokens"),
@@ -70,7 +73,7 @@ enum Experiment {
     }
 
     /**
-     * Returns the names of the inputs; on the CPU only the smallest one for {@link #GRADIENT}, to finish in seconds.
+     * Returns the names of the inputs. On the CPU {@link #GRADIENT} has only its smallest input, to finish in seconds.
      */
     List<String> inputs(boolean cuda) {
         return this == GRADIENT && !cuda ? inputs.subList(0, 1) : inputs;

@@ -15,7 +15,8 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The loss of a language model's gradients under autocast, relative to the same model and batch in fp32.
+ * The underflow and the error of a language model's gradients under autocast, compared with the same model and batch in
+ * fp32.
  *
  * @param lost the fraction of the nonzero elements of the logits' fp32 gradient that are zero under autocast
  * @param error the relative error ‖g − g_fp32‖ ÷ ‖g_fp32‖ of the gradients of all parameters, as one vector

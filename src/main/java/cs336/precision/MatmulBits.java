@@ -14,9 +14,9 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * The significant bits that a matrix multiplication keeps of its fp32 operands. It multiplies diag(1 + 2⁻ᵏ) by the
- * identity and finds the first k whose result is 1. This is the precision that the GEMM really runs in, whatever its
- * dtypes suggest.
+ * The significant bits that a matrix multiplication keeps of its fp32 operands. The class multiplies diag(1 + 2⁻ᵏ) by
+ * the identity and finds the first k > 0 whose result is 1. This k is the actual precision of the GEMM, which can be
+ * lower than that of its dtypes.
  */
 public final class MatmulBits {
     private static final int SIZE = 256; // large enough for the usual GEMM kernels of a GPU

@@ -23,11 +23,11 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows, that runs any of its
+ * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows. It runs selected
  * steps in a narrow type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
 public final class NarrowLayerNorm {
-    /** The distributions of the rows to normalise: independent normal numbers. */
+    /** The distributions of the elements to normalise, which are independent and normal. */
     public enum Input {
         /** Mean 0, standard deviation 1. */
         ORDINARY("ordinary", 0, 1),
@@ -49,7 +49,7 @@ public final class NarrowLayerNorm {
         }
 
         /**
-         * Returns random rows, fp64 [rows, width], rounded to a narrow type so that converting them to it is exact.
+         * Returns random rows, fp64 [rows, width], rounded to a narrow type, so that the conversion to it is exact.
          *
          * @param narrow the narrow type
          */
@@ -98,11 +98,11 @@ public final class NarrowLayerNorm {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor mean = sum(x, MEAN).div(new Scalar((double) x.size(-1)));
-            Tensor centred = as(CENTRING, x).sub(as(CENTRING, as(MEAN, mean)));
-            Tensor squares = as(SQUARES, centred).square();
+            Tensor centred = cast(CENTRING, x).sub(cast(CENTRING, cast(MEAN, mean)));
+            Tensor squares = cast(SQUARES, centred).square();
             Tensor variance = sum(squares, VARIANCE).div(new Scalar((double) x.size(-1)));
-            Tensor root = as(ROOT, as(VARIANCE, variance)).add(eps()).rsqrt();
-            Tensor y = as(PRODUCT, centred).mul(as(PRODUCT, root));
+            Tensor root = cast(ROOT, cast(VARIANCE, variance)).add(eps()).rsqrt();
+            Tensor y = cast(PRODUCT, centred).mul(cast(PRODUCT, root));
             return scope.escape(y.to(ScalarType.Float));
         }
     }
@@ -112,13 +112,13 @@ public final class NarrowLayerNorm {
     }
 
     /** Converts a tensor to the type of a step. */
-    private Tensor as(LayerNormStep step, Tensor x) {
+    private Tensor cast(LayerNormStep step, Tensor x) {
         return x.to(narrowed.contains(step) ? narrow.scalarType() : ScalarType.Float);
     }
 
     /** Sums each row, [rows, width] → [rows, 1]: in the narrow type one element at a time, in fp32 with torch.sum. */
     private Tensor sum(Tensor x, LayerNormStep step) {
-        Tensor terms = as(step, x);
+        Tensor terms = cast(step, x);
         if (!narrowed.contains(step)) {
             return terms.sum(LAST_DIMENSION, true, new ScalarTypeOptional());
         }
@@ -133,7 +133,7 @@ public final class NarrowLayerNorm {
     }
 
     /**
-     * Returns the relative error ‖y − exact‖ ÷ ‖exact‖ against fp64, all rows taken as one vector; 1 if the output is
+     * Returns the relative error ‖y − exact‖ ÷ ‖exact‖ against fp64, with all rows as one vector; 1 if the output is
      * not finite.
      *
      * @param x the rows, fp64 [rows, width]

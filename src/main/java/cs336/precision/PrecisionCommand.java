@@ -18,14 +18,14 @@ import picocli.CommandLine.ParameterException;
             "Measures narrow floating-point types: their precision and range, the rounding error of sums, the dtypes of"
                     + " a model's tensors under autocast, the precision of matrix multiplications, the steps of a layer"
                     + " normalisation that need more precision, and the underflow of gradients without loss scaling.",
-            "Runs on the CPU and, if there is one, on the GPU. Takes seconds."
+            "Runs on the CPU and, if there is a GPU, also on it. Takes seconds."
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "    cs336 precision",
             "    cs336 precision --device cpu --machine laptop",
             "",
-            "Exit codes: 0 all experiments succeeded, 1 one failed, 2 wrong usage."
+            "Exit codes: 0 all experiments succeeded, 1 an experiment failed, 2 invalid arguments."
         })
 public final class PrecisionCommand extends LabCommand {
     @Mixin

@@ -28,7 +28,7 @@ public final class PrecisionWorkload implements Workload {
     private static final int SEQUENCES = 4;
 
     /**
-     * Returns the case of an experiment, without its {@code device}.
+     * Returns the case of an experiment, without the setting {@code device}.
      *
      * @param on {@code cpu}, or {@code cuda} for the sweep's device
      * @param dtype one of {@link Experiment#dtypes}

@@ -6,6 +6,6 @@
  * {@link cs336.precision.Accumulation} (sums in a narrow type), {@link cs336.precision.AutocastToyModel} (dtypes under
  * autocast) and {@link cs336.precision.GradientUnderflow} (why fp16 needs loss scaling).
  *
- * <p>It uses {@code bench} and the packages below it.
+ * <p>This package uses {@code bench} and the packages that {@code bench} uses.
  */
 package cs336.precision;

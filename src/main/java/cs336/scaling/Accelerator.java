@@ -5,12 +5,12 @@ import cs336.units.Bytes;
 import cs336.units.FlopRate;
 
 /**
- * Data sheet numbers of a device.
+ * The data sheet specifications of a device.
  *
- * @param name of the device
- * @param peak dense bf16 rate of its matrix units
+ * @param name name of the device
+ * @param peak dense bf16 throughput of its matrix units, such as tensor cores
  * @param link bandwidth of one axis of its network, both directions together (TPU), or of NVLink in one direction (GPU)
- * @param memory HBM of the device
+ * @param memory size of its HBM
  */
 public record Accelerator(String name, FlopRate peak, Bandwidth link, Bytes memory) {
     /** TPU v5p as in the course's problem, after the Scaling Book: W = 2 · 9·10¹⁰ bytes/s per axis of the torus. */
@@ -25,7 +25,9 @@ public record Accelerator(String name, FlopRate peak, Bandwidth link, Bytes memo
     public static final Accelerator H200 =
             new Accelerator("H200", new FlopRate(989e12), Bandwidth.gb(450), new Bytes(141_000_000_000L));
 
-    /** Returns the arithmetic intensity of the link: the peak over the link's bandwidth, in FLOP per byte. */
+    /**
+     * Returns the arithmetic intensity of the link: the peak divided by the bandwidth of the link, in FLOP per byte.
+     */
     public double intensity() {
         return peak.perByteOf(link);
     }

@@ -36,10 +36,10 @@ import picocli.CommandLine.Option;
             "    cs336 accounting --answers",
             "    cs336 accounting --simulate h200-x4",
             "",
-            "Exit codes: 0 done, 2 wrong use."
+            "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid arguments."
         })
 public final class AccountingCommand extends LabCommand {
-    /** The folder of results that depend on no machine. */
+    /** The name of the folder for results that depend on no machine. */
     static final String ON_PAPER = "on-paper";
 
     private static final int CONTEXT = 128;
@@ -60,22 +60,23 @@ public final class AccountingCommand extends LabCommand {
             names = "--shards",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "Number of devices that shard the state of each replica.")
+            description = "Number of devices that shard each replica as --stage says.")
     private int shards;
 
     @Option(
             names = "--stage",
             defaultValue = "3",
             paramLabel = "<n>",
-            description = "ZeRO stage, which says what is sharded: 1 optimizer state, 2 also gradients, 3 also weights"
-                    + " (FSDP).")
+            description =
+                    "ZeRO stage of --shards: 1 shards the optimizer state, 2 also the gradients, 3 also the weights"
+                            + " (FSDP).")
     private int stage;
 
     @Option(
             names = "--tensor",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "Number of devices that split each matrix.")
+            description = "Number of devices that shard each matrix (tensor parallelism).")
     private int tensor;
 
     @Option(names = "--pipeline", defaultValue = "1", paramLabel = "<n>", description = "Number of pipeline stages.")
@@ -85,14 +86,14 @@ public final class AccountingCommand extends LabCommand {
             names = "--tokens",
             defaultValue = "4096",
             paramLabel = "<n>",
-            description = "Tokens of a micro-batch, for each group of devices with sequences of its own.")
+            description = "Tokens of a micro-batch on each data-parallel rank.")
     private int tokens;
 
     @Option(
             names = "--micro-batches",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "Number of micro-batches in a step.")
+            description = "Number of micro-batches per step.")
     private int microBatches;
 
     @Option(names = "--chip", defaultValue = "h200", paramLabel = "<name>", description = "h100, h200 or tpu-v5p.")
@@ -116,7 +117,7 @@ public final class AccountingCommand extends LabCommand {
             names = "--output",
             defaultValue = "data/measurements",
             paramLabel = "<folder>",
-            description = "Folder of all machines' measurements.")
+            description = "Folder of the measurements of all machines.")
     private Path output;
 
     @Override

@@ -19,7 +19,7 @@ import java.util.Map;
 /**
  * A writer of the answers to the problem {@code communication_accounting}, to a file and as a table.
  *
- * @param output folder of all machines' measurements
+ * @param output folder of the measurements of all machines
  * @param out receives the table
  */
 record AccountingWriter(Path output, PrintWriter out) {
@@ -27,7 +27,7 @@ record AccountingWriter(Path output, PrintWriter out) {
             String part,
             long tokens,
             @Header("FSDP devices") int fsdp,
-            @Header("tensor devices") int tensor,
+            @Header("tensor-parallel devices") int tensor,
             String number,
             String value) {}
 

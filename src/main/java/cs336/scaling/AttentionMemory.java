@@ -18,7 +18,7 @@ import tech.tablesaw.api.Table;
  * from the start, and the output lives until the end. Workspaces of libraries, such as those of cuBLAS, are not
  * counted.
  *
- * @param batch B, the number of sequences (times the number of heads, if there are several)
+ * @param batch B, the number of sequences times the number of heads
  * @param context T, the number of queries and of keys
  * @param d width of queries, keys and values
  * @param dtype type of all tensors
@@ -89,17 +89,17 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
      * @param bytes the memory, without the workspaces of libraries
      */
     public static int longestContext(int batch, int d, DType dtype, boolean causal, DeviceKind on, long bytes) {
-        int fits = 0;
-        int doesNot = 1 << 24;
-        while (doesNot - fits > 1) {
-            int middle = fits + (doesNot - fits) / 2;
+        int longestFitting = 0;
+        int shortestTooLong = 1 << 24;
+        while (shortestTooLong - longestFitting > 1) {
+            int middle = longestFitting + (shortestTooLong - longestFitting) / 2;
             if (new AttentionMemory(batch, middle, d, dtype, causal, on).peakBytes() <= bytes) {
-                fits = middle;
+                longestFitting = middle;
             } else {
-                doesNot = middle;
+                shortestTooLong = middle;
             }
         }
-        return fits;
+        return longestFitting;
     }
 
     /**

@@ -21,12 +21,12 @@ import java.util.Map;
  * </pre>
  *
  * <p>The first term falls with n, the second has its minimum at n = √(B ÷ o); they are equal where c = b, at n = (B − s
- * ÷ w) ÷ o. The best number of buckets is the larger of the two. In the course's case computing gradients takes as long
- * as sending them, B = s ÷ w. Then the overhead is s ÷ (n w) + n o, with its minimum at n = √(s ÷ (w o)): buckets of
+ * ÷ w) ÷ o. The best number of buckets is the larger of the two. In the course's case the gradients take as long to
+ * compute as to send, B = s ÷ w. Then the overhead is s ÷ (n w) + n o, with its minimum at n = √(s ÷ (w o)): buckets of
  * √(s w o) bytes.
  *
  * @param bytes s, the size of all gradients
- * @param bandwidth w, the bytes of a rank over the time of their all-reduce
+ * @param bandwidth w, the gradient bytes of a rank divided by the time of their all-reduce
  * @param callOverhead o, the fixed time of each call
  * @param backward B, the time of the backward pass
  */
@@ -39,7 +39,7 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
         requirePositive("backward", backward.value());
     }
 
-    /** Returns the model for the case that computing the gradients takes as long as sending them: B = s ÷ w. */
+    /** Returns the model for gradients that take as long to compute as to send: B = s ÷ w. */
     public static BucketModel equalTimes(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead) {
         return new BucketModel(bytes, bandwidth, callOverhead, bytes.over(bandwidth));
     }
@@ -50,7 +50,7 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
         return new Seconds(Math.max(lastBucket(buckets), saturatedLink(buckets)));
     }
 
-    /** Returns the number of buckets with the smallest overhead, not rounded to a whole number. */
+    /** Returns the number of buckets with the smallest overhead, at least 1 and not rounded to an integer. */
     public double bestBuckets() {
         double saturated = Math.sqrt(backward.value() / callOverhead.value());
         double equal = (backward.value() - sending()) / callOverhead.value();
@@ -95,7 +95,7 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
         }
         if (best == null || best.error(measured) > measured.size()) {
             throw new IllegalArgumentException(
-                    "measured must be overheads of buckets of different sizes that follow the"
+                    "measured must contain overheads for several numbers of buckets that follow the"
                             + " model; no positive bandwidth and call overhead fit " + measured);
         }
         return best;

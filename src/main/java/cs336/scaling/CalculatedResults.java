@@ -14,7 +14,7 @@ import java.util.List;
 
 /**
  * A CSV file of calculated results, in the format and next to the files of measurements. They depend on no machine, so
- * their folder has another name than that of a machine.
+ * their folder is not named after a machine.
  */
 public final class CalculatedResults {
     private final Measurements file;
@@ -22,9 +22,9 @@ public final class CalculatedResults {
     private Provenance provenance;
 
     /**
-     * Opens a file, which need not exist yet.
+     * Opens a file, which does not have to exist yet.
      *
-     * @param output folder of all machines' measurements
+     * @param output folder of the measurements of all machines
      * @param folder name of the folder in it
      * @param problem name of the file without {@code .csv}
      */
@@ -33,12 +33,12 @@ public final class CalculatedResults {
         this.folder = folder;
     }
 
-    /** Deletes the file, so that it holds no results of measurements that no longer exist. */
+    /** Deletes the file, so that it does not keep results calculated from measurements that no longer exist. */
     void clear() throws IOException {
         Files.deleteIfExists(file.path());
     }
 
-    /** Stores the numbers of a case in place of those it had. */
+    /** Stores the numbers of a case and replaces its earlier ones. */
     public void put(Case c, List<Measurement> numbers) throws IOException {
         if (provenance == null) provenance = Provenance.of(Device.cpu()).named(folder);
         file.put(c, numbers, provenance);

@@ -27,20 +27,20 @@ import org.hipparchus.optim.nonlinear.scalar.noderiv.BOBYQAOptimizer;
  *   <li>The bandwidth of the link in a node and the launch time of a collective are fitted to all-reduces of many
  *       sizes.
  *   <li>All {@link Overheads} are fitted together to the steps that send gradients, by least squares of relative
- *       errors. Many consecutive collectives determine the cost of each, a single flat buffer the cost of copying, many
- *       and few buckets the costs of overlap.
+ *       errors. The step with one collective per gradient determines the fixed cost of each collective. The step with a
+ *       flat buffer determines the cost of copying. Steps with many and few buckets determine the costs of overlap.
  * </ol>
  *
  * <p>No fitted number is negative.
  *
- * @param model work of one device
- * @param cluster with the fitted link
- * @param overheads fitted
+ * @param model compute times of one device
+ * @param cluster nodes and links, with the fitted bandwidth and launch time
+ * @param overheads the fitted overheads
  * @param sent type of the elements that are sent
  */
 public record Calibration(StepModel model, Cluster cluster, Overheads overheads, DType sent) {
     private static final double LARGEST_SLOWDOWN = 0.95;
-    private static final double FIRST_STEP = 0.1; // initial trust region of the search
+    private static final double FIRST_STEP = 0.1; // initial trust-region radius of the search
     private static final double LAST_STEP = 1e-9;
     private static final int EVALUATIONS = 500;
 
@@ -48,7 +48,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * Measured steps of a data-parallel model on the devices of one node.
      *
      * @param config the model
-     * @param dtype of its gradients
+     * @param dtype type of its gradients
      * @param processes number of devices
      * @param forward time of the forward pass while nothing is sent
      * @param backward time of the backward pass while nothing is sent
@@ -69,7 +69,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
             synchronizedSteps = Map.copyOf(synchronizedSteps);
         }
 
-        /** Returns the synchronizations in a fixed order, on which the last digit of a sum of errors depends. */
+        /** Returns the synchronizations in a fixed order, so that the rounding of a sum of errors is reproducible. */
         List<Synchronization> synchronizations() {
             boolean enough = synchronizedSteps.containsKey(Synchronization.each())
                     && synchronizedSteps.containsKey(Synchronization.flat())
@@ -88,18 +88,18 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     /**
      * Fits the network and the overheads.
      *
-     * @param nominal cluster whose latencies and links between nodes are kept
-     * @param allReduces measured on devices of one node
-     * @param steps measured on one node
+     * @param nominal cluster that provides the latencies and the links between nodes
+     * @param allReduces all-reduces measured on devices of one node
+     * @param steps steps measured on one node
      * @throws IllegalArgumentException if a required step is missing, or the all-reduces do not follow a latency and a
      *     bandwidth
      */
     public static Calibration fit(
             Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces, MeasuredSteps steps) {
         Seconds phases = steps.forward.plus(steps.backward).plus(steps.optimizer);
-        double gaps = steps.alone.value() / phases.value(); // the gaps between phases are spread over them
+        double scale = steps.alone.value() / phases.value(); // phases scaled to include the gaps
         var model = StepModel.of(
-                steps.config, steps.forward.times(gaps), steps.backward.times(gaps), steps.optimizer.times(gaps));
+                steps.config, steps.forward.times(scale), steps.backward.times(scale), steps.optimizer.times(scale));
         var fitted = new Calibration(model, network(nominal, allReduces), Overheads.NONE, steps.dtype);
         return fitted.with(fitted.overheads(steps));
     }
@@ -107,13 +107,13 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     /**
      * Fits the bandwidth of the link in a node and the launch time of a collective.
      *
-     * @param nominal cluster whose latencies and links between nodes are kept
-     * @param allReduces measured on devices of one node, with several payloads and any numbers of ranks
+     * @param nominal cluster that provides the latencies and the links between nodes
+     * @param allReduces all-reduces measured on devices of one node, with several payloads and any numbers of ranks
      * @throws IllegalArgumentException if the times do not follow a latency and a bandwidth
      */
     public static Cluster network(Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces) {
         Seconds hop = nominal.within().latency();
-        // Without the latency of its hops, an all-reduce is like one of two ranks with the bytes that a rank sends.
+        // Without the latency of its hops, an all-reduce is as fast as one of two ranks that send as many bytes.
         List<RingAllReduce.MeasuredAllReduce> ofTwo = allReduces.stream()
                 .map(m -> new RingAllReduce.MeasuredAllReduce(
                         2,
@@ -132,7 +132,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         MultivariateFunction squares = at -> {
             Calibration tried = with(overheads(at, steps));
             return synchronizations.stream()
-                    .mapToDouble(how -> tried.beyondPrediction(how, steps)
+                    .mapToDouble(how -> tried.measuredMinusPredicted(how, steps)
                             / steps.synchronizedSteps.get(how).value())
                     .map(error -> error * error)
                     .sum();
@@ -149,7 +149,10 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         return overheads(best, steps);
     }
 
-    /** Returns overheads from their ratios to the step that sends nothing, which are searched on one scale. */
+    /**
+     * Converts the variables of the search into overheads. The variables are ratios to the step that sends nothing, so
+     * that all have the same scale.
+     */
     private Overheads overheads(double[] at, MeasuredSteps steps) {
         Seconds unit = steps.alone.times(1.0 / model.layers().size());
         Bandwidth copy = at[1] == 0
@@ -158,7 +161,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
         return new Overheads(unit.times(at[0]), copy, unit.times(at[2]), at[3]);
     }
 
-    private double beyondPrediction(Synchronization synchronization, MeasuredSteps steps) {
+    private double measuredMinusPredicted(Synchronization synchronization, MeasuredSteps steps) {
         return steps.synchronizedSteps.get(synchronization).value()
                 - dataParallel(synchronization, steps.processes).time().value();
     }
@@ -175,7 +178,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
     /**
      * Returns a step on a mesh with constant work per device and weights gathered one block ahead.
      *
-     * @param tokens tokens of a group of devices with sequences of its own, needed for tensor parallelism only
+     * @param tokens tokens of each data-parallel rank, needed for tensor parallelism only
      */
     public SimulatedStep step(Mesh mesh, Synchronization synchronization, Tokens tokens) {
         return new SimulatedStep(model, cluster, mesh, sent, tokens, synchronization, 1, overheads);

@@ -6,12 +6,12 @@ import cs336.units.Bytes;
 import cs336.units.Seconds;
 
 /**
- * Nodes of devices, with one class of links inside a node and another one between nodes, and the time of collectives on
- * them.
+ * A cluster of nodes with one class of links inside a node and another between nodes, and the time of collectives on
+ * it.
  *
  * <p>In a ring each device sends to the next one, and the devices of a node are neighbours. A node has one network
- * adapter per device and builds one ring for each of its devices in the group, each with an adapter of its own: a group
- * with g devices per node has the bandwidth of g adapters between nodes.
+ * adapter per device. A group with g devices per node builds g rings, each through its own adapter, and so has the
+ * bandwidth of g adapters between nodes.
  *
  * @param perNode devices per node
  * @param within link between devices of a node
@@ -44,7 +44,7 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
          * only.
          */
         TREE,
-        /** The faster one of the two. */
+        /** The faster of ring and tree. */
         BEST
     }
 
@@ -71,7 +71,7 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
      * Returns the group along one axis of a mesh.
      *
      * @param ranks number of devices along the axis
-     * @param stride distance of neighbours along the axis in the order of devices: 1 for the innermost axis
+     * @param stride difference of the indices of neighbours along the axis: 1 for the innermost axis
      */
     public DeviceGroup group(int ranks, int stride) {
         return new DeviceGroup(ranks, Math.max(1, perNode / Math.max(1, stride)));
@@ -86,7 +86,10 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
         return algorithm == Algorithm.TREE || tree.compareTo(ring) < 0 ? tree : ring;
     }
 
-    /** A step has the mean latency of the ring's links, because each chunk passes all of them. */
+    /**
+     * Returns the time of a ring. A step has the mean latency of the ring's links, because each chunk passes all of
+     * them.
+     */
     private Seconds ring(Collective collective, Bytes payload, DeviceGroup group) {
         int crossings = group.nodes() == 1 ? 0 : group.nodes();
         Seconds round = within.latency()
@@ -96,7 +99,10 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
         return allReduce.time(group.ranks, payload).times(collective.passes() / 2.0);
     }
 
-    /** Up and down: twice the latency of the tree's depth, and every device sends the payload twice. */
+    /**
+     * Returns the time of an all-reduce in two trees, up and down: twice the latency of the tree's depth, and every
+     * device sends the payload twice.
+     */
     private Seconds tree(Bytes payload, DeviceGroup group) {
         double depth = (group.perNode - 1) * within.latency().value()
                 + log2(group.nodes()) * between.latency().value();

@@ -4,8 +4,8 @@ import cs336.bench.ArgumentCheck;
 import cs336.units.Bytes;
 
 /**
- * A collective and the bytes that it sends. The payload S is the whole tensor: the reduced tensor, the result of a
- * gather, or the input of a scatter.
+ * A collective operation and the bytes that each rank sends in it. The payload S is the whole tensor: the reduced
+ * tensor, the result of a gather, or the input of a scatter.
  *
  * <p>In an all-gather every rank must receive the (n−1)/n·S bytes that it does not have. A reduce-scatter is an
  * all-gather in reverse; an all-reduce is a reduce-scatter followed by an all-gather. A ring sends exactly these bytes

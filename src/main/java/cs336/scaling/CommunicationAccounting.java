@@ -8,7 +8,7 @@ import java.util.List;
 /**
  * Answers to the problem {@code communication_accounting} for the model {@link ModelShape#XXL}.
  *
- * @param batches numbers of tokens to answer for; the problem does not give any
+ * @param batches batch sizes in tokens to answer for; the problem does not state any
  */
 public record CommunicationAccounting(List<Tokens> batches) {
     /** Batches of one token, half a sequence of 4,096 tokens, a sequence, and two. */
@@ -27,12 +27,12 @@ public record CommunicationAccounting(List<Tokens> batches) {
     /**
      * One number of an answer.
      *
-     * @param part of the problem: {@code a} to {@code d}
-     * @param tokens of the batch; 0 if the number does not depend on it, or is the batch
+     * @param part part of the problem: {@code a} to {@code d}
+     * @param tokens tokens of the batch; 0 if the number does not depend on the batch, or is the batch
      * @param fsdp X; 0 without a mesh
      * @param tensor Y; 0 without a mesh
-     * @param name of the number
-     * @param value in its unit
+     * @param name name of the number
+     * @param value the number in its unit
      * @param unit {@code bytes}, {@code tokens} …; empty for a pure number
      */
     public record AccountingAnswer(

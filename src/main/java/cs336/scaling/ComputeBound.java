@@ -7,22 +7,22 @@ import cs336.units.Tokens;
 import java.util.Locale;
 
 /**
- * Conditions under which a mesh of X × Y chips, with FSDP along X and tensor parallelism along Y, is compute-bound.
- * They are for the forward pass of a block of two matrices D → F → D on a batch of B tokens, with everything sent in
- * bf16, after the Scaling Book (Austin et al. 2025, part 5). A chip computes C FLOP/s and sends W bytes/s over each
- * axis of the torus; X has M_X of these axes and Y has M_Y.
+ * The conditions under which a mesh of X × Y chips, with FSDP along X and tensor parallelism along Y, is compute-bound.
+ * They hold for the forward pass of a block of two matrices D → F → D on a batch of B tokens. Weights and activations
+ * are sent in bf16. Source: the Scaling Book (Austin et al. 2025, part 5). A chip computes C FLOP/s and sends W bytes/s
+ * over each axis of the torus; X has M_X of these axes and Y has M_Y.
  *
  * <ul>
- *   <li>Computing takes 4BDF / (XYC).
- *   <li>Gathering the weights along X takes 4DF / (Y·M_X·W).
- *   <li>Gathering and scattering the activations along Y takes 4BD / (X·M_Y·W).
+ *   <li>The computation takes 4BDF / (XYC).
+ *   <li>The all-gather of the weights along X takes 4DF / (Y·M_X·W).
+ *   <li>The all-gather and reduce-scatter of the activations along Y take 4BD / (X·M_Y·W).
  * </ul>
  *
  * <p>As in the book, (n−1)/n is approximated by 1 and latency is neglected.
  *
  * @param dModel D
  * @param dFf F
- * @param chip C and W
+ * @param chip provides C and W
  * @param fsdp X
  * @param fsdpAxes M_X
  * @param tensor Y
@@ -49,13 +49,13 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
         return new Flop(4.0 * batch.count() * dModel * dFf / chips()).at(chip.peak());
     }
 
-    /** Returns the time to gather the weights, which does not depend on the batch. */
+    /** Returns the time to all-gather the weights, which does not depend on the batch. */
     public Seconds gatheringWeights() {
         return new Seconds(
                 4.0 * dModel * dFf / tensor / chip.link().times(fsdpAxes).bytesPerSecond());
     }
 
-    /** Returns the time to gather and scatter the activations. */
+    /** Returns the time to all-gather and reduce-scatter the activations. */
     public Seconds movingActivations(Tokens batch) {
         return new Seconds(4.0
                 * batch.count()
@@ -69,7 +69,10 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
         return chip.intensity();
     }
 
-    /** Returns the largest Y for which the activations move within the compute time, for any batch: F·M_Y / α. */
+    /**
+     * Returns the largest Y for which sending the activations takes no longer than the computation, for any batch:
+     * F·M_Y / α.
+     */
     public double widestTensor() {
         return dFf * tensorAxes / intensity();
     }

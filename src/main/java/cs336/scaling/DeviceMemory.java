@@ -9,15 +9,15 @@ import java.util.List;
 import tech.tablesaw.api.Table;
 
 /**
- * The predicted memory of one device of a mesh in a training step: the device with the largest shard. Nothing is
- * recomputed. Tensor parallelism splits the activations of every layer (sequence parallelism). The first pipeline stage
- * keeps as many micro-batches as there are stages (one forward, one backward). Not counted: fragmentation, workspaces,
- * and the activations of the last layers.
+ * The predicted memory of one device of a mesh in a training step: the device with the largest shard. There is no
+ * recomputation. Tensor parallelism splits the activations of every layer (sequence parallelism). The first pipeline
+ * stage keeps the activations of as many micro-batches as there are stages (the 1F1B schedule). The prediction omits
+ * fragmentation, workspaces, and the activations of the last layers.
  *
  * @param model the model
  * @param state types of the training state
  * @param mesh axes of parallelism
- * @param tokens tokens of a micro-batch, for each group of devices with sequences of its own
+ * @param tokens tokens of a micro-batch on each data-parallel rank, see {@link Mesh#batchShards}
  */
 public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens) {
     /** @throws IllegalArgumentException if the mesh has more pipeline stages than the model has blocks */
@@ -26,12 +26,12 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
     }
 
     /**
-     * The part of one kind of tensor that a device holds.
+     * A device's shard of one kind of tensor.
      *
-     * @param name what the tensor holds
-     * @param dtype of its elements
-     * @param shards number of parts into which the whole is split
-     * @param bytes of the largest part
+     * @param name content of the tensor
+     * @param dtype type of its elements
+     * @param shards number of shards of the whole tensor
+     * @param bytes size of the largest shard
      */
     public record DeviceTensor(String name, String dtype, long shards, Bytes bytes) {}
 
@@ -64,7 +64,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
     private record DeviceTensorRow(
             String tensor,
             String dtype,
-            @Header("split by") String shards,
+            @Header("shards") String shards,
             @Header("memory (GB)") double gb,
             @Header("memory (GiB)") double gib) {}
 

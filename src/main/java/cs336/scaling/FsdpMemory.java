@@ -4,16 +4,17 @@ import cs336.units.Bytes;
 import cs336.units.Tokens;
 
 /**
- * The memory of a device if N devices shard the training state and a fraction of the activations, and each holds the
- * rest of the activations whole: the setting of {@code communication_accounting} (b).
+ * The memory of a device if N devices shard the training state and a fraction of the activations. Each device holds the
+ * other activations unsharded. This is the setting of {@code communication_accounting} (b).
  *
  * <p>memory(N) = (s·P + f·A) / N + (1 − f)·A, with s bytes of state per parameter, A bytes of activations kept for the
  * backward pass, and f the sharded fraction of them.
  *
  * @param model the model
  * @param state types of the training state
- * @param tokens tokens whose activations are A: the batch of the group of N devices
- * @param splitActivations f, between 0 and 1: ½ for every second layer, 1 if each device keeps its own sequences only
+ * @param tokens tokens of the batch of all N devices, whose activations are A
+ * @param splitActivations f, between 0 and 1: ½ if every second layer is sharded, 1 if each device keeps only its own
+ *     sequences
  */
 public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, double splitActivations) {
     /** @throws IllegalArgumentException if f is not between 0 and 1 */
@@ -23,7 +24,7 @@ public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, d
         }
     }
 
-    /** Returns the bytes that each device holds whole, for any N. */
+    /** Returns the bytes that each device holds unsharded, for any N. */
     public Bytes whole() {
         return model.kept(tokens).times(1 - splitActivations);
     }
@@ -47,7 +48,7 @@ public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, d
         long room = memory.count() - whole().count();
         if (room <= 1) {
             throw new IllegalArgumentException("tokens must be at most " + limit(memory) + ", not " + tokens
-                    + ": each device holds " + whole() + " of activations whole and has " + memory);
+                    + ": each device holds " + whole() + " of unsharded activations and has " + memory);
         }
         return Math.max(1, -Math.floorDiv(-split().count(), room - 1));
     }

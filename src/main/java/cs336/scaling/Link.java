@@ -7,12 +7,12 @@ import cs336.units.Seconds;
 /**
  * A link from one device to another.
  *
- * @param name of the class of links, such as NVLink
- * @param latency from sending to the arrival of the first byte
- * @param bandwidth in each direction
+ * @param name name of the class of links, such as NVLink
+ * @param latency time from sending a byte to its arrival
+ * @param bandwidth bandwidth in each direction
  */
 public record Link(String name, Seconds latency, Bandwidth bandwidth) {
-    /** Returns how long a message occupies the link; it arrives one latency later. */
+    /** Returns the time for which a message occupies the link; the message arrives one latency later. */
     public Seconds holds(Bytes message) {
         return message.over(bandwidth);
     }

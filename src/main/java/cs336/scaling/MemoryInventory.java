@@ -65,7 +65,7 @@ public record MemoryInventory(String name, List<TensorMemory> tensors) {
      * Returns a table with a row for each kind of tensor, a column in MiB for each point in the step, and a last row
      * with the sums. A cell is missing where the tensor is not alive.
      *
-     * @param points inventories by the name of their column
+     * @param points inventories by point in the step, the name of their column
      */
     static Table table(String name, Map<String, MemoryInventory> points) {
         Map<String, TensorMemory> all = new LinkedHashMap<>();

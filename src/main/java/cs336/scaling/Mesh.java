@@ -7,9 +7,9 @@ import cs336.bench.ArgumentCheck;
  * matrices of each block along {@code tensor}, and blocks along {@code pipeline}.
  *
  * @param data number of replicas of the training state, synchronized by all-reduce
- * @param shards number of devices that shard each replica
- * @param stage what is sharded along {@code shards}
- * @param tensor number of devices that split each matrix
+ * @param shards number of devices that shard each replica as {@code stage} says
+ * @param stage the ZeRO stage, which determines the tensors that are sharded along {@code shards}
+ * @param tensor number of devices that shard each matrix
  * @param pipeline number of stages of consecutive blocks
  */
 public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeline) {
@@ -36,7 +36,7 @@ public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeli
         return new Mesh(data, n, what, tensor, pipeline);
     }
 
-    /** Returns the mesh with n devices that split each matrix. */
+    /** Returns the mesh with n devices that shard each matrix. */
     public Mesh withTensor(int n) {
         return new Mesh(data, shards, stage, n, pipeline);
     }
@@ -46,7 +46,10 @@ public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeli
         return (long) data * shards * tensor * pipeline;
     }
 
-    /** Returns the number of groups of devices with sequences of their own. */
+    /**
+     * Returns the number of data-parallel ranks: {@code data × shards}. Each rank is a group of {@code tensor ×
+     * pipeline} devices, which process the same sequences.
+     */
     public long batchShards() {
         return (long) data * shards;
     }

@@ -7,12 +7,13 @@ import java.io.PrintWriter;
 import java.util.Locale;
 
 /**
- * A report on one training step on a mesh: memory of a device, data that it sends, and time at the device's peak.
+ * A report on one training step on a mesh: the memory of a device, the data that it sends, and the compute time at the
+ * device's peak.
  *
  * @param model the model
  * @param state types of the training state
  * @param mesh axes of parallelism
- * @param microBatch tokens of a micro-batch, for each group of devices with sequences of its own
+ * @param microBatch tokens of a micro-batch on each data-parallel rank, see {@link Mesh#batchShards}
  * @param microBatches number of micro-batches in a step
  * @param device kind of device
  */
@@ -33,7 +34,7 @@ record MeshReport(
         out.println(AlignedText.of(memory.table()));
         boolean fits = memory.total().compareTo(device.memory()) <= 0;
         out.printf(
-                "%n%s of %s of one %s: %s%n%n",
+                "%nmemory: %s of %s on one %s: %s%n%n",
                 memory.total(), device.memory(), device.name(), fits ? "fits" : "does not fit");
         out.println(AlignedText.of(communication.table()));
         Seconds computing = model.forwardBackward(microBatch.times(microBatches))

@@ -15,7 +15,7 @@ import java.util.stream.IntStream;
  *
  * @param cluster links and latencies; {@link Cluster#launch} is not simulated
  * @param group the devices
- * @param payload S
+ * @param payload S, the bytes on each rank
  */
 public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payload) {
     /** @throws IllegalArgumentException if the group has only one device */
@@ -25,7 +25,8 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
 
     /**
      * Simulates a ring. Every device sends a chunk of S / n bytes to the next one in each of 2(n−1) steps. In the first
-     * half of the steps it adds its own chunk to the one received and sends the sum; in the second half it forwards.
+     * half of the steps it sends the sum of its own chunk and the received one; in the second half it forwards the
+     * received chunk.
      */
     public Schedule ring() {
         int n = group.ranks();
@@ -52,7 +53,7 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
      * of ranks the inner ranks of one tree are leaves of the other. A slice goes up as soon as it has arrived from both
      * children, and then from the root down.
      *
-     * @param slices number of slices of each half; more slices pipeline better, and have no cost of their own here
+     * @param slices number of slices of each half; more slices overlap better, and the simulation has no cost per slice
      */
     public Schedule tree(int slices) {
         ArgumentCheck.atLeast("slices", 1, slices);
@@ -86,7 +87,7 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
                     .boxed()
                     .sorted(Comparator.comparing(rank -> depth(rank, n)))
                     .toList();
-            List<List<SimulationTask>> received = new ArrayList<>(); // by rank: messages it needs before it sends
+            List<List<SimulationTask>> received = new ArrayList<>(); // by rank: messages that it waits for
             for (int rank = 0; rank < n; rank++) received.add(new ArrayList<>());
             for (int i = n - 1; i > 0; i--) {
                 int rank = rootFirst.get(i);

@@ -14,7 +14,7 @@ import java.util.stream.Stream;
 /**
  * The predicted memory of a {@link cs336.basics.TransformerLM} in training, tensor by tensor: parameters, gradients,
  * AdamW's moments, the tensors that each layer saves for its backward pass, and the temporary tensors at the points in
- * the step where memory may peak. Covers RMSNorm and plain attention only.
+ * the step where memory may peak. Only models with RMSNorm and plain attention are supported.
  *
  * <p>Parameters, gradients and moments are fp32. Under autocast, matmuls have inputs and outputs of the narrow type;
  * {@link #keptByBlock} lists the types of all saved tensors. A tensor counts as alive while Java refers to it: a module
@@ -26,13 +26,13 @@ import java.util.stream.Stream;
  * @param config the model; {@code config.contextLength()} is T
  * @param batch B
  * @param autocast type of the matmuls: fp32 without autocast, else bf16 or fp16
- * @param on kind of device. Under autocast the softmax is fp32 on CUDA and narrow on the CPU. On CUDA its backward pass
- *     needs one more tensor, and libraries have workspaces.
+ * @param on kind of device. Under autocast the softmax is fp32 on CUDA and narrow on the CPU. On CUDA the backward pass
+ *     of the softmax needs one more tensor, and cuBLAS has workspaces.
  */
 public record ModelMemory(TransformerConfig config, int batch, DType autocast, DeviceKind on) {
     /**
      * The workspace in bytes that cuBLAS takes from PyTorch's allocator for each thread that calls it: PyTorch's
-     * default on Hopper. On other GPUs it is 8 MiB.
+     * default on Hopper. On older GPUs it is 8.125 MiB.
      */
     public static final long CUBLAS_WORKSPACE = 32L << 20;
 
@@ -53,7 +53,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         }
     }
 
-    /** Returns the inventory at the peak of a pass, in its second run, when AdamW's moments exist already. */
+    /** Returns the inventory at the peak of a pass, from its second run on, when AdamW's moments exist. */
     public MemoryInventory peak(Pass pass) {
         return candidates(pass).stream()
                 .max(Comparator.comparingLong(MemoryInventory::bytes))
@@ -109,8 +109,8 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     /**
-     * Returns the tensors alive between two passes, except gradients and optimizer state. Two threads, that of the
-     * forward and that of the backward pass, have a cuBLAS workspace.
+     * Returns the tensors alive between two passes, except gradients and optimizer state. The thread of the forward
+     * pass and that of the backward pass each have a cuBLAS workspace.
      */
     public List<TensorMemory> idle() {
         return always(2);
@@ -200,7 +200,10 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
                 new TensorMemory(layer + ": 1 / rms", "N", WIDE, 1, tokens()));
     }
 
-    /** Returns the saved inputs of some layers: in fp32 they share one tensor, under autocast each casts its own. */
+    /**
+     * Returns the saved inputs of linear layers with a common input. In fp32 they share one tensor; under autocast each
+     * layer saves its own cast.
+     */
     private List<TensorMemory> inputs(String layers, int count) {
         return isNarrow()
                 ? List.of(new TensorMemory("inputs of " + layers + ", cast", "N × D", autocast, count, rows()))
@@ -238,8 +241,8 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     // ---- temporary tensors of the forward pass ----
 
     /**
-     * Returns the embeddings that the model holds until it returns. With rotary positions there are none in addition:
-     * the embeddings are the saved input of the first block.
+     * Returns the embeddings that the model holds until it returns, if they are not counted elsewhere. In the 2025
+     * model they are the saved input of the first block.
      */
     private List<TensorMemory> embedded() {
         return is2024()
@@ -290,7 +293,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return alive;
     }
 
-    /** Returns queries, keys and values as projected and, with rotary positions, queries and keys as rotated. */
+    /** Returns the projected queries, keys and values and, in the 2025 model, the rotated queries and keys. */
     private List<TensorMemory> projected() {
         var alive = new ArrayList<TensorMemory>();
         alive.add(new TensorMemory("queries, keys, values, as projected", "N × D", autocast, 3, rows()));
@@ -303,7 +306,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return alive;
     }
 
-    /** Returns the tensors of a block without a graph after its last matmul. */
+    /** Returns the tensors of a block after its last matmul, without an autograd graph. */
     private List<TensorMemory> endOfFeedForward() {
         return joined(
                 List.of(
@@ -442,7 +445,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
 
     // ---- alive throughout ----
 
-    /** Returns parameters, buffers of the model, the batch, and workspaces of libraries. */
+    /** Returns the parameters, the buffers of the model, the batch and the cuBLAS workspaces. */
     private List<TensorMemory> always(int cublasThreads) {
         var held = new ArrayList<TensorMemory>();
         held.add(new TensorMemory("parameters", "P", WIDE, 1, config.parameterCount()));

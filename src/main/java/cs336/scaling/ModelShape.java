@@ -12,15 +12,16 @@ import cs336.units.Tokens;
 /**
  * The sizes of a model that determine its memory, FLOP and communication: equal blocks of matrices, and the rest.
  *
- * @param name for tables
- * @param blocks L
+ * @param name name of the model in tables
+ * @param blocks L, the number of blocks
  * @param dModel D, the width of the residual stream
  * @param blockMatrices parameters in the matrices of one block
  * @param headMatrix parameters in the matrix after the blocks; 0 without a head
- * @param otherParameters parameters outside of matmuls: embeddings and gains
- * @param pairs number of matrix pairs in a block that tensor parallelism splits first by columns, then by rows: one for
- *     the feed-forward layer, one more with attention
- * @param keptPerToken activations of one block per token that are kept for the backward pass, without recomputation
+ * @param otherParameters parameters that are not in a matmul: embeddings and normalization weights
+ * @param pairs number of matrix pairs in a block that tensor parallelism splits first by columns, then by rows: 1 with
+ *     a feed-forward layer only, 2 with attention
+ * @param keptPerToken bytes of activations per token and block that are kept for the backward pass, without
+ *     recomputation
  */
 public record ModelShape(
         String name,
@@ -86,12 +87,17 @@ public record ModelShape(
         return blocks * blockMatrices + headMatrix + otherParameters;
     }
 
-    /** Returns the FLOP of the forward pass: 2 per token and weight, without the matmuls of attention scores. */
+    /**
+     * Returns the FLOP of the forward pass: 2 per token and matrix element, without the two matmuls inside attention.
+     */
     public Flop forward(Tokens tokens) {
         return new Flop(2.0 * tokens.count() * (blocks * blockMatrices + headMatrix));
     }
 
-    /** Returns the FLOP of forward and backward pass: the backward pass of each matmul is two matmuls. */
+    /**
+     * Returns the FLOP of forward and backward pass, three times those of the forward pass: the backward pass of a
+     * matmul is two matmuls.
+     */
     public Flop forwardBackward(Tokens tokens) {
         return forward(tokens).times(3);
     }

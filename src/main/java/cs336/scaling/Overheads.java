@@ -7,10 +7,10 @@ import cs336.units.Seconds;
  * Costs of communication in a training step in addition to {@link Cluster#time}.
  *
  * @param eachCollective fixed time of each of several consecutive collectives
- * @param copy bandwidth of copying gradients into the buffers in which they are sent; gradients that are sent
+ * @param copy bandwidth at which gradients are copied into the buffers that are sent; gradients that are sent
  *     individually are not copied
  * @param start time that the backward pass waits for the start of each collective that overlaps with it
- * @param slowdown fraction of its speed that computing loses during a collective
+ * @param slowdown fraction by which the speed of computation falls during a collective
  */
 public record Overheads(Seconds eachCollective, Bandwidth copy, Seconds start, double slowdown) {
     /** No overheads. */

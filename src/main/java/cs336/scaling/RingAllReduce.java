@@ -10,9 +10,9 @@ import java.util.List;
  * The cost of an all-reduce in which n ranks pass chunks around a ring.
  *
  * <p>The S bytes of each rank are cut into n chunks. In n − 1 steps every rank sends one chunk to its neighbour, which
- * adds its own: then each chunk is complete on one rank (reduce-scatter). In n − 1 more steps the complete chunks go
- * around (all-gather). Each of the 2(n − 1) steps takes a latency and the time of S / n bytes on one link, on all links
- * at once:
+ * adds its own: then each chunk is complete on one rank (reduce-scatter). In n − 1 more steps the complete chunks are
+ * passed around the ring (all-gather). All links work at the same time, so each of the 2(n − 1) steps takes one latency
+ * and the time of S / n bytes on one link:
  *
  * <pre>t = 2(n − 1) (α + S / (n β))</pre>
  *
@@ -28,8 +28,8 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
      * A measured all-reduce.
      *
      * @param ranks number of ranks, at least 2
-     * @param payload on each rank, above 0
-     * @param time of the all-reduce, above 0
+     * @param payload bytes on each rank, above 0
+     * @param time time of the all-reduce, above 0
      */
     public record MeasuredAllReduce(int ranks, Bytes payload, Seconds time) {
         /** @throws IllegalArgumentException if a number is out of range */
@@ -70,7 +70,7 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
         }
         if (!fit.isDetermined()) {
             throw new IllegalArgumentException(
-                    measured.size() + " times do not tell latency from bandwidth: several sizes are needed");
+                    measured.size() + " times do not determine both latency and bandwidth: measure several payloads");
         }
         double alpha = fit.first();
         double perByte = fit.second();

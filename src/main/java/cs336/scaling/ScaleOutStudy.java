@@ -72,13 +72,13 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     /**
      * A measured step of data-parallel training and its simulation.
      *
-     * @param size of the model
-     * @param processes GPUs
-     * @param mode of gradient synchronization; {@code none} sends nothing
-     * @param bucketMb size of the buckets; 0 for other modes
+     * @param size size of the model
+     * @param processes number of GPUs
+     * @param mode mode of gradient synchronization; {@code none} sends nothing
+     * @param bucketMb size of the buckets in MB; 0 for other modes
      * @param measured time in ms
      * @param predicted time in ms
-     * @param error of the prediction in percent of the measured time
+     * @param error error of the prediction in percent of the measured time
      * @param fitted {@code yes} if the measurement was used for the fit, else {@code no}
      */
     public record PredictedStep(
@@ -94,11 +94,11 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     /**
      * A measured all-reduce and its prediction.
      *
-     * @param processes GPUs
-     * @param megabytes payload
+     * @param processes number of GPUs
+     * @param megabytes payload in MB
      * @param measured time in ms
      * @param predicted time in ms
-     * @param error of the prediction in percent of the measured time
+     * @param error error of the prediction in percent of the measured time
      */
     public record PredictedAllReduce(
             int processes,
@@ -111,12 +111,12 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
      * Fitted numbers of the network and, if the fit is to steps, the overheads of a step.
      *
      * @param from the measurements: {@code all-reduces}, or the steps of a model size
-     * @param bandwidth of a link in GB/s
-     * @param launch overhead of a collective in µs
-     * @param each overhead of each of several consecutive collectives in µs
+     * @param bandwidth bandwidth of a link in GB/s
+     * @param launch launch overhead of a collective in µs
+     * @param each fixed time of each of several consecutive collectives in µs
      * @param copy time to copy all gradients into buffers in ms
      * @param start time in µs that the backward pass waits for the start of a collective
-     * @param slowdown of computing during a collective in percent
+     * @param slowdown slowdown of computation during a collective in percent
      */
     public record FittedNumbers(
             @Header("fitted to") String from,
@@ -131,10 +131,10 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
      * A simulated step on many devices.
      *
      * @param model name of the model
-     * @param strategy of parallelism
+     * @param strategy strategy of parallelism
      * @param devices number of devices
      * @param step time in ms
-     * @param useful percentage of the step that forward and backward pass would take without communication
+     * @param useful time of forward and backward pass without communication, in percent of the step
      */
     public record ScaleOutPoint(
             String model,
@@ -228,7 +228,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return calibration.dataParallel(synchronization(mode), processes).time();
     }
 
-    /** Returns the model sizes that were measured on two GPUs in all modes that the fit needs, and on four. */
+    /** Returns the model sizes that were measured on two GPUs in all modes that the fit needs, and on four GPUs. */
     public List<String> sizes() {
         return Stream.of(ModelSize.values())
                 .map(ModelSize::label)
@@ -277,7 +277,10 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return Tables.of(FittedNumbers.class, fittedNumbers()).setName("fits");
     }
 
-    /** Returns the fitted numbers: of the network from all all-reduces, and of the steps of each of {@link #sizes}. */
+    /**
+     * Returns the numbers fitted to the all-reduces of two and four GPUs, and those fitted to the steps of each of
+     * {@link #sizes}.
+     */
     public List<FittedNumbers> fittedNumbers() {
         List<FittedNumbers> fits = new ArrayList<>();
         fits.add(fitted("all-reduces", network(), null, null));
@@ -315,8 +318,8 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     /**
-     * Returns median times in ms, by mode and bucket size and then by metric. Each is a mean over the rounds that have
-     * all modes that a fit needs: in a round with some modes only, a slow host would affect those alone.
+     * Returns median times in ms, by mode and bucket size and then by metric. Each is the mean over the rounds that
+     * contain all modes that a fit needs. In a round with only some of the modes, a slow host would affect only these.
      */
     private Map<String, Map<String, Double>> steps(String size, int processes) {
         Map<String, Map<String, List<Double>>> all = new TreeMap<>();
@@ -386,8 +389,8 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     /**
      * Returns simulated steps on 8 to 16,384 GPUs with constant work per GPU (weak scaling), for two models: xl in fp32
      * with {@value #ALONE_BATCH} sequences of {@value #CONTEXT} tokens, as benchmarked on one GPU; and
-     * {@link ModelShape#XXL} in bf16 with 4,096 tokens per GPU at {@value #LARGE_UTILIZATION} of the peak, only where a
-     * device's memory suffices. Buckets have 25, 100, 400 or 1,600 MB, whichever is fastest.
+     * {@link ModelShape#XXL} in bf16 with 4,096 tokens per GPU at {@value #LARGE_UTILIZATION} of the peak, if it fits
+     * into the memory of a device. Buckets have 25, 100, 400 or 1,600 MB, whichever is fastest.
      */
     public List<ScaleOutPoint> scaleOut() {
         List<ScaleOutPoint> points = new ArrayList<>();

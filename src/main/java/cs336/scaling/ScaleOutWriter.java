@@ -20,14 +20,14 @@ import java.util.function.Function;
 /**
  * A writer of the predictions of a {@link ScaleOutStudy}, to files and as tables.
  *
- * @param output folder of all machines' measurements
+ * @param output folder of the measurements of all machines
  * @param out receives the tables
  */
 record ScaleOutWriter(Path output, PrintWriter out) {
     /**
-     * Stores all predictions in place of earlier ones and prints them.
+     * Replaces the stored predictions and prints the new ones.
      *
-     * @throws IllegalArgumentException if a measurement is missing; then nothing has been stored
+     * @throws IllegalArgumentException if a measurement is missing; the stored predictions are then unchanged
      */
     void write(ScaleOutStudy study) throws IOException {
         List<PredictedStep> steps = study.predictedSteps();

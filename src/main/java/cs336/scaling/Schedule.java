@@ -7,7 +7,7 @@ import java.util.List;
 /**
  * The result of a {@link Simulation}.
  *
- * @param spans one for each task, in the order in which the tasks were created
+ * @param spans one span for each task, in the order in which the tasks were created
  * @param finish end of the last task
  */
 public record Schedule(List<Span> spans, Seconds finish) {
@@ -16,7 +16,7 @@ public record Schedule(List<Span> spans, Seconds finish) {
      *
      * @param task name of the task
      * @param resource name of the resource
-     * @param start of the task
+     * @param start time at which the task occupied the resource
      * @param end time at which the task released the resource
      */
     public record Span(String task, String resource, Seconds start, Seconds end) {

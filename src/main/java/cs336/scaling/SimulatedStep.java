@@ -18,31 +18,31 @@ import java.util.List;
 
 /**
  * A simulation of one training step on a mesh. All devices do the same at the same time, so only one is simulated. It
- * has a stream for computing, one for the collectives of data parallelism and one for those of tensor parallelism. The
- * axes of the mesh determine the collectives:
+ * has one stream for computation, one for the collectives of data parallelism and one for those of tensor parallelism.
+ * The axes of the mesh determine the collectives:
  *
  * <ul>
  *   <li>Replicas: gradients are all-reduced as {@link Synchronization} says.
- *   <li>Shards of the optimizer state or also of gradients (ZeRO-1 and 2): gradients are reduce-scattered in the same
- *       buckets, each device updates its shard, and then the weights are all-gathered.
- *   <li>Shards of everything (FSDP): the weights of a block are all-gathered before its forward and again before its
- *       backward pass, {@code prefetch} blocks ahead, and its gradients are reduce-scattered after it.
+ *   <li>Sharded optimizer state or also gradients (ZeRO-1 and 2): gradients are reduce-scattered in the same buckets,
+ *       each device updates its shard, and then the weights are all-gathered.
+ *   <li>FSDP: the weights of a block are all-gathered before its forward pass and again before its backward pass,
+ *       {@code prefetch} blocks ahead. Its gradients are reduce-scattered after its backward pass.
  *   <li>Replicas of shards (HSDP): the reduced shards are all-reduced among the replicas.
- *   <li>Tensor parallelism: each device computes its part of every layer, and the activations are gathered and
- *       scattered around each pair of matrices, without overlap.
+ *   <li>Tensor parallelism: each device computes its part of every layer. The activations are all-gathered before and
+ *       reduce-scattered after each pair of matrices, without overlap.
  * </ul>
  *
- * <p>Not simulated: stragglers, links shared with other jobs, launch overhead except {@link Overheads#start}, and the
- * lower efficiency of narrow matmuls.
+ * <p>The simulation omits stragglers, links shared with other jobs, launch overhead except {@link Overheads#start}, and
+ * the lower efficiency of small matmuls.
  *
  * @param model compute times of one device
  * @param cluster nodes and links; neighbours form a tensor-parallel group, then shards, then replicas
  * @param mesh axes of parallelism; pipelines are not supported
  * @param sent type of the elements that are sent
- * @param tokens tokens of each group of devices with sequences of its own, for tensor parallelism
- * @param synchronization of gradients
- * @param prefetch number of blocks whose weights are gathered ahead; 0 gathers when the weights are needed
- * @param overheads of communication
+ * @param tokens tokens of each data-parallel rank, needed for tensor parallelism only
+ * @param synchronization schedule of the gradient synchronization
+ * @param prefetch number of blocks whose weights are gathered ahead; with 0 a gather starts after the block before it
+ * @param overheads costs of communication in addition to the collectives
  */
 public record SimulatedStep(
         StepModel model,
@@ -53,7 +53,7 @@ public record SimulatedStep(
         Synchronization synchronization,
         int prefetch,
         Overheads overheads) {
-    /** Name of the stream that computes. */
+    /** Name of the stream with the computation. */
     public static final String COMPUTE = "compute";
 
     /** Name of the stream with the collectives of data parallelism. */
@@ -113,9 +113,9 @@ public record SimulatedStep(
                 }
                 tensorAfter(block, "forward");
             }
-            boolean during = mesh.batchShards() > 1 && synchronization instanceof Synchronization.Buckets;
+            boolean overlaps = mesh.batchShards() > 1 && synchronization instanceof Synchronization.Buckets;
             Iterator<Long> completed =
-                    during ? completedBuckets(((Synchronization.Buckets) synchronization).most()) : null;
+                    overlaps ? completedBuckets(((Synchronization.Buckets) synchronization).most()) : null;
             List<SimulationTask> reduced = new ArrayList<>();
             SimulationTask last = null;
             List<List<StepLayer>> blocks = blocks();
@@ -127,13 +127,13 @@ public record SimulatedStep(
                             "backward " + block.get(i).name(),
                             compute,
                             block.get(i).backward());
-                    long bucket = during ? completed.next() : 0;
+                    long bucket = overlaps ? completed.next() : 0;
                     if (bucket > 0) reduced.add(sendDuringBackward("bucket " + reduced.size(), bucket, last));
                 }
                 tensorAfter(block, "backward");
             }
             if (mesh.batchShards() == 1) return List.of(last);
-            return during ? reduced : afterBackward(last);
+            return overlaps ? reduced : afterBackward(last);
         }
 
         private List<SimulationTask> afterBackward(SimulationTask last) {
@@ -161,7 +161,10 @@ public record SimulatedStep(
             return completed.iterator();
         }
 
-        /** Starts a bucket, which delays computing by the start and by copying, unless it is a single tensor. */
+        /**
+         * Sends a bucket during the backward pass. This delays the computation by the start of the collective and,
+         * unless gradients are sent individually, by the copy into the bucket.
+         */
         private SimulationTask sendDuringBackward(String bucket, long parameters, SimulationTask ready) {
             boolean single = ((Synchronization.Buckets) synchronization).most().equals(Bytes.NONE);
             Seconds delay = overheads.start().plus(single ? Seconds.ZERO : copy(parameters));
@@ -237,7 +240,7 @@ public record SimulatedStep(
             addExposed(block, pass + ": scatter activations", Collective.REDUCE_SCATTER, 1);
         }
 
-        /** Adds collectives that do not overlap with computing. */
+        /** Adds collectives that do not overlap with computation. */
         private void addExposed(List<StepLayer> block, String what, Collective how, int times) {
             if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
             Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent.bytes());

@@ -49,8 +49,8 @@ public final class Simulation {
         }
 
         /**
-         * Makes this resource lose a fraction of its speed while the other one runs a task, as the kernels of a
-         * collective take multiprocessors and memory bandwidth from computing.
+         * Makes this resource lose a fraction of its speed while the other one runs a task. For example, the kernels of
+         * a collective take multiprocessors and memory bandwidth from computation.
          *
          * @param fraction of the speed that is lost, at least 0 and below 1
          */
@@ -191,7 +191,7 @@ public final class Simulation {
         }
     }
 
-    /** Updates the speed of tasks that a resource slows, after it has become busy or idle. */
+    /** Updates the speed of the tasks that a resource slows down, after it has become busy or idle. */
     private void changeSpeeds(Resource changed) {
         for (Resource slowed : changed.slows) {
             SimulationTask task = slowed.running;

@@ -17,9 +17,9 @@ import tech.tablesaw.api.Table;
  * @param model the model
  * @param state types of the training state; weights, gradients and activations are sent in {@link TrainingState#sent}
  * @param mesh axes of parallelism
- * @param tokens tokens of a micro-batch, for each group of devices with sequences of its own
- * @param microBatches number of micro-batches in a step. Replicas, and shards of optimizer state or gradients,
- *     communicate once per step; everything else is sent for each micro-batch
+ * @param tokens tokens of a micro-batch on each data-parallel rank, see {@link Mesh#batchShards}
+ * @param microBatches number of micro-batches in a step. Data parallelism and ZeRO stages 1 and 2 communicate once per
+ *     step; all other transfers are per micro-batch
  */
 public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens, int microBatches) {
     /**
@@ -34,13 +34,13 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
     /**
      * All transfers of one kind in a step.
      *
-     * @param axis of the mesh
+     * @param axis axis of the mesh
      * @param what kind of tensor is sent
-     * @param how the collective; empty for point-to-point
+     * @param how name of the collective; empty for point-to-point transfers
      * @param ranks number of devices that take part
      * @param times number of transfers in a step
-     * @param payload of one transfer: the whole tensor
-     * @param sent by this device in all transfers
+     * @param payload size of the whole tensor of one transfer
+     * @param sent bytes that this device sends in all transfers
      */
     public record StepTraffic(String axis, String what, String how, int ranks, long times, Bytes payload, Bytes sent) {}
 
@@ -51,11 +51,11 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
                         DeviceMemory.parametersOfStage(model, mesh),
                         state.sent().bytes())
                 .sharedBy(mesh.tensor());
-        boolean fully = mesh.stage().splitsWeights();
+        boolean fsdp = mesh.stage().splitsWeights();
         if (mesh.shards() > 1) {
-            long n = fully ? microBatches : 1;
+            long n = fsdp ? microBatches : 1;
             String axis = mesh.stage().toString();
-            traffic.add(collective(axis, "weights", Collective.ALL_GATHER, mesh.shards(), fully ? 2 * n : n, stage));
+            traffic.add(collective(axis, "weights", Collective.ALL_GATHER, mesh.shards(), fsdp ? 2 * n : n, stage));
             traffic.add(collective(axis, "gradients", Collective.REDUCE_SCATTER, mesh.shards(), n, stage));
         }
         if (mesh.data() > 1) {
@@ -72,7 +72,7 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
         }
         if (mesh.pipeline() > 1) {
             Bytes shard = stream.sharedBy(mesh.tensor());
-            // The first stage sends activations only, the last one gradients only, those in the middle both.
+            // The first stage sends only activations, the last one only gradients, the others both.
             long times = (mesh.pipeline() == 2 ? 1L : 2L) * microBatches;
             traffic.add(new StepTraffic("PP", activations, "", 2, times, shard, shard.times(times)));
         }

@@ -13,7 +13,7 @@ import java.util.List;
 /**
  * The compute times of one device in a training step: layers in the order of the forward pass, and the optimizer.
  *
- * @param layers one for each trainable tensor
+ * @param layers one layer for each trainable tensor
  * @param optimizer time to update all parameters
  * @param pairs number of matrix pairs of a block that tensor parallelism splits, see {@link ModelShape#pairs}
  * @param dModel D, the width of the residual stream
@@ -22,7 +22,7 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
     /**
      * A trainable tensor and the compute time of its layer.
      *
-     * @param name for figures
+     * @param name name in figures
      * @param block index of its block from 0, or another number before and after the blocks; FSDP gathers the tensors
      *     of one index together
      * @param inBlock whether the index is that of a block, which tensor parallelism splits
@@ -40,10 +40,10 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
 
     /**
      * Returns the layers of a {@link cs336.basics.TransformerLM} in the order of their registration. Measured times are
-     * divided among the matrices in proportion to their sizes, as their FLOP are; other tensors take no time.
+     * distributed over the matrices in proportion to their sizes, and so to their FLOP; other tensors take no time.
      *
-     * @param forward time of all layers
-     * @param backward time of all layers
+     * @param forward time of the forward pass of all layers
+     * @param backward time of the backward pass of all layers
      * @param optimizer time to update all parameters
      */
     public static StepModel of(TransformerConfig config, Seconds forward, Seconds backward, Seconds optimizer) {
@@ -80,7 +80,7 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
     private record ParameterTensor(String name, int block, long parameters, boolean inMatmul) {}
 
     /**
-     * Returns blocks of two linear layers that compute at a fraction of a device's peak.
+     * Returns a model of blocks of two linear layers that run at a fraction of the peak of a device.
      *
      * @param tokens tokens of the device
      * @param utilization fraction of the peak (MFU), above 0 and at most 1

@@ -7,14 +7,14 @@ public sealed interface Synchronization {
     /** After the backward pass, each gradient individually: the naive mode. */
     record EachAfterBackward() implements Synchronization {}
 
-    /** After the backward pass, all gradients copied into one tensor. */
+    /** After the backward pass, all gradients at once, copied into one tensor. */
     record FlatAfterBackward() implements Synchronization {}
 
     /**
      * During the backward pass, in buckets filled from the last layer on. A bucket is sent as soon as its last gradient
      * is ready.
      *
-     * @param most largest size of a bucket; a larger tensor gets a bucket of its own. 0 for a bucket per tensor
+     * @param most largest size of a bucket; a larger tensor gets its own bucket. 0 for one bucket per tensor
      */
     record Buckets(Bytes most) implements Synchronization {}
 

@@ -12,7 +12,7 @@ import java.util.List;
  * @param gradients accumulated gradients
  * @param firstMoment AdamW's running mean of gradients
  * @param secondMoment AdamW's running mean of squared gradients
- * @param sent type of matmuls, gathered weights and reduced gradients
+ * @param sent type of the matmuls, of the weights that are all-gathered and of the gradients that are reduced
  */
 public record TrainingState(DType weights, DType gradients, DType firstMoment, DType secondMoment, DType sent) {
     /** State in fp32, compute and communication in bf16: the setting of {@code communication_accounting}. */

@@ -1,6 +1,9 @@
 package cs336.scaling;
 
-/** A stage of ZeRO: what is sharded along a mesh's axis of shards. Each stage includes the ones before it. */
+/**
+ * A stage of ZeRO: the tensors that are sharded along the axis {@link Mesh#shards}. Each stage includes those before
+ * it.
+ */
 public enum ZeroStage {
     /** ZeRO stage 1: AdamW's moments. */
     OPTIMIZER_STATE("ZeRO-1"),

@@ -1,5 +1,5 @@
 /**
- * Predictions of memory, communication and time of training, made without running it.
+ * Predictions of the memory, communication and time of training steps.
  *
  * <p>Read first:
  *
@@ -7,7 +7,8 @@
  *   <li>{@link cs336.scaling.RingAllReduce}: the cost of an all-reduce, and how it is fitted to measurements.
  *   <li>{@link cs336.scaling.ModelMemory}: the memory of a model, tensor by tensor.
  *   <li>{@link cs336.scaling.Mesh}, with {@link cs336.scaling.DeviceMemory} and
- *       {@link cs336.scaling.StepCommunication}: what each device of a mesh holds and sends.
+ *       {@link cs336.scaling.StepCommunication}: the tensors that each device of a mesh holds, and the bytes that it
+ *       sends.
  *   <li>{@link cs336.scaling.SimulatedStep}: one training step as a discrete-event {@link cs336.scaling.Simulation},
  *       with overheads from a {@link cs336.scaling.Calibration}.
  * </ol>
@@ -16,7 +17,7 @@
  * {@link cs336.units.Seconds}), so that units are not mixed up. The package {@code cs336.scaling.laws} predicts the
  * loss instead.
  *
- * <p>May use {@code numbers} and what that uses ({@code bench}, {@code charts}, {@code basics}, {@code units},
- * {@code torch}).
+ * <p>This package may use {@code numbers} and the packages that it uses ({@code bench}, {@code charts}, {@code basics},
+ * {@code units}, {@code torch}).
  */
 package cs336.scaling;

@@ -1,8 +1,8 @@
 package cs336.torch;
 
 /**
- * Receives each allocation and each release of libtorch's allocators. It is called on the thread that allocates or
- * frees, under the allocator's lock: it must be fast and must not allocate tensors.
+ * A listener that receives each allocation and each release of libtorch's allocators. It is called on the thread that
+ * allocates or frees, under the allocator's lock: it must be fast and must not allocate tensors.
  */
 public interface AllocationListener {
     /**

@@ -8,7 +8,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
  * A recording of the memory history of PyTorch's CUDA caching allocator, as {@code torch.cuda.memory._dump_snapshot}
- * writes it. libtorch_cuda exports the functions, and the presets have no binding for them.
+ * writes it. libtorch_cuda exports the two functions that this class calls; the presets do not bind them.
  */
 public final class AllocatorHistory implements AutoCloseable {
     private static final long MOST_ENTRIES = 1_000_000;
@@ -47,7 +47,7 @@ public final class AllocatorHistory implements AutoCloseable {
         torch_cuda.setUserMetadata(text);
     }
 
-    /** Returns the history so far, pickled. */
+    /** Returns the history so far, in Python's pickle format. */
     public byte[] pickled() {
         var text = new Memory(STRING_BYTES);
         text.clear();

@@ -41,7 +41,8 @@ public final class AllocatorReports {
     private static final byte KIND = DebugInfoKind.PROFILER_STATE.value;
     private static final int SHARED_POINTER_BYTES = 2 * Native.POINTER_SIZE;
     /**
-     * More than the size of any subclass. The bytes are zero, which PyTorch's own profiler reads as "not profiling".
+     * The size of the object: more than any subclass needs. All bytes after the table pointer are zero, which PyTorch's
+     * own profiler reads as "not profiling".
      */
     private static final int OBJECT_BYTES = 4096;
 

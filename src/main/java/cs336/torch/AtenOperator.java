@@ -49,7 +49,7 @@ public final class AtenOperator {
      *
      * @param arguments each a {@link Tensor}, a {@link TensorList}, a {@code Double}, {@code Long}, {@code Boolean}, or
      *     null for None
-     * @return the tensors of the results and of their lists, in order, in the caller's memory scope
+     * @return the tensors among the results, in order and with tensor lists flattened, in the caller's memory scope
      * @throws IllegalArgumentException if an argument has another class
      */
     public List<Tensor> call(Object... arguments) {

@@ -45,8 +45,8 @@ public final class Autocast implements AutoCloseable {
 
     /**
      * Casts a tensor as autocast casts the operands of a matrix multiplication: to the autocast dtype if autocast is
-     * enabled for its device. Tensors of fp64 and integers are not cast. Operations that autocast does not know call
-     * this.
+     * enabled for its device. It does not cast fp64 and integer tensors. Custom operations call this method, because
+     * autocast does not know them.
      *
      * @return the tensor itself, or its differentiable cast in the caller's memory scope
      */

@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.Tensor;
  * implements the forward and the backward pass. {@link #apply} runs the forward pass and adds the backward pass to
  * PyTorch's graph.
  *
- * <p>The weighted sum y[i] = Σ_j w[j] x[i,j], with dx[i,j] = w[j] dy[i] and dw[j] = Σ_i x[i,j] dy[i]:
+ * <p>For example, the weighted sum y[i] = Σ_j w[j] x[i,j], with dx[i,j] = w[j] dy[i] and dw[j] = Σ_i x[i,j] dy[i]:
  *
  * <pre>{@code
  * final class WeightedSum extends AutogradFunction {
@@ -56,8 +56,9 @@ import org.bytedeco.pytorch.Tensor;
  * <p><b>Autocast</b> is off in both passes: tensors keep their dtypes. A function that needs narrow inputs expects its
  * caller to cast them before {@code apply}, where the cast is part of the graph.
  *
- * <p><b>Threads.</b> The backward pass runs with the device and the stream of the forward pass as the current ones. It
- * runs on the thread that called {@link Backward}, or for {@code loss.backward()} on CUDA on an engine thread.
+ * <p><b>Threads.</b> In the backward pass, the current device and stream are those of the forward pass.
+ * {@link Backward} runs it on the calling thread; {@code loss.backward()} on CUDA runs it on a thread of the autograd
+ * engine.
  */
 public abstract class AutogradFunction {
     static {
@@ -198,8 +199,8 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Saves tensors for the backward pass, after those saved before. As in PyTorch, the backward pass fails if one
-         * of them has been changed in place since.
+         * Appends tensors to those saved for the backward pass. As in PyTorch, the backward pass fails if one of them
+         * has been changed in place since.
          *
          * @throws IllegalArgumentException if one is null, closed or undefined
          * @throws IllegalStateException if called in the backward pass
@@ -247,8 +248,9 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Stores a value for the backward pass, one of each class, such as a record of sizes and options. Tensors must
-         * be saved instead, also those in a record, because the forward pass frees them.
+         * Stores a value for the backward pass, such as a record of sizes and options. A later value of the same class
+         * replaces it. Pass tensors to {@link #save} instead, even those in a record: tensors that are not saved are
+         * freed after the forward pass.
          *
          * @throws IllegalArgumentException if the value is null or a native object
          * @throws IllegalStateException if called in the backward pass
@@ -256,7 +258,7 @@ public abstract class AutogradFunction {
         public void put(Object value) {
             requireForward("put");
             if (value == null || value instanceof Pointer) {
-                throw new IllegalArgumentException("value that " + function.name() + " puts must not be "
+                throw new IllegalArgumentException("value that " + function.name() + " passes to put must not be "
                         + (value == null
                                 ? "null"
                                 : "a native " + value.getClass().getSimpleName() + "; use save for tensors"));
@@ -265,14 +267,14 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Returns the value of this class.
+         * Returns the stored value of this class.
          *
          * @throws IllegalStateException if there is none
          */
         public <T> T get(Class<T> type) {
             Object value = values.get(type);
             if (value == null) {
-                throw new IllegalStateException(function.name() + " has put no " + type.getName());
+                throw new IllegalStateException(function.name() + " stored no value of class " + type.getName());
             }
             return type.cast(value);
         }

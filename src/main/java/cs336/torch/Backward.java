@@ -9,10 +9,10 @@ import org.bytedeco.pytorch.global.torch;
  * A backward pass with its options: {@code Backward.of(loss).retainGraph().run()} for {@code torch.autograd.backward},
  * {@code Backward.of(y).with(dy).gradients(x, weight)} for {@code torch.autograd.grad}.
  *
- * <p>It differs from {@code loss.backward()} in two ways. An exception of an {@link AutogradFunction}'s backward pass
- * reaches the caller unchanged, where {@code loss.backward()} throws a {@code RuntimeException} with its message. The
- * pass runs on the calling thread, on the streams of the forward pass, where {@code loss.backward()} uses an engine
- * thread per GPU, which is slower for small graphs but serves several GPUs at the same time.
+ * <p>It differs from {@code loss.backward()} in two ways. An exception from an {@link AutogradFunction}'s backward pass
+ * reaches the caller unchanged; {@code loss.backward()} throws a {@code RuntimeException} with its message instead. The
+ * pass runs on the calling thread, on the streams of the forward pass. {@code loss.backward()} uses one engine thread
+ * per GPU instead, which is slower for small graphs but serves several GPUs at the same time.
  */
 public final class Backward {
     static {
@@ -77,7 +77,7 @@ public final class Backward {
         return this;
     }
 
-    /** Accumulates the gradients of all leaves of the graph in their {@code grad()}. */
+    /** Runs the pass and accumulates the gradient of each leaf of the graph in its {@code grad()}. */
     public void run() {
         try (var scope = MemoryScope.open();
                 var singleThreaded = SingleThreadedBackward.open()) {
@@ -122,7 +122,10 @@ public final class Backward {
         return retainGraph || createGraph ? YES : NO;
     }
 
-    /** Returns the original exception of a function's backward pass, with the arrived one as a suppressed exception. */
+    /**
+     * Returns the original exception of a function's backward pass, with the exception that arrived from native code as
+     * a suppressed one.
+     */
     private static RuntimeException origin(RuntimeException arrived) {
         Throwable origin = NativeCrossing.origin(arrived);
         if (origin != arrived) {

@@ -31,21 +31,24 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * <p>A replay reads and writes the addresses that were recorded. Inputs and outputs are therefore tensors that exist
  * before the capture and stay alive as long as the graph; memory allocated during the capture comes from a pool that
  * belongs to the graph. Work that waits for the GPU ({@code item()}, a copy to the host) or draws random numbers cannot
- * be recorded. All methods are for one thread.
+ * be recorded. All methods must be called on the same thread.
  */
 public final class CudaGraph implements AutoCloseable {
     private static final int THREAD_LOCAL = 1; // with global mode, CUDA work of any other thread breaks the capture
     private static final long AUTO_FREE_ON_LAUNCH = 1;
 
-    /** Pool numbers far from those that libtorch gives out. */
+    /** The next memory pool's number, far above the numbers that libtorch assigns. */
     private static final AtomicLong NEXT_POOL = new AtomicLong(1L << 40);
 
-    /** The stream on which each GPU records. cuBLAS keeps a workspace for every stream, so all graphs share one. */
+    /** The recording stream of each GPU. All graphs of a GPU share it, because cuBLAS keeps a workspace per stream. */
     private static final Map<Integer, CUDAStream> STREAMS = new ConcurrentHashMap<>();
 
     private static volatile long capturingStream = -1;
 
-    /** Tells the allocator which stream's allocations belong to the pool. JavaCPP has room for ten callbacks only. */
+    /**
+     * Tells the allocator which stream's allocations belong to the pool. All graphs share it, because JavaCPP allows
+     * only ten callback objects of a type.
+     */
     private static StreamFilter filter;
 
     private final Device device;
@@ -127,13 +130,13 @@ public final class CudaGraph implements AutoCloseable {
         executable.close();
     }
 
-    /** Memory of the caching allocator that only one graph uses. A released pool cannot be used again. */
+    /** A memory pool of the caching allocator for one graph. A released pool cannot be used again. */
     private static final class MemoryPool {
         private final byte device;
         private final LongPointer words =
                 MemoryScope.keep(new LongPointer(new long[] {NEXT_POOL.getAndIncrement(), 0}));
 
-        /** The presets' name for libtorch's {@code MempoolId_t}, a pair of two 64-bit numbers. */
+        /** The type is the presets' name for libtorch's {@code MempoolId_t}, a pair of 64-bit numbers. */
         private final DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair id =
                 MemoryScope.keep(new DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair(words));
 
@@ -210,7 +213,7 @@ public final class CudaGraph implements AutoCloseable {
                 : String.valueOf(failure.getMessage()).lines().findFirst().orElse("");
         return new IllegalStateException(
                 "the work cannot be recorded as a CUDA graph: " + reason
-                        + "; work that waits for the GPU (item(), copies to the host) or draws random numbers cannot be",
+                        + "; it must not wait for the GPU (item(), copies to the host) or draw random numbers",
                 failure);
     }
 

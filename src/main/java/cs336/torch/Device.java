@@ -79,8 +79,8 @@ public record Device(DeviceKind kind, int index) {
         int count = cudaCount();
         if (count == 0) {
             throw new IllegalArgumentException(
-                    "device cuda:" + index + " is not available: no driver (libcuda.so.1) was found, or it has no"
-                            + " device. Check that 'nvidia-smi' lists a GPU and that CUDA_VISIBLE_DEVICES is not"
+                    "device cuda:" + index + " is not available: no driver (libcuda.so.1) was found, or it reports no"
+                            + " GPU. Check that 'nvidia-smi' lists a GPU and that CUDA_VISIBLE_DEVICES is not"
                             + " empty.");
         }
         if (index < 0 || index >= count) {

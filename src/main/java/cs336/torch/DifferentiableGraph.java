@@ -26,7 +26,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A factory of autograd nodes whose backward pass runs in Java, shared by all functions with these numbers of tensors.
+ * A factory of autograd nodes whose backward pass runs in Java, shared by all functions with the same numbers of
+ * tensors.
  *
  * <p>Java cannot subclass PyTorch's {@code Node}, but TorchScript's operator {@code prim::DifferentiableGraph} creates
  * one. The operator runs a forward graph, which here only passes on the outputs that Java has computed. It saves the
@@ -166,7 +167,7 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
         }
     }
 
-    /** Returns a new tensor object, because that of the presets points into the stack. */
+    /** Returns the tensor at a position as a new object, because the object of the presets points into the stack. */
     private static Tensor tensor(IValueVector stack, long position) {
         return new Tensor(stack.get(position).toTensor());
     }

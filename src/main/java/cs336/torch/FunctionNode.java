@@ -14,7 +14,7 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
     private final long[][] gradShapes;
     /** The index of each tensor saved by the function among the tensors saved by the graph. */
     private final int[] positions;
-    /** Whether each saved tensor is neither an input nor an output. */
+    /** For each saved tensor, whether it is neither an input nor an output. */
     private final boolean[] intermediate;
 
     private FunctionNode(

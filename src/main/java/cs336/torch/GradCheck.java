@@ -12,7 +12,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * A comparison of a function's gradients with central differences in fp64, (f(x + h) − f(x − h)) / 2h, as PyTorch's
- * {@code gradcheck} and {@code gradgradcheck}.
+ * {@code gradcheck} and {@code gradgradcheck} do.
  *
  * <p>It compares the derivatives of Σ u y with respect to every element of every fp64 input, where u are fixed random
  * weights of the output y: for each output separately (the other gradients passed to an {@link AutogradFunction} are
@@ -40,11 +40,11 @@ public final class GradCheck {
     /** A differentiable function of tensors, such as {@code new WeightedSum()::apply}. */
     @FunctionalInterface
     public interface Differentiable {
-        /** Returns one or more outputs, deterministically. */
+        /** Returns one or more outputs; the same inputs must give the same outputs. */
         Tensor[] apply(Tensor... inputs);
     }
 
-    /** Checks a function; see {@link #check(Differentiable, Tensor...)}. */
+    /** Checks first derivatives of a function; see {@link #check(Differentiable, Tensor...)}. */
     public static double check(AutogradFunction function, Tensor... inputs) {
         return check(function::apply, inputs);
     }
@@ -188,7 +188,7 @@ public final class GradCheck {
         }
     }
 
-    /** Returns the central difference of each output's weighted sum for each element of an input: [element][output]. */
+    /** Returns the derivatives of each output's weighted sum by central differences, [element of the input][output]. */
     private static double[][] differences(Differentiable function, Tensor[] leaves, int input, Tensor[] weights) {
         double[] values = Tensors.toDoubles(leaves[input]);
         double[][] differences = new double[values.length][];

@@ -18,7 +18,8 @@ import org.bytedeco.pytorch.global.torch.ProfilerState;
  * Only one can run in a process. The presets bind its settings but not its start and stop functions, which are called
  * here by their mangled C++ names.
  *
- * <p>A C++ exception would abort the process. Callers must therefore alternate {@link #start} and {@link #stop}.
+ * <p>Callers must alternate {@link #start} and {@link #stop}; otherwise PyTorch throws a C++ exception, which aborts
+ * the process.
  */
 public final class Kineto {
     private static final Function ENABLE;
@@ -49,7 +50,7 @@ public final class Kineto {
      * @param cuda whether to record kernels, copies and CUDA calls
      * @param shapes whether to record the input shapes of operators
      * @param memory whether to record each allocation; PyTorch reports allocations only to the profiler of the starting
-     *     thread, so no other Java thread is recorded then
+     *     thread, so such a recording has no operators of other Java threads
      */
     public record Settings(boolean cuda, boolean shapes, boolean memory) {}
 
@@ -85,7 +86,7 @@ public final class Kineto {
         }
     }
 
-    /** Stops recording, on the thread that started it, and writes the trace as Chrome JSON. */
+    /** Stops recording and writes the trace as Chrome JSON. Must be called on the thread that started the recording. */
     public static void stop(Path file) {
         Memory result = new Memory(Long.BYTES); // std::unique_ptr<ProfilerResult>, the hidden result argument
         DISABLE.invokeVoid(new Object[] {result});

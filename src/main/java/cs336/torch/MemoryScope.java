@@ -34,7 +34,7 @@ public final class MemoryScope implements AutoCloseable {
     }
 
     /**
-     * Moves an object of this scope to the enclosing scope, or, without one, leaves it to the garbage collector.
+     * Moves an object of this scope to the enclosing scope. If there is none, the garbage collector frees it.
      *
      * @return the same object
      */

@@ -16,7 +16,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
 /**
  * Memory statistics of a device, in bytes. On CUDA: the allocated bytes of PyTorch's caching allocator, without its
  * cache ({@code torch.cuda.memory_allocated}). On the CPU: the resident set size of this process, including the Java
- * heap, after malloc has returned its free memory to the system.
+ * heap, after malloc has returned its free memory to the operating system.
  */
 public final class MemoryStats {
     private static final Function MALLOC_TRIM = NativeLibrary.getProcess().getFunction("malloc_trim");
@@ -78,7 +78,7 @@ public final class MemoryStats {
         return read("/proc/meminfo", "MemAvailable");
     }
 
-    /** Returns memory that malloc has freed but still holds to the system. */
+    /** Makes malloc return its free memory to the operating system. */
     private static void trimMalloc() {
         long paddingBytes = 0;
         MALLOC_TRIM.invokeInt(new Object[] {new NativeLong(paddingBytes)});

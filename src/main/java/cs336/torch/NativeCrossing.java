@@ -30,7 +30,10 @@ public final class NativeCrossing {
         }
     }
 
-    /** Returns the exception of the callback that made native code throw this one, or this one if there is none. */
+    /**
+     * Returns the exception of the callback that caused this exception of native code, or this exception if no callback
+     * did.
+     */
     public static Throwable origin(Throwable arrived) {
         Matcher number = NUMBER.matcher(String.valueOf(arrived.getMessage()));
         if (!number.find()) {

@@ -9,8 +9,8 @@ public final class NativeLog {
     private NativeLog() {}
 
     /**
-     * Suppresses messages below errors. Otherwise c10d also logs, with a C++ stack trace, each failure that it throws
-     * as an exception. A level that the user has set in TORCH_CPP_LOG_LEVEL has priority.
+     * Suppresses messages below errors. Otherwise c10d also logs each failure that it throws as an exception, with a
+     * C++ stack trace. A level that the user has set in TORCH_CPP_LOG_LEVEL has priority.
      */
     public static void errorsOnly() {
         Torch.load();

@@ -1,6 +1,8 @@
 package cs336.torch;
 
-/** Receives the begin and the end of each {@link ProfilerRange}, on the thread that opens and closes it. */
+/**
+ * A listener that receives the begin and the end of each {@link ProfilerRange}, on the thread that opens and closes it.
+ */
 public interface RangeListener {
     /** Called when a range begins. */
     void entered(String name);

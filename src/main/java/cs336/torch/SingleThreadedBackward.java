@@ -5,7 +5,7 @@ import org.bytedeco.pytorch.AutogradState;
 /**
  * A scope in which PyTorch's engine runs this thread's backward passes on this thread:
  * {@code torch.autograd.set_multithreading_enabled(False)}. Otherwise each GPU has an engine thread, and the two thread
- * switches cost 20 to 50 µs, which is as long as the host needs for a small graph.
+ * switches take 20 to 50 µs, as long as the rest of the host work for a small graph.
  */
 final class SingleThreadedBackward implements AutoCloseable {
     private final boolean wasMultithreaded = setMultithreading(false);

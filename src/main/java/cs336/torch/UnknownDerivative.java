@@ -19,8 +19,9 @@ final class UnknownDerivative extends AutogradFunction {
     }
 
     /**
-     * Returns a tensor with the same values. Differentiating it, with respect to the inputs or the output gradients of
-     * the function whose backward pass this thread runs, throws an exception with this reason.
+     * Returns a tensor with the same values. An attempt to differentiate it throws an exception with this reason. This
+     * holds for derivatives with respect to the inputs and the output gradients of the function whose backward pass
+     * this thread runs.
      */
     static Tensor of(Tensor tensor, Tensor[] gradOutputs, String reason) {
         List<Tensor> inputs = new ArrayList<>();

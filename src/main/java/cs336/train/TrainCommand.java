@@ -30,15 +30,15 @@ import picocli.CommandLine.Option;
         description = {
             "Trains a language model on the bytes of a text file: AdamW, linear warm-up and cosine decay of the learning"
                     + " rate, gradient clipping. On a GPU the forward and backward passes run as a CUDA graph.",
-            "A checkpoint is one safetensors file with the parameters, the optimizer's state and the step; --resume"
+            "A checkpoint is a safetensors file with the parameters, the optimizer state and the step; --resume"
                     + " continues from it."
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "  In seconds, on any laptop:",
+            "  A tiny model, in seconds, on any laptop:",
             "    cs336 train --text README.md --d-model 64 --layers 2 --heads 2 --vocab 256 --context 64 --steps 100",
             "",
-            "Exit codes: 0 trained, 1 a file cannot be read or written, 2 wrong use."
+            "Exit codes: 0 trained, 1 a file cannot be read or written, 2 invalid arguments."
         })
 public final class TrainCommand extends LabCommand {
     private static final int BYTES = 256;
@@ -47,10 +47,14 @@ public final class TrainCommand extends LabCommand {
     @Mixin
     private final ModelOptions models = new ModelOptions();
 
-    @Option(names = "--text", required = true, paramLabel = "<file>", description = "text; its bytes are the tokens")
+    @Option(names = "--text", required = true, paramLabel = "<file>", description = "text file; each byte is a token")
     private Path text;
 
-    @Option(names = "--steps", defaultValue = "1000", paramLabel = "<n>", description = "training steps")
+    @Option(
+            names = "--steps",
+            defaultValue = "1000",
+            paramLabel = "<n>",
+            description = "number of training steps, including those before --resume")
     private int steps;
 
     @Option(
@@ -60,20 +64,24 @@ public final class TrainCommand extends LabCommand {
             description = "fp32, tf32, bf16 (autocast) or fp16 (autocast and loss scaling)")
     private String dtype;
 
-    @Option(names = "--lr", defaultValue = "1e-3", paramLabel = "<rate>", description = "highest learning rate")
+    @Option(
+            names = "--lr",
+            defaultValue = "1e-3",
+            paramLabel = "<rate>",
+            description = "maximum learning rate, after the warm-up")
     private double learningRate;
 
     @Option(
             names = "--warmup",
             defaultValue = "10",
             paramLabel = "<n>",
-            description = "steps in which the learning rate rises to --lr; it then falls to a tenth of it")
+            description = "steps in which the learning rate rises linearly from 0 to --lr")
     private int warmup;
 
     @Option(
             names = "--decay-steps",
             paramLabel = "<n>",
-            description = "step at which the learning rate has fallen to a tenth of --lr. Default: --steps")
+            description = "step at which the cosine decay ends, at a tenth of --lr. Default: --steps")
     private Integer decaySteps;
 
     @Option(
@@ -83,19 +91,34 @@ public final class TrainCommand extends LabCommand {
             description = "AdamW's order of update and weight decay: ${COMPLETION-CANDIDATES}")
     private AdamW.Order order;
 
-    @Option(names = "--clip", defaultValue = "1.0", paramLabel = "<norm>", description = "largest gradient norm")
+    @Option(
+            names = "--clip",
+            defaultValue = "1.0",
+            paramLabel = "<norm>",
+            description = "global L2 norm to which gradients are clipped")
     private double clip;
 
-    @Option(names = "--seed", defaultValue = "0", paramLabel = "<n>", description = "of parameters and batches")
+    @Option(
+            names = "--seed",
+            defaultValue = "0",
+            paramLabel = "<n>",
+            description = "seed of the initial parameters and of the batches")
     private long seed;
 
     @Option(names = "--device", defaultValue = "best", paramLabel = "<device>", description = "best, cpu, cuda, cuda:N")
     private String device;
 
-    @Option(names = "--log-every", defaultValue = "10", paramLabel = "<n>", description = "steps between two lines")
+    @Option(
+            names = "--log-every",
+            defaultValue = "10",
+            paramLabel = "<n>",
+            description = "steps between two lines of output")
     private int logEvery;
 
-    @Option(names = "--checkpoint", paramLabel = "<file>", description = "where to save, as safetensors")
+    @Option(
+            names = "--checkpoint",
+            paramLabel = "<file>",
+            description = "safetensors file for checkpoints. Default: none are saved")
     private Path checkpoint;
 
     @Option(
@@ -105,10 +128,10 @@ public final class TrainCommand extends LabCommand {
             description = "steps between two checkpoints; the last step always saves one")
     private int checkpointEvery;
 
-    @Option(names = "--resume", description = "continue from the checkpoint if there is one")
+    @Option(names = "--resume", description = "continue from the file of --checkpoint if it exists")
     private boolean resume;
 
-    /** The options, checked. */
+    /** The checked options. */
     private record TrainingSetup(
             ModelOptions.Model model, Precision precision, Device device, CosineSchedule schedule, int[] tokens) {}
 
@@ -129,7 +152,9 @@ public final class TrainCommand extends LabCommand {
 
     private TrainingSetup setup() throws IOException {
         List<ModelOptions.Model> chosen = models.models();
-        if (chosen.size() != 1) throw new IllegalArgumentException("train takes one model, not " + chosen.size());
+        if (chosen.size() != 1)
+            throw new IllegalArgumentException(
+                    "--size, --context, --normalization and --attention must select one model, not " + chosen.size());
         ModelOptions.Model model = chosen.get(0);
         ArgumentCheck.atLeast("--steps", 1, steps);
         ArgumentCheck.atLeast("--log-every", 1, logEvery);
@@ -163,8 +188,7 @@ public final class TrainCommand extends LabCommand {
                 || !Files.isDirectory(folder)
                 || !Files.isWritable(folder)
                 || Files.isDirectory(checkpoint)) {
-            throw new IllegalArgumentException(
-                    "--checkpoint must be a file in a folder that can be written, not " + checkpoint);
+            throw new IllegalArgumentException("--checkpoint must be a file in a writable folder, not " + checkpoint);
         }
     }
 
@@ -172,12 +196,13 @@ public final class TrainCommand extends LabCommand {
         return Batches.fromTokens(tokens, model.batch(), model.config().contextLength(), where, seed);
     }
 
-    /** Returns the number of steps that the checkpoint has behind it. */
+    /** Loads the checkpoint and returns the number of steps that were trained before it was saved. */
     private int load(TransformerLM model, AdamW optimizer) throws IOException {
         Map<String, String> metadata = Checkpoint.load(checkpoint, model.namedParameters(), optimizer);
         String done = metadata.get(STEP);
         if (done == null || !done.matches("\\d{1,9}")) {
-            throw new IllegalArgumentException(checkpoint + " does not say after which step it was saved");
+            throw new IllegalArgumentException(
+                    checkpoint + " has no number of trained steps in its metadata entry '" + STEP + "'");
         }
         return Integer.parseInt(done);
     }
@@ -187,11 +212,11 @@ public final class TrainCommand extends LabCommand {
         Batches batches = batches(setup.model, setup.tokens, setup.device);
         for (int i = 0; i < first; i++) {
             try (var scope = MemoryScope.open()) {
-                batches.next(); // those that the checkpoint has seen
+                batches.next(); // skips the batches of the steps before the checkpoint
             }
         }
-        long begin = System.nanoTime();
-        int begun = first;
+        long intervalStart = System.nanoTime();
+        int intervalFirstStep = first;
         for (int i = first; i < steps; i++) {
             optimizer.setLearningRate(setup.schedule.at(i));
             try (var scope = MemoryScope.open()) {
@@ -200,13 +225,13 @@ public final class TrainCommand extends LabCommand {
                 boolean last = i + 1 == steps;
                 if ((i + 1) % logEvery == 0 || last) {
                     double value = loss.item_double(); // waits for the GPU
-                    double ms = (System.nanoTime() - begin) / 1e6 / (i + 1 - begun);
+                    double ms = (System.nanoTime() - intervalStart) / 1e6 / (i + 1 - intervalFirstStep);
                     out().printf(
-                                    "step %6d   loss %.4f   learning rate %.2e   %.1f ms a step%n",
+                                    "step %6d   loss %.4f   learning rate %.2e   %.1f ms per step%n",
                                     i + 1, value, optimizer.learningRate(), ms);
                     out().flush();
-                    begin = System.nanoTime();
-                    begun = i + 1;
+                    intervalStart = System.nanoTime();
+                    intervalFirstStep = i + 1;
                 }
                 if (checkpoint != null && ((i + 1) % checkpointEvery == 0 || last)) {
                     Checkpoint.save(

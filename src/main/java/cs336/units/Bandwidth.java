@@ -5,7 +5,7 @@ import java.util.Locale;
 /**
  * A data rate.
  *
- * @param bytesPerSecond above 0; infinite for an ideal link
+ * @param bytesPerSecond bytes per second, above 0; infinite for an ideal link
  */
 public record Bandwidth(double bytesPerSecond) implements Comparable<Bandwidth> {
     /** @throws IllegalArgumentException if {@code bytesPerSecond} is not above 0 */

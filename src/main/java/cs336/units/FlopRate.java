@@ -14,8 +14,8 @@ public record FlopRate(double perSecond) {
     }
 
     /**
-     * Returns the arithmetic intensity at which computing and moving data take the same time. Below it a kernel is
-     * memory-bound, above it compute-bound.
+     * Returns the arithmetic intensity at which computing and moving data take the same time (the ridge point of the
+     * roofline). Below it a kernel is memory-bound, above it compute-bound.
      *
      * @return FLOP per byte
      */

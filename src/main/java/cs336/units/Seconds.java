@@ -5,7 +5,7 @@ import java.util.Locale;
 /**
  * A computed duration. {@link java.time.Duration} would round it to whole nanoseconds.
  *
- * @param value in seconds, at least 0
+ * @param value the duration in seconds, at least 0
  */
 public record Seconds(double value) implements Comparable<Seconds> {
     /** Zero seconds. */

@@ -84,7 +84,8 @@ class BatchesTest extends ScopedTest {
         assertNames("batchSize", () -> Batches.random(1, 0, 1, CPU, 1));
         assertNames("contextLength", () -> Batches.random(1, 1, 0, CPU, 1));
         assertNames(
-                "tokens must be more than contextLength 3, not 3", () -> Batches.fromTokens(new int[3], 1, 3, CPU, 1));
+                "tokens must contain more than contextLength 3 tokens, not 3",
+                () -> Batches.fromTokens(new int[3], 1, 3, CPU, 1));
     }
 
     private static void assertNames(String argument, org.junit.jupiter.api.function.Executable call) {

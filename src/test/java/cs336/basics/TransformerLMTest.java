@@ -180,7 +180,7 @@ class TransformerLMTest {
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny(ModelEdition.SPRING_2024), Device.cpu())) {
             var error = assertThrows(IllegalArgumentException.class, () -> model.forward(randomIds(1, context)));
-            assertEquals("ids must have a context of at most 16, not " + context, error.getMessage());
+            assertEquals("ids must have a context length of at most 16 tokens, not " + context, error.getMessage());
         }
     }
 

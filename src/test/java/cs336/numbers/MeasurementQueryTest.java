@@ -71,7 +71,7 @@ class MeasurementQueryTest {
         assertEquals("0.5\u00a0ms", numbers.text("peak * 0.5 ms / peak : %.1f ms"));
         assertEquals("268.4\u00a0TFLOP/s", numbers.text("work / 1 us : %.1f TFLOP/s"));
         assertEquals("27.1%", numbers.text("work / 0.001 ms / peak : %.1f%%"));
-        assertTrue(failure("work : %.0f ms").contains("cannot be given in ms"));
+        assertTrue(failure("work : %.0f ms").contains(" to ms"));
     }
 
     @Test
@@ -163,7 +163,7 @@ class MeasurementQueryTest {
     void theErrorForAMissingFolderListsExistingOnes() {
         var error = assertThrows(
                 IllegalArgumentException.class, () -> MeasurementQuery.of(folder.resolve("data/measurements/h200")));
-        assertTrue(error.getMessage().endsWith("there are: pretend"), error.getMessage());
+        assertTrue(error.getMessage().endsWith("existing folders: pretend"), error.getMessage());
     }
 
     @Test

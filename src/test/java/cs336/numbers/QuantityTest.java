@@ -42,7 +42,7 @@ class QuantityTest {
     @Test
     void unitsOfDifferentDimensionsDoNotConvert() {
         var error = assertThrows(IllegalArgumentException.class, () -> write(1, "ms", "%.1f GiB"));
-        assertEquals("cannot be given in GiB: it is in ms", error.getMessage());
+        assertEquals("cannot convert ms to GiB", error.getMessage());
         assertThrows(IllegalArgumentException.class, () -> write(1, "", "%.1f ms"));
         assertThrows(IllegalArgumentException.class, () -> write(1, "tokens", "%.1f steps"));
         assertThrows(IllegalArgumentException.class, () -> Quantity.of(1, "ms").plus(Quantity.of(1, "B")));

@@ -95,7 +95,7 @@ class BucketModelTest {
         Map<Double, Seconds> one = Map.of(8.0, Seconds.ms(1));
         var error =
                 assertThrows(IllegalArgumentException.class, () -> BucketModel.fit(GRADIENTS, Seconds.ms(100), one));
-        assertTrue(error.getMessage().contains("different sizes"), error.getMessage());
+        assertTrue(error.getMessage().contains("several numbers of buckets"), error.getMessage());
         assertThrows(
                 IllegalArgumentException.class,
                 () -> new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.ZERO, Seconds.ms(100)));

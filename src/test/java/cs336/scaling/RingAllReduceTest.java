@@ -86,7 +86,7 @@ class RingAllReduceTest {
                         () -> RingAllReduce.fit(List.of(
                                 new MeasuredAllReduce(2, small, ms), new MeasuredAllReduce(2, small, Seconds.ms(1.1)))))
                 .getMessage();
-        assertEquals("2 times do not tell latency from bandwidth: several sizes are needed", message);
+        assertEquals("2 times do not determine both latency and bandwidth: measure several payloads", message);
         assertThrows(
                 IllegalArgumentException.class,
                 () -> RingAllReduce.fit(

@@ -78,7 +78,7 @@ class TrainCommandTest {
         assertEquals(2, run("--resume"));
         assertEquals("--resume needs --checkpoint <file>", error);
         assertEquals(2, run("--size", "small,large"));
-        assertEquals("train takes one model, not 2", error);
+        assertEquals("--size, --context, --normalization and --attention must select one model, not 2", error);
         assertEquals(2, run("--checkpoint", folder.resolve("none/x.safetensors").toString()));
         assertTrue(error.startsWith("--checkpoint must be"), error);
     }

@@ -184,7 +184,7 @@ class WriteupTest {
     void frontMatterIsChecked() throws Exception {
         assertTrue(problems("# No front matter\n").get(0).startsWith("writeup.md:1: a writeup must begin with"));
         assertTrue(problems("---\ntitle: x\n---\n").get(0).contains("must have a title and a machine"));
-        assertTrue(problems("---\ntitle: x\nmachine: moon\n---\n").get(0).endsWith("there are: pretend"));
+        assertTrue(problems("---\ntitle: x\nmachine: moon\n---\n").get(0).endsWith("existing folders: pretend"));
         assertTrue(problems("---\ntitel: x\n---\n").get(0).startsWith("writeup.md:2: \"titel\" is not one of"));
         assertTrue(
                 problems(FRONT.replace("timing[size=xl", "timing[size")).get(0).startsWith("writeup.md:5: xl: "));

@@ -4,13 +4,13 @@ import java.util.Arrays;
 import java.util.SplittableRandom;
 
 /**
- * Parameters of the residual bootstrap for confidence intervals: residuals are drawn with replacement and added to the
- * fitted curve, and the curve is fitted again, many times (Davison and Hinkley, "Bootstrap Methods and their
- * Application", 1997, section 6.2). Budgets and sizes stay fixed; only the observed values are resampled.
+ * The parameters of a residual bootstrap for confidence intervals. It repeats two steps: draw residuals with
+ * replacement and add them to the fitted curve, then fit the curve again (Davison and Hinkley, "Bootstrap Methods and
+ * their Application", 1997, section 6.2). Budgets and sizes stay fixed; only the observed values are resampled.
  *
  * @param confidence probability with which an interval should contain the true value, such as 0.95
  * @param resamples number of resamples
- * @param seed of the random draws; the same seed gives the same intervals
+ * @param seed seed of the random draws; the same seed gives the same intervals
  */
 public record Bootstrap(double confidence, int resamples, long seed) {
     /** A confidence of 95 % with 1,000 resamples. */
@@ -30,7 +30,7 @@ public record Bootstrap(double confidence, int resamples, long seed) {
         return new SplittableRandom(seed);
     }
 
-    /** Returns a sample, drawn with replacement and of the same size, of the residuals minus their mean. */
+    /** Returns a sample of the same size from the centred residuals, drawn with replacement. */
     static double[] drawn(double[] residuals, SplittableRandom random) {
         double mean = Arrays.stream(residuals).average().orElseThrow();
         return Arrays.stream(residuals)
@@ -45,7 +45,7 @@ public record Bootstrap(double confidence, int resamples, long seed) {
         return new Interval(quantile(sorted, (1 - confidence) / 2), quantile(sorted, (1 + confidence) / 2));
     }
 
-    /** Returns a quantile by linear interpolation between two values. */
+    /** Returns a quantile by linear interpolation between the two nearest values. */
     private static double quantile(double[] sorted, double fraction) {
         double at = fraction * (sorted.length - 1);
         int below = (int) at;

@@ -24,7 +24,7 @@ public record Coverage(int sets, int exponents, int parameters) {
     /**
      * Draws sets of runs with seeds 1, 2, 3 … and fits each by all methods.
      *
-     * @param compute budget in FLOP whose model size is predicted
+     * @param compute budget in FLOP for which the model size is predicted
      * @throws IllegalArgumentException if {@code sets} is below 1
      */
     public static Map<FitMethod, Coverage> of(SyntheticRuns synthetic, int sets, double compute, Bootstrap bootstrap) {

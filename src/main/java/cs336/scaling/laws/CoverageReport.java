@@ -13,13 +13,13 @@ import java.util.Map;
  * A report on the {@link Coverage} of each method's intervals on generated runs.
  *
  * @param sets number of sets of runs
- * @param confidence of the intervals
+ * @param confidence confidence of the intervals
  * @param coverage counts by method, for the model size at the largest of {@link FitReport#DECADES}
  */
 record CoverageReport(int sets, double confidence, Map<FitMethod, Coverage> coverage) {
     private static final double COMPUTE = FitReport.DECADES[FitReport.DECADES.length - 1];
 
-    /** Fits sets of runs of {@link SyntheticRuns#SHIPPED} with different noise. */
+    /** Draws sets of runs of {@link SyntheticRuns#SHIPPED} with different noise and fits each. */
     static CoverageReport of(int sets, Bootstrap bootstrap) {
         return new CoverageReport(
                 sets, bootstrap.confidence(), Coverage.of(SyntheticRuns.SHIPPED, sets, COMPUTE, bootstrap));
@@ -28,7 +28,7 @@ record CoverageReport(int sets, double confidence, Map<FitMethod, Coverage> cove
     /**
      * Prints the report and, if there is a name, stores its numbers.
      *
-     * @param name of the runs; null to store nothing
+     * @param name name of the runs; null to store nothing
      */
     void write(PrintWriter out, String name, CalculatedResults stored) throws IOException {
         double trueParameters =

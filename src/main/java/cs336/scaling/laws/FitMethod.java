@@ -6,11 +6,11 @@ import java.util.function.Function;
 
 /** A method to find the compute-optimal model size from runs of several compute budgets. */
 public enum FitMethod {
-    /** A linear fit in logarithms to the run with the lowest loss of each budget. */
+    /** A linear fit of ln N over ln C to the run with the lowest loss of each budget. */
     LOWEST_RUN,
     /**
-     * A linear fit in logarithms to the vertex of a parabola through each budget's losses over ln N (Hoffmann et al.,
-     * 2022, section 3.2).
+     * A linear fit of ln N over ln C to one vertex per budget: that of the parabola fitted to the budget's losses over
+     * ln N (Hoffmann et al., 2022, section 3.2).
      */
     QUADRATIC_MINIMA,
     /** A fit of a loss surface to all runs of all budgets (Hoffmann et al., 2022, section 3.3). */
@@ -19,7 +19,7 @@ public enum FitMethod {
     /**
      * Fits a law to the runs.
      *
-     * @throws IllegalArgumentException if the method needs a minimum of a budget's losses and there is none
+     * @throws IllegalArgumentException if the losses of a budget have no minimum and the method needs one
      */
     public ScalingFit fit(IsoFlops runs, Bootstrap bootstrap) {
         return switch (this) {

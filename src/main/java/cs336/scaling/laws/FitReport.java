@@ -21,8 +21,8 @@ import java.util.TreeSet;
  * A report on the scaling laws fitted to a set of runs.
  *
  * @param study the runs and the fits
- * @param confidence of the intervals
- * @param budgets in FLOP, to predict for
+ * @param confidence confidence of the intervals
+ * @param budgets budgets in FLOP for which the optimal size is predicted
  */
 record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     /** Budgets in FLOP for which the laws are stored in addition to {@code budgets}, so that a figure can draw them. */
@@ -35,7 +35,7 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                 study.runs().runs().size(),
                 study.runs().profiles().size(),
                 100 * study.surface().deviation());
-        out.println("Minima; 'tied' runs cannot be told from the lowest, given the noise:");
+        out.println("Minima. 'Tied' runs differ from the lowest run by no more than the noise:");
         out.println(AlignedText.of(study.minima()));
         study.remarks().forEach(out::println);
         out.printf("%nN = k * C^a, intervals of %.0f %%:%n", 100 * confidence);
@@ -47,8 +47,8 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     /**
      * Stores the laws and their predictions.
      *
-     * @param name of the runs
-     * @param file that the runs were read from
+     * @param name name of the runs
+     * @param file file from which the runs were read
      */
     void store(String name, Path file, CalculatedResults laws, CalculatedResults optima) throws IOException {
         String fingerprint = fingerprint(file);
@@ -62,17 +62,17 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                             .with("runs", name)
                             .with("sha256", fingerprint)
                             .with("confidence", confidence),
-                    law(study.fit(method)));
+                    lawNumbers(study.fit(method)));
             for (double compute : computes) {
                 optima.put(
                         Case.measuredHere(method.toString()).with("runs", name).with("compute", IsoFlops.flop(compute)),
-                        optimum(method, compute));
+                        optimumNumbers(method, compute));
             }
         }
     }
 
     /** Returns the numbers of a law: the exponent and, if there is one, the surface. */
-    private List<Measurement> law(ScalingFit fit) {
+    private List<Measurement> lawNumbers(ScalingFit fit) {
         List<Measurement> numbers = new ArrayList<>(List.of(
                 number("runs", "", study.runs().runs().size()),
                 number("budgets", "", study.runs().profiles().size()),
@@ -95,10 +95,10 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     }
 
     /**
-     * Returns the prediction for a budget. If the runs include the budget, also the minimum found among them (line
-     * fits) or the number of runs tied with the lowest (surface).
+     * Returns the prediction for a budget. If there are runs of this budget, the result also contains their minimum
+     * (line fits) or the number of runs that are tied with the lowest (surface).
      */
-    private List<Measurement> optimum(FitMethod method, double compute) {
+    private List<Measurement> optimumNumbers(FitMethod method, double compute) {
         ScalingFit fit = study.fit(method);
         Optimum optimum = fit.law().at(compute);
         Interval parameters = fit.parameters(compute);

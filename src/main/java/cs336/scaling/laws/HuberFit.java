@@ -15,11 +15,12 @@ import org.hipparchus.util.Pair;
 
 /**
  * A robust fit of a {@link LossSurface}, as in Hoffmann et al. (2022, section 3.3): it minimizes the sum of the Huber
- * loss (δ = 10⁻³) of ln L̂ − ln L, where ln L̂ is the log-sum-exp of ln E, ln A − α·ln N and ln B − β·ln D, from many
- * starting points.
+ * loss (δ = 10⁻³) of ln L̂ − ln L from many starting points. ln L̂ is the log-sum-exp of ln E, ln A − α·ln N and ln B −
+ * β·ln D.
  *
- * <p>They use L-BFGS. Here Levenberg-Marquardt minimizes half the sum of squares of the signed root of twice the Huber
- * loss, which is the same objective. ln N and ln D are centred, because otherwise A and α are strongly correlated.
+ * <p>Hoffmann et al. use L-BFGS. This class uses Levenberg-Marquardt, which minimizes half the sum of squared
+ * residuals. Its residuals are the signed roots of twice the Huber loss, so the objective is the same. ln N and ln D
+ * are centred, because otherwise A and α, and B and β, are strongly correlated.
  */
 final class HuberFit {
     static final double DELTA = 1e-3;
@@ -46,7 +47,7 @@ final class HuberFit {
      * Returns the best fit from all starting points.
      *
      * @param logLosses ln L of the runs
-     * @throws IllegalStateException if the fit converges from no starting point
+     * @throws IllegalStateException if the fit does not converge from any starting point
      */
     LossSurface fit(double[] logLosses) {
         LeastSquaresOptimizer.Optimum best = null;
@@ -55,7 +56,8 @@ final class HuberFit {
             if (found != null && (best == null || found.getCost() < best.getCost())) best = found;
         }
         if (best == null)
-            throw new IllegalStateException("the fit of a loss surface converges from none of its starting points");
+            throw new IllegalStateException(
+                    "the fit of the loss surface does not converge from any of its starting points");
         return surface(best.getPoint());
     }
 
@@ -114,13 +116,13 @@ final class HuberFit {
                 at.getEntry(4));
     }
 
-    /** Returns the minimum found from a starting point, or null if there is none or it is no valid surface. */
+    /** Returns the minimum found from a starting point, or null if the search fails or ends at an invalid surface. */
     private LeastSquaresOptimizer.Optimum minimize(double[] start, double[] logLosses) {
         try {
             var found = new LevenbergMarquardtOptimizer()
                     .optimize(new LeastSquaresBuilder()
                             .start(start)
-                            .model(at -> value(at, logLosses))
+                            .model(at -> residuals(at, logLosses))
                             .target(new double[logLosses.length])
                             .maxEvaluations(EVALUATIONS)
                             .maxIterations(EVALUATIONS)
@@ -136,7 +138,7 @@ final class HuberFit {
      * Returns the signed roots of twice the Huber loss, and their derivatives with respect to ln E, the terms of N and
      * D at the means, α and β.
      */
-    private Pair<RealVector, RealMatrix> value(RealVector at, double[] logLosses) {
+    private Pair<RealVector, RealMatrix> residuals(RealVector at, double[] logLosses) {
         double[] values = new double[n.length];
         double[][] jacobian = new double[n.length][];
         for (int i = 0; i < n.length; i++) {

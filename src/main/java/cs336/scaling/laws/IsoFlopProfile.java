@@ -28,7 +28,10 @@ public record IsoFlopProfile(double compute, List<TrainingRun> runs) {
         return runs.stream().min(Comparator.comparingDouble(TrainingRun::loss)).orElseThrow();
     }
 
-    /** Returns whether the runs include smaller and larger models than this; if not, a minimum may lie outside. */
+    /**
+     * Returns whether the runs include smaller and larger models than this. If not, the minimum may be outside the
+     * sizes of the runs.
+     */
     public boolean brackets(double parameters) {
         return runs.get(0).parameters() < parameters
                 && parameters < runs.get(runs.size() - 1).parameters();
@@ -42,8 +45,8 @@ public record IsoFlopProfile(double compute, List<TrainingRun> runs) {
     }
 
     /**
-     * Returns the runs that are tied with the lowest, given the noise: the difference of their losses is at most twice
-     * the standard deviation of the difference of two runs.
+     * Returns the runs that are tied with the lowest, given the noise: their ln(loss) is higher by at most twice the
+     * standard deviation of the difference between two runs.
      *
      * @param deviation standard deviation of ln(loss) of a run
      */

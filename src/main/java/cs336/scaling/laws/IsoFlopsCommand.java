@@ -14,9 +14,10 @@ import picocli.CommandLine.Option;
 @Command(
         name = "isoflops",
         description = {
-            "Finds the compute-optimal sizes of model and data from training runs of several compute budgets, by three"
-                    + " methods: the run with the lowest loss of each budget; the minimum of a parabola through each"
-                    + " budget's losses (both followed by a linear fit in logarithms); and a loss surface through all runs."
+            "Finds the compute-optimal numbers of parameters and tokens from training runs of several compute budgets, by"
+                    + " three methods: the run with the lowest loss of each budget; the minimum of a parabola through each"
+                    + " budget's losses (both followed by a linear fit in logarithms); and a loss surface fitted to all"
+                    + " runs."
                     + " Confidence intervals come from a bootstrap.",
             "A file of runs is a JSON array of objects {\"parameters\": 75000000, \"compute_budget\": 1e18, \"final_loss\":"
                     + " 3.549787}: number of parameters, FLOP, and nats per token."
@@ -32,7 +33,7 @@ import picocli.CommandLine.Option;
             "    cs336 isoflops --generate data/isoflops_curves.json",
             "    cs336 isoflops --generate target/other.json --seed 1",
             "",
-            "Exit codes: 0 done, 1 a file cannot be read or written, 2 wrong use or a file without such runs."
+            "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid arguments or a file without valid runs."
         })
 public final class IsoFlopsCommand extends LabCommand {
     @Option(
@@ -47,7 +48,7 @@ public final class IsoFlopsCommand extends LabCommand {
             split = ",",
             defaultValue = "1e23,1e24",
             paramLabel = "<FLOP>",
-            description = "Budgets to predict for.")
+            description = "Compute budgets for which the optimal sizes are predicted.")
     private List<Double> budgets;
 
     @Option(
@@ -81,8 +82,9 @@ public final class IsoFlopsCommand extends LabCommand {
             names = "--output",
             defaultValue = "data/measurements",
             paramLabel = "<folder>",
-            description = "Folder of all machines' measurements; results are stored in its folder 'any', because they"
-                    + " depend on no machine.")
+            description =
+                    "Folder of the measurements of all machines. Results are stored in its folder 'any', because they"
+                            + " depend on no machine.")
     private Path output;
 
     @Option(

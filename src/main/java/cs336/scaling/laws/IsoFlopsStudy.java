@@ -43,8 +43,8 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     }
 
     /**
-     * Returns the optimal number of parameters by a method at one of the runs' budgets: the minimum of the budget's own
-     * runs for line fits, the prediction of the law for the surface.
+     * Returns the optimal number of parameters by a method at one of the budgets of the runs: for line fits the minimum
+     * of this budget's runs, for the surface the prediction of its law.
      */
     public double minimum(FitMethod method, double compute) {
         return fit(method) instanceof LineFit line
@@ -146,16 +146,17 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
         return Tables.of(PredictionRow.class, rows).setName("predictions");
     }
 
-    /** Returns warnings about minima at or beyond the edge of the sizes tried, one sentence each. */
+    /** Returns one sentence for each budget whose minimum is at the smallest or largest size of its runs, or beyond. */
     public List<String> remarks() {
         List<String> remarks = new ArrayList<>();
         for (IsoFlopProfile profile : runs.profiles()) {
             String at = "At " + IsoFlops.flop(profile.compute()) + " FLOP ";
             if (!profile.brackets(profile.lowest().parameters())) {
-                remarks.add(at
-                        + "the lowest run is the smallest or the largest: the minimum may lie beyond the sizes tried.");
+                remarks.add(
+                        at
+                                + "the lowest run has the smallest or the largest size: the minimum may be outside the sizes tried.");
             } else if (!profile.brackets(minimum(FitMethod.QUADRATIC_MINIMA, profile.compute()))) {
-                remarks.add(at + "the parabola's vertex lies beyond the sizes tried.");
+                remarks.add(at + "the vertex of the parabola is outside the sizes tried.");
             }
         }
         return remarks;

@@ -11,12 +11,12 @@ import java.util.stream.IntStream;
  * spacing of the model sizes.
  *
  * <p>Intervals come from the bootstrap-t (Davison and Hinkley, 1997, section 6.3.2): the difference of each refitted
- * line from the first is divided by the standard error of the refitted line. This accounts for the uncertainty of a
- * standard deviation that is estimated from few points. Residuals are divided by √(1 − leverage) first, so that all
- * have the same variance.
+ * value from the original one is divided by its own standard error. This accounts for the uncertainty of standard
+ * errors that are estimated from few points. Residuals are divided by √(1 − leverage) first, so that all have the same
+ * variance.
  */
 public final class LineFit implements ScalingFit {
-    /** Largest standard deviation that rounding errors cause. */
+    /** The largest standard deviation that rounding errors alone cause. */
     private static final double EXACT = 1e-12;
 
     /** Smallest 1 − leverage for which the residual is more than a rounding error. */
@@ -34,7 +34,7 @@ public final class LineFit implements ScalingFit {
      */
     LineFit(List<Optimum> minima, Bootstrap bootstrap) {
         if (minima.size() < 3) {
-            throw new IllegalArgumentException("minima must be at least 3, not " + minima.size());
+            throw new IllegalArgumentException("minima must contain at least 3 points, not " + minima.size());
         }
         this.minima = List.copyOf(minima);
         this.bootstrap = bootstrap;
@@ -77,7 +77,7 @@ public final class LineFit implements ScalingFit {
         return minima;
     }
 
-    /** Returns the standard deviation of the points from the line in ln N: 0.1 is 10 % of the model size. */
+    /** Returns the standard deviation of the residuals in ln N: 0.1 is approximately 10 % of the model size. */
     public double deviation() {
         return line.deviation();
     }

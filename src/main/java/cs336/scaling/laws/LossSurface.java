@@ -6,12 +6,12 @@ package cs336.scaling.laws;
  *
  * @param irreducible E in nats per token: the loss of an infinite model on infinite data, the entropy of text
  * @param a A, the loss in nats due to the finite model, at one parameter
- * @param alpha exponent with which that loss falls with the number of parameters
+ * @param alpha α, the exponent with which this loss falls with the number of parameters
  * @param b B, the loss in nats due to the finite data, at one token
- * @param beta exponent with which that loss falls with the number of tokens
+ * @param beta β, the exponent with which this loss falls with the number of tokens
  */
 public record LossSurface(double irreducible, double a, double alpha, double b, double beta) {
-    /** @throws IllegalArgumentException if a number is not positive, because there would be no optimum */
+    /** @throws IllegalArgumentException if a number is not positive, because there would be no optimal size */
     public LossSurface {
         if (!(irreducible > 0 && a > 0 && alpha > 0 && b > 0 && beta > 0)) {
             throw new IllegalArgumentException("E, A, α, B and β must be above 0, not %s, %s, %s, %s, %s"
@@ -19,7 +19,10 @@ public record LossSurface(double irreducible, double a, double alpha, double b, 
         }
     }
 
-    /** Returns the loss in nats per token, by {@link StrictMath}, so that it is reproducible to the last bit. */
+    /**
+     * Returns the loss in nats per token. It is computed with {@link StrictMath}, so it is reproducible to the last
+     * bit.
+     */
     public double loss(double parameters, double tokens) {
         return irreducible + a / StrictMath.pow(parameters, alpha) + b / StrictMath.pow(tokens, beta);
     }

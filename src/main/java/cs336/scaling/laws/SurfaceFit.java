@@ -7,7 +7,7 @@ import java.util.stream.Stream;
 
 /**
  * A fit of a {@link LossSurface} to all runs by {@link HuberFit}. Intervals are percentiles of the laws of surfaces
- * that are fitted to resampled residuals of ln L. The residuals are scaled by √(n / (n − 5)) to correct for the five
+ * that are fitted to resampled values of ln L. The residuals are scaled by √(n / (n − 5)) to correct for the five
  * fitted numbers.
  */
 public final class SurfaceFit implements ScalingFit {
@@ -25,7 +25,8 @@ public final class SurfaceFit implements ScalingFit {
      */
     SurfaceFit(List<TrainingRun> runs, Bootstrap bootstrap) {
         if (runs.size() <= FITTED_NUMBERS) {
-            throw new IllegalArgumentException("runs must be more than " + FITTED_NUMBERS + ", not " + runs.size());
+            throw new IllegalArgumentException(
+                    "runs must contain more than " + FITTED_NUMBERS + " runs, not " + runs.size());
         }
         this.bootstrap = bootstrap;
         var fit = new HuberFit(
@@ -58,7 +59,7 @@ public final class SurfaceFit implements ScalingFit {
         return surface;
     }
 
-    /** Returns the noise of the runs, the standard deviation of ln L from the surface: 0.002 is 0.2 % of the loss. */
+    /** Returns the noise of the runs: the standard deviation of the residuals in ln L. 0.002 is 0.2 % of the loss. */
     public double deviation() {
         return deviation;
     }

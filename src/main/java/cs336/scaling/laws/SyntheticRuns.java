@@ -10,14 +10,14 @@ import java.util.Random;
  *
  * @param surface the losses without noise
  * @param noise standard deviation of ln L; 0 for none
- * @param seed of the noise
+ * @param seed seed of the noise
  */
 public record SyntheticRuns(LossSurface surface, double noise, long seed) {
     /** The runs in this repository: nine budgets with eight sizes each and noise of 0.2 % of the loss. */
     public static final SyntheticRuns SHIPPED =
             new SyntheticRuns(new LossSurface(1.75, 420, 0.335, 1400, 0.345), 0.002, 336);
 
-    /** Budgets from 10¹⁸ to 10²² FLOP, two per decade. */
+    /** Budgets in FLOP, two per decade. */
     static final double[] BUDGETS = {1e18, 3e18, 1e19, 3e19, 1e20, 3e20, 1e21, 3e21, 1e22};
 
     private static final int SIZES_PER_DECADE = 8;

@@ -8,10 +8,13 @@ package cs336.scaling.laws;
  * @param loss final training loss: mean cross-entropy in nats per token
  */
 public record TrainingRun(long parameters, double compute, double loss) {
-    /** FLOP per parameter and token of forward and backward pass: C = 6·N·D (Kaplan et al., 2020, section 2.1). */
+    /** The FLOP per parameter and token of forward and backward pass: C = 6·N·D (Kaplan et al., 2020, section 2.1). */
     public static final double FLOP_PER_PARAMETER_AND_TOKEN = 6;
 
-    /** @throws IllegalArgumentException if a number is not positive and finite, or C is below one token's compute */
+    /**
+     * @throws IllegalArgumentException if a number is not positive and finite, or C is less than the compute of one
+     *     token
+     */
     public TrainingRun {
         if (parameters <= 0) throw new IllegalArgumentException("parameters must be above 0, not " + parameters);
         positive("compute_budget", compute, "FLOP");

@@ -1,5 +1,6 @@
 /**
- * Scaling laws fitted to training runs of several compute budgets: the compute-optimal size of a model and its data.
+ * Scaling laws fitted to training runs of several compute budgets: the compute-optimal numbers of parameters and
+ * tokens.
  *
  * <p>Read first:
  *
@@ -12,6 +13,6 @@
  *       intervals.
  * </ol>
  *
- * <p>May use {@code scaling} and what that uses.
+ * <p>This package may use {@code scaling} and the packages that {@code scaling} may use.
  */
 package cs336.scaling.laws;
