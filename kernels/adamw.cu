@@ -5,13 +5,13 @@
 // with keep = 1 − learning rate · weight decay, stepSize = learning rate / (1 − β₁ᵗ) and root = √(1 − β₂ᵗ) in step t.
 //
 // A block updates one chunk of CHUNK elements of one tensor. Two tables in global memory describe the tensors and chunks.
-// The kernel is memory-bound: each thread has eight 16-byte loads in flight.
+// The kernel is memory-bound: each thread has four 16-byte loads in flight, and many small chunks keep all multiprocessors
+// loading.
 //
 // Macros set at compile time:
 //   VECTOR    4 if all addresses are multiples of 16 bytes, otherwise 1
 //   THREADS   threads per block
-//   CHUNK     elements per chunk, a multiple of VECTOR · THREADS · UNROLL
-//   UNROLL    accesses to each tensor that a thread has in flight at once
+//   CHUNK     elements per chunk, a multiple of VECTOR
 
 // Addresses of a parameter, its gradient and its moments, and their number of elements: a row of the first table, five
 // 64-bit words.
@@ -67,26 +67,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float *p = tensor.p + begin, *m = tensor.m + begin, *v = tensor.v + begin;
     const float *g = tensor.g + begin;
 
-    int whole = elements / (VECTOR * THREADS * UNROLL) * (VECTOR * THREADS * UNROLL);
-    for (int base = 0; base < whole; base += VECTOR * THREADS * UNROLL) {
-        Vector ps[UNROLL], gs[UNROLL], ms[UNROLL], vs[UNROLL];
+    int whole = elements / VECTOR * VECTOR;
+    for (int at = threadIdx.x * VECTOR; at < whole; at += THREADS * VECTOR) {
+        Vector ps = Vector::load(p + at), gs = Vector::load(g + at), ms = Vector::load(m + at), vs = Vector::load(v + at);
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            int at = base + (u * THREADS + threadIdx.x) * VECTOR;
-            ps[u] = Vector::load(p + at);
-            gs[u] = Vector::load(g + at);
-            ms[u] = Vector::load(m + at);
-            vs[u] = Vector::load(v + at);
-        }
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++) {
-            int at = base + (u * THREADS + threadIdx.x) * VECTOR;
-#pragma unroll
-            for (int i = 0; i < VECTOR; i++) step.update(ps[u].x[i], gs[u].x[i], ms[u].x[i], vs[u].x[i]);
-            ps[u].store(p + at);
-            ms[u].store(m + at);
-            vs[u].store(v + at);
-        }
+        for (int i = 0; i < VECTOR; i++) step.update(ps.x[i], gs.x[i], ms.x[i], vs.x[i]);
+        ps.store(p + at);
+        ms.store(m + at);
+        vs.store(v + at);
     }
     for (int at = whole + threadIdx.x; at < elements; at += THREADS) step.update(p[at], g[at], m[at], v[at]);
 }

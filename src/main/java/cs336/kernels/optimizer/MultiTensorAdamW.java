@@ -29,8 +29,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
     public static final int THREADS = 256;
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
-    private static final int UNROLL = 2;
-    private static final int CHUNK = 4 * THREADS * UNROLL * 4;
+    private static final int CHUNK = 8 * THREADS;
     private static final int WORDS = 5; // int64 values per tensor in the kernel's first table
     private static final int GRADIENT = 1; // the word with the gradient's address
     private static final int ELEMENTS = 4; // the word with the number of elements
@@ -41,7 +40,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
 
     /** Returns the macros to compile the kernel with; {@code vector} is the number of elements per memory access. */
     public static Map<String, Object> defines(int vector) {
-        return Map.of("VECTOR", vector, "THREADS", THREADS, "CHUNK", CHUNK, "UNROLL", UNROLL);
+        return Map.of("VECTOR", vector, "THREADS", THREADS, "CHUNK", CHUNK);
     }
 
     @Override
