@@ -137,7 +137,8 @@ class ProfilerGpuTest {
                 Map.of(
                         "rmsnorm_forward", (long) STEPS * norms,
                         "rmsnorm_backward", (long) STEPS * norms,
-                        "column_sum", (long) STEPS * norms),
+                        "column_sum", (long) STEPS * norms,
+                        "adamw", (long) STEPS),
                 launches);
         assertEquals(
                 STEPS * 2 * norms,

@@ -16,6 +16,9 @@ import cs336.profile.memory.PassMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -24,6 +27,17 @@ import tech.tablesaw.api.Table;
 class ModelMemoryTest {
     /** Bytes of scalars that a graph saves in addition to tensors: constant factors, and the loss with its weight. */
     private static final long SCALARS = 64;
+
+    /** oneDNN packs bf16 matrices for each matmul; how many bytes it needs depends on the CPU's instructions. */
+    @BeforeAll
+    static void turnOneDnnOff() {
+        torch.globalContext().setUserEnabledMkldnn(false);
+    }
+
+    @AfterAll
+    static void turnOneDnnOn() {
+        torch.globalContext().setUserEnabledMkldnn(true);
+    }
 
     private static TransformerConfig config(int year, int d, int layers, int heads, int f, int v, int t) {
         return new TransformerConfig(ModelEdition.ofYear(year), v, t, d, layers, heads, f, "rmsnorm", "plain");
@@ -51,13 +65,10 @@ class ModelMemoryTest {
                     .record(pass);
             MemoryPhase forward = record.phase("forward", 1);
             long measured = record.bytes(record.peakEvent(forward.from(), record.events()));
-            // Without a graph, oneDNN packs narrow matrices again for each matmul, which is not counted.
-            boolean packed = pass == Pass.FORWARD && dtype.equals("bf16");
-            double margin = packed ? 0.05 * measured : SCALARS * (layers + 2);
             assertEquals(
                     measured,
                     counted.peak(pass).bytes(),
-                    margin,
+                    SCALARS * (layers + 2),
                     pass + ": " + counted.peak(pass).name());
             if (pass == Pass.FORWARD_GRAPH) {
                 long kept = record.breakdown(forward.until() - 1).get(MemoryCategory.ACTIVATIONS);

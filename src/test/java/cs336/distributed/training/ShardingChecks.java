@@ -649,17 +649,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
     }
 
     private static void differentParameters(ProcessGroup group, ShardingTask task) {
-        boolean last = group.rank() == group.size() - 1;
-        var parameters = new LinkedHashMap<String, Tensor>();
-        parameters.put("a", torch.zeros(new long[] {2, 3}, device.options(DType.FLOAT32)));
-        parameters.put("b", torch.zeros(new long[] {last ? 5 : 4}, device.options(DType.FLOAT32)));
-        var error = assertThrows(
-                IllegalArgumentException.class,
-                () -> new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, Sharding.broadcast()));
-        assertEquals(
-                "parameter 1 is b fp32[4] frozen on rank 0, but b fp32[5] frozen on rank " + (group.size() - 1)
-                        + "; all ranks must have the same model",
-                error.getMessage());
+        if (group.size() > 1) requireSameParameters(group);
         for (Map<String, Tensor> invalid : List.of(
                 Map.of("w", torch.ones(new long[] {3}, device.options(DType.INT64))),
                 Map.of(
@@ -671,6 +661,20 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                     () -> new ShardedOptimizer<>(invalid, AdamW::new, COURSE, group, Sharding.broadcast()));
             assertEquals("parameter w must be a contiguous floating-point tensor", untrainable.getMessage());
         }
+    }
+
+    private static void requireSameParameters(ProcessGroup group) {
+        boolean last = group.rank() == group.size() - 1;
+        var parameters = new LinkedHashMap<String, Tensor>();
+        parameters.put("a", torch.zeros(new long[] {2, 3}, device.options(DType.FLOAT32)));
+        parameters.put("b", torch.zeros(new long[] {last ? 5 : 4}, device.options(DType.FLOAT32)));
+        var error = assertThrows(
+                IllegalArgumentException.class,
+                () -> new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, Sharding.broadcast()));
+        assertEquals(
+                "parameter 1 is b fp32[4] frozen on rank 0, but b fp32[5] frozen on rank " + (group.size() - 1)
+                        + "; all ranks must have the same model",
+                error.getMessage());
     }
 
     /** Ranks without a shard must throw too, and not enter a collective that other ranks never call. */

@@ -129,10 +129,11 @@ class FlashAttentionTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void theCoursesShapeIsFarMoreAccurateThanTheCourseRequires(boolean causal) {
+        double bound = ulps(12); // a sum of 128 terms has about √128 roundings; their order depends on the CPU
         try (var scope = MemoryScope.open()) {
             AttentionInputs inputs = AttentionInputs.random(DType.FLOAT32, 4, 128, 128, 64);
-            assertClose(exact(inputs, causal), inputs.attend(new FlashAttentions.Fastest(), causal), ulps(8));
-            assertClose(exact(inputs, causal), inputs.attend(flash(16, 32), causal), ulps(8));
+            assertClose(exact(inputs, causal), inputs.attend(new FlashAttentions.Fastest(), causal), bound);
+            assertClose(exact(inputs, causal), inputs.attend(flash(16, 32), causal), bound);
         }
     }
 
