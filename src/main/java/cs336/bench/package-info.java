@@ -5,6 +5,6 @@
  * times the passes of a language model; {@link cs336.bench.Case} and {@link cs336.bench.Sweep}, which measure many
  * configurations; {@link cs336.bench.Measurements}, which stores the results.
  *
- * <p>This package uses {@code torch}, {@code basics} and {@code units}.
+ * <p>May use {@code basics} and {@code units}, and the packages that they may use.
  */
 package cs336.bench;

@@ -20,19 +20,19 @@ public final class AreaPanel extends XYChart {
 
     private final Frame frame;
     private final HorizontalScale scale;
-    private final List<Stretch> stretches;
+    private final List<AxisSpan> spans;
     private final List<Mark.ReferenceLine> referenceLines;
 
     /** A labelled interval of the horizontal axis, in data units. */
-    public record Stretch(String name, double from, double until) {}
+    public record AxisSpan(String name, double from, double until) {}
 
     /** Creates a chart without areas; see {@link #stack}. */
     public AreaPanel(
-            Frame frame, HorizontalScale scale, List<Stretch> stretches, List<Mark.ReferenceLine> referenceLines) {
+            Frame frame, HorizontalScale scale, List<AxisSpan> spans, List<Mark.ReferenceLine> referenceLines) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
-        this.stretches = stretches;
+        this.spans = spans;
         this.referenceLines = referenceLines;
     }
 
@@ -83,25 +83,25 @@ public final class AreaPanel extends XYChart {
         Rectangle2D area = plot.getBounds();
         g.setColor(ChartStyle.FAINT_INK);
         g.setStroke(ChartStyle.hairline(0.6));
-        for (Stretch stretch : stretches) {
-            for (double end : new double[] {stretch.from(), stretch.until()}) {
+        for (AxisSpan span : spans) {
+            for (double end : new double[] {span.from(), span.until()}) {
                 double x = getScreenXFromChart(end);
                 g.draw(new Line2D.Double(x, area.getY(), x, area.getMaxY()));
             }
         }
-        var widestFirst = new ArrayList<>(stretches);
+        var widestFirst = new ArrayList<>(spans);
         widestFirst.sort(Comparator.comparingDouble(s -> s.from() - s.until()));
         var taken = new ArrayList<Rectangle2D>();
-        for (Stretch stretch : widestFirst) {
-            double from = getScreenXFromChart(stretch.from());
-            double until = getScreenXFromChart(stretch.until());
-            double width = ChartStyle.width(stretch.name(), ChartStyle.smallFont());
+        for (AxisSpan span : widestFirst) {
+            double from = getScreenXFromChart(span.from());
+            double until = getScreenXFromChart(span.until());
+            double width = ChartStyle.width(span.name(), ChartStyle.smallFont());
             for (double x : new double[] {(from + until - width) / 2, until - width, from}) {
                 var box = new Rectangle2D.Double(x - BETWEEN_NAMES, 0, width + BETWEEN_NAMES, 1);
                 if (taken.stream().noneMatch(box::intersects)) {
                     ChartStyle.drawText(
                             g,
-                            stretch.name(),
+                            span.name(),
                             ChartStyle.smallFont(),
                             ChartStyle.INK,
                             x,

@@ -5,6 +5,6 @@
  * {@link cs336.charts.Figure} (SVG and PNG output) and {@link cs336.charts.ChartStyle} (fonts, colours, sizes). Classes
  * named {@code …Panel} extend XChart's charts.
  *
- * <p>This package uses no other package of the project.
+ * <p>Uses no other package of the project.
  */
 package cs336.charts;

@@ -1,6 +1,6 @@
 /**
- * Training steps with less launch overhead than one call per operator. Read {@link cs336.compile.GraphedStep} first.
+ * Training steps recorded as CUDA graphs, which removes launch overhead. Read {@link cs336.compile.GraphedStep} first.
  *
- * <p>This package may use {@code kernels.runtime} and the packages that {@code kernels.runtime} may use.
+ * <p>May use {@code kernels.runtime}, and the packages that it may use.
  */
 package cs336.compile;

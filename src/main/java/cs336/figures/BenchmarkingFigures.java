@@ -66,7 +66,7 @@ public final class BenchmarkingFigures {
     }
 
     /** Plots this project's median time divided by that of PyTorch eager from Python, for each model size and pass. */
-    public static Figure besidePyTorch(MeasurementQuery numbers) {
+    public static Figure comparedWithPyTorch(MeasurementQuery numbers) {
         var ratios = new ArrayList<PyTorchRatio>();
         for (Row theirs : numbers.select("benchmarking_script[metric=total, implementation=pytorch-eager]")) {
             String same =

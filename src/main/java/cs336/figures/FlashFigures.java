@@ -116,7 +116,7 @@ public final class FlashFigures {
     }
 
     /** Plots the rate of both passes together as a percentage of {@link #PEAK}, one panel per d. */
-    public static Figure shareOfPeak(MeasurementQuery numbers) {
+    public static Figure fractionOfPeak(MeasurementQuery numbers) {
         Table rows = select(numbers, "bf16", List.of(16, 32, 64, 128), List.of("forward-backward"), HALF);
         return named(Charts.line(rates(rows, PEAK / 100)))
                 .x("context", "context (tokens)")

@@ -15,7 +15,7 @@ import cs336.bench.ArgumentCheck;
  */
 public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, boolean causal) {
     /** The treatment of a tile. */
-    public enum Fate {
+    public enum TileState {
         /** All scores are computed and none is masked. */
         WHOLE,
         /** All scores are computed; those above the diagonal are set to −∞. */
@@ -48,19 +48,19 @@ public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, bool
     }
 
     /** Returns the treatment of the tile in this row and column of tiles. */
-    public Fate fate(int row, int column) {
+    public TileState fate(int row, int column) {
         int firstQuery = row * queryTile;
         int lastQuery = Math.min(queries, firstQuery + queryTile) - 1;
         int firstKey = column * keyTile;
         int lastKey = Math.min(keys, firstKey + keyTile) - 1;
         if (!attends(lastQuery, firstKey)) {
-            return Fate.SKIPPED;
+            return TileState.SKIPPED;
         }
-        return attends(firstQuery, lastKey) ? Fate.WHOLE : Fate.MASKED;
+        return attends(firstQuery, lastKey) ? TileState.WHOLE : TileState.MASKED;
     }
 
     /** Returns the number of tiles with this treatment. */
-    public long count(Fate fate) {
+    public long count(TileState fate) {
         long count = 0;
         for (int row = 0; row < rows(); row++) {
             for (int column = 0; column < columns(); column++) {

@@ -2,7 +2,7 @@ package cs336.figures;
 
 import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
-import cs336.figures.ScoreTiles.Fate;
+import cs336.figures.ScoreTiles.TileState;
 import java.awt.Color;
 import java.awt.Graphics2D;
 import java.awt.geom.Path2D;
@@ -25,8 +25,8 @@ final class TilePanel extends XYChart {
         ALONG_QUERIES
     }
 
-    private static final Map<Fate, Color> COLORS = new LinkedHashMap<>();
-    private static final Map<Fate, String> NAMES = new LinkedHashMap<>();
+    private static final Map<TileState, Color> COLORS = new LinkedHashMap<>();
+    private static final Map<TileState, String> NAMES = new LinkedHashMap<>();
     private static final Color HIDDEN = new Color(0xFBE9D0);
     private static final double UNIT = ChartStyle.UNITS;
     private static final double LEFT = 26 * UNIT;
@@ -35,12 +35,12 @@ final class TilePanel extends XYChart {
     private static final double BOTTOM = 34 * UNIT;
 
     static {
-        COLORS.put(Fate.WHOLE, new Color(0x8FC1DE));
-        COLORS.put(Fate.MASKED, new Color(0xE69F00));
-        COLORS.put(Fate.SKIPPED, ChartStyle.GRID);
-        NAMES.put(Fate.WHOLE, "computed");
-        NAMES.put(Fate.MASKED, "computed, pale part masked");
-        NAMES.put(Fate.SKIPPED, "skipped");
+        COLORS.put(TileState.WHOLE, new Color(0x8FC1DE));
+        COLORS.put(TileState.MASKED, new Color(0xE69F00));
+        COLORS.put(TileState.SKIPPED, ChartStyle.GRID);
+        NAMES.put(TileState.WHOLE, "computed");
+        NAMES.put(TileState.MASKED, "computed, pale part masked");
+        NAMES.put(TileState.SKIPPED, "skipped");
     }
 
     private final String title;
@@ -99,10 +99,10 @@ final class TilePanel extends XYChart {
 
     private void paintTile(Graphics2D g, int row, int column, double score) {
         Rectangle2D.Double place = place(row, column, score);
-        Fate fate = tiles.fate(row, column);
+        TileState fate = tiles.fate(row, column);
         g.setColor(COLORS.get(fate));
         g.fill(place);
-        if (fate == Fate.MASKED) {
+        if (fate == TileState.MASKED) {
             g.setColor(HIDDEN);
             g.fill(hidden(row, column, place, score));
         }
@@ -138,7 +138,7 @@ final class TilePanel extends XYChart {
         for (int step = 0; step < (path == TilePath.ALONG_KEYS ? tiles.columns() : tiles.rows()); step++) {
             int row = path == TilePath.ALONG_KEYS ? line : step;
             int column = path == TilePath.ALONG_KEYS ? step : line;
-            if (tiles.fate(row, column) == Fate.SKIPPED) {
+            if (tiles.fate(row, column) == TileState.SKIPPED) {
                 continue;
             }
             Rectangle2D.Double place = place(row, column, score);
@@ -156,11 +156,11 @@ final class TilePanel extends XYChart {
 
     private void paintLegend(Graphics2D g, double baseline) {
         double x = LEFT;
-        for (Fate fate : List.of(Fate.WHOLE, Fate.MASKED, Fate.SKIPPED)) {
+        for (TileState fate : List.of(TileState.WHOLE, TileState.MASKED, TileState.SKIPPED)) {
             double swatch = 10 * UNIT;
             g.setColor(COLORS.get(fate));
             g.fill(new Rectangle2D.Double(x, baseline - swatch + UNIT, swatch, swatch));
-            if (fate == Fate.MASKED) {
+            if (fate == TileState.MASKED) {
                 g.setColor(HIDDEN);
                 g.fill(new Rectangle2D.Double(x + swatch / 2, baseline - swatch + UNIT, swatch / 2, swatch / 2));
             }

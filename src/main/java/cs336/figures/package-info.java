@@ -6,6 +6,6 @@
  * {@link cs336.figures.TilePanel} (a drawing that is not a chart).
  *
  * <p>May use {@code distributed.bench}, {@code kernels}, {@code precision} and {@code scaling.laws}, and the packages
- * that they use.
+ * that they may use.
  */
 package cs336.figures;

@@ -18,6 +18,7 @@ import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.attention.MmaTileTable;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.WeightedSum;
+import cs336.kernels.optimizer.MultiTensorAdamW;
 import cs336.kernels.runtime.Cubin;
 import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelCompiler;
@@ -151,6 +152,14 @@ public final class KernelsCommand extends LabCommand {
                 }
             }
         }
+        builds.add(new KernelBuild(
+                MultiTensorAdamW.FILE,
+                MultiTensorAdamW.KERNEL,
+                0,
+                DType.FLOAT32,
+                MultiTensorAdamW.defines(4),
+                MultiTensorAdamW.THREADS,
+                0));
         builds.addAll(flash(target));
         return builds;
     }

@@ -1,11 +1,11 @@
 /**
- * Java notebooks: a Jupyter kernel whose cells run in this virtual machine, and a runner that executes notebook files
- * without Jupyter. Notebooks written for this kernel also run on IJava.
+ * Java notebooks: a Jupyter kernel whose cells run in its own JVM, and a runner that executes notebook files without
+ * Jupyter. Notebooks written for this kernel also run on IJava.
  *
  * <p>Read first: {@link cs336.notebook.Evaluator} (evaluates cells with JShell), {@link cs336.notebook.JavaKernel} (the
  * Jupyter kernel around it), {@link cs336.notebook.NotebookRunner} (executes notebook files),
  * {@link cs336.notebook.Renderers} (how values are shown), {@link cs336.notebook.Display} (functions that cells call).
  *
- * <p>This package may use {@code figures} and {@code writeup} and, through them, all other packages.
+ * <p>May use {@code figures}, {@code writeup} and {@code compile}, and the packages that they may use.
  */
 package cs336.notebook;

@@ -5,6 +5,6 @@
  * {@link cs336.numbers.Expression} (the syntax of references), {@link cs336.numbers.MeasuredTable} (tables in a
  * writeup) and {@link cs336.numbers.Tables} (tables from records, and their output).
  *
- * <p>This package may use {@link cs336.bench}, {@link cs336.charts} and the packages that these use.
+ * <p>May use {@code bench} and {@code charts}, and the packages that they may use.
  */
 package cs336.numbers;

@@ -6,6 +6,6 @@
  * {@link cs336.precision.Accumulation} (sums in a narrow type), {@link cs336.precision.AutocastToyModel} (dtypes under
  * autocast) and {@link cs336.precision.GradientUnderflow} (why fp16 needs loss scaling).
  *
- * <p>This package uses {@code bench} and the packages that {@code bench} uses.
+ * <p>May use {@code bench}, and the packages that it may use.
  */
 package cs336.precision;

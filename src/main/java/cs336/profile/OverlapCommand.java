@@ -29,7 +29,7 @@ import picocli.CommandLine.Parameters;
             "overlap ratio: time with communication and computation / time with communication; empty without communication.",
             "The four percentages sum to 100. Communication there is exposed communication, which computation does not hide.",
             "",
-            "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid options or a file that is not a trace."
+            "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid arguments or a file that is not a trace."
         })
 public final class OverlapCommand extends LabCommand {
     @Parameters(arity = "1..*", paramLabel = "TRACE", description = "the traces of the ranks, in rank order")

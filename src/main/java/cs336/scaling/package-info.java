@@ -17,7 +17,6 @@
  * {@link cs336.units.Seconds}), so that units are not mixed up. The package {@code cs336.scaling.laws} predicts the
  * loss instead.
  *
- * <p>This package may use {@code numbers} and the packages that it uses ({@code bench}, {@code charts}, {@code basics},
- * {@code units}, {@code torch}).
+ * <p>May use {@code numbers}, and the packages that it may use.
  */
 package cs336.scaling;

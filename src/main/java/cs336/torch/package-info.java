@@ -6,6 +6,6 @@
  * {@link cs336.torch.DType}, {@link cs336.torch.Tensors} (arrays to tensors and back) and
  * {@link cs336.torch.AutogradFunction} (custom backward passes).
  *
- * <p>This package uses no other package of the project.
+ * <p>Uses no other package of the project.
  */
 package cs336.torch;

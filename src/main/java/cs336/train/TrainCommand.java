@@ -128,7 +128,10 @@ public final class TrainCommand extends LabCommand {
             description = "steps between two checkpoints; the last step always saves one")
     private int checkpointEvery;
 
-    @Option(names = "--resume", description = "continue from the file of --checkpoint if it exists")
+    @Option(
+            names = "--resume",
+            description =
+                    "continue from the file of --checkpoint if it exists; fp16 restarts with the initial loss scale")
     private boolean resume;
 
     /** The checked options. */
@@ -145,6 +148,9 @@ public final class TrainCommand extends LabCommand {
                 var step = GraphedStep.of(model, optimizer, setup.precision).clip(clip)) {
             int first = 0;
             if (resume && Files.exists(checkpoint)) first = checked(() -> load(model, optimizer));
+            if (first >= steps) {
+                out().printf("%s was saved after step %d: nothing is left of --steps %d%n", checkpoint, first, steps);
+            }
             train(setup, model, optimizer, step, first);
         }
         return 0;

@@ -4,6 +4,6 @@
  * <p>Read first: {@link cs336.units.Bytes}, {@link cs336.units.Bandwidth} and {@link cs336.units.Seconds}, which
  * convert into each other; {@link cs336.units.UnitFactors} for code that calculates with plain numbers.
  *
- * <p>This package uses no other package of the project.
+ * <p>Uses no other package of the project.
  */
 package cs336.units;

@@ -5,6 +5,6 @@
  * references and collects errors), {@link cs336.writeup.NumberedBlockRenderer} (figures, tables and links) and
  * {@link cs336.writeup.MarkdownHtml} (Markdown to HTML).
  *
- * <p>May use {@link cs336.numbers}, and the packages that it uses.
+ * <p>May use {@code numbers}, and the packages that it may use.
  */
 package cs336.writeup;

@@ -19,7 +19,7 @@ class BenchmarkingFiguresTest {
                 BenchmarkingFigures.synchronisation(h200, "small"),
                 BenchmarkingFigures.phases(h200),
                 BenchmarkingFigures.firstSteps(h200),
-                BenchmarkingFigures.besidePyTorch(h200));
+                BenchmarkingFigures.comparedWithPyTorch(h200));
     }
 
     @Test

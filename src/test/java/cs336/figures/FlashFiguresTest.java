@@ -73,7 +73,7 @@ class FlashFiguresTest {
                 FlashFigures.times(numbers),
                 FlashFigures.timesInSinglePrecision(numbers),
                 FlashFigures.rates(numbers),
-                FlashFigures.shareOfPeak(numbers),
+                FlashFigures.fractionOfPeak(numbers),
                 FlashFigures.memory(numbers));
     }
 
@@ -105,7 +105,7 @@ class FlashFiguresTest {
                 }
             }
         }
-        for (var panel : FlashFigures.shareOfPeak(numbers).panels()) {
+        for (var panel : FlashFigures.fractionOfPeak(numbers).panels()) {
             for (var series : ((XYChart) panel).getSeriesCollection()) {
                 assertEquals(100 * 2 / 989.0, series.getYData()[0], 1e-9);
             }

@@ -3,7 +3,7 @@ package cs336.figures;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import cs336.figures.ScoreTiles.Fate;
+import cs336.figures.ScoreTiles.TileState;
 import org.junit.jupiter.api.Test;
 
 class ScoreTilesTest {
@@ -25,7 +25,7 @@ class ScoreTilesTest {
         }
     }
 
-    private static Fate byScores(ScoreTiles tiles, int row, int column) {
+    private static TileState byScores(ScoreTiles tiles, int row, int column) {
         int attended = 0;
         int all = 0;
         for (int i = row * tiles.queryTile(); i < Math.min(tiles.queries(), (row + 1) * tiles.queryTile()); i++) {
@@ -34,16 +34,16 @@ class ScoreTilesTest {
                 attended += tiles.causal() && j > i ? 0 : 1;
             }
         }
-        return attended == 0 ? Fate.SKIPPED : attended == all ? Fate.WHOLE : Fate.MASKED;
+        return attended == 0 ? TileState.SKIPPED : attended == all ? TileState.WHOLE : TileState.MASKED;
     }
 
     @Test
     void aCausalMaskSkipsHalfAndMasksTheDiagonal() {
         var tiles = new ScoreTiles(1024, 1024, 64, 64, true);
-        assertEquals(16 * 15 / 2, tiles.count(Fate.WHOLE));
-        assertEquals(16, tiles.count(Fate.MASKED));
-        assertEquals(16 * 15 / 2, tiles.count(Fate.SKIPPED));
-        assertEquals(256, new ScoreTiles(1024, 1024, 64, 64, false).count(Fate.WHOLE));
+        assertEquals(16 * 15 / 2, tiles.count(TileState.WHOLE));
+        assertEquals(16, tiles.count(TileState.MASKED));
+        assertEquals(16 * 15 / 2, tiles.count(TileState.SKIPPED));
+        assertEquals(256, new ScoreTiles(1024, 1024, 64, 64, false).count(TileState.WHOLE));
     }
 
     @Test

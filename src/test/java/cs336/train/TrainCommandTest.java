@@ -66,6 +66,8 @@ class TrainCommandTest {
         assertEquals(0, run(half));
         assertEquals(0, run("--steps", "12", "--warmup", "3", "--checkpoint", halves.toString(), "--resume"));
         assertArrayEquals(Files.readAllBytes(whole), Files.readAllBytes(halves));
+        assertEquals(0, run("--steps", "12", "--checkpoint", halves.toString(), "--resume"));
+        assertTrue(out.toString().endsWith("was saved after step 12: nothing is left of --steps 12\n"), out.toString());
     }
 
     @Test

@@ -43,7 +43,7 @@ import picocli.CommandLine.Option;
             "  As one of the ranks that Slurm starts, one per task:",
             "    srun cs336 allreduce --device cpu --join --problem distributed_communication_multi_node",
             "",
-            "Exit codes: 0 all measured, 1 a rank failed, 2 invalid options."
+            "Exit codes: 0 all measured, 1 a rank failed, 2 invalid arguments."
         })
 public final class AllReduceCommand extends LabCommand {
     private static final List<String> MEGABYTES = List.of("0.512", "1", "10");

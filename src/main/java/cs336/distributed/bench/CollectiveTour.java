@@ -20,7 +20,7 @@ import org.bytedeco.pytorch.global.torch;
  * A program that runs every collective once, on tensors small enough to read. Before each collective, rank r of n holds
  * the n elements 10r, 10r + 1, …; before the all-gather only the first of them.
  */
-public final class CollectiveTour implements RankProgram<Integer, ArrayList<CollectiveTour.Stop>> {
+public final class CollectiveTour implements RankProgram<Integer, ArrayList<CollectiveTour.TourStop>> {
     /**
      * The effect of one collective on one rank.
      *
@@ -28,9 +28,9 @@ public final class CollectiveTour implements RankProgram<Integer, ArrayList<Coll
      * @param before the rank's tensor before the collective
      * @param after the rank's tensor after it
      */
-    public record Stop(String collective, List<Double> before, List<Double> after) implements Serializable {
+    public record TourStop(String collective, List<Double> before, List<Double> after) implements Serializable {
         /** Copies the lists. */
-        public Stop {
+        public TourStop {
             before = List.copyOf(before);
             after = List.copyOf(after);
         }
@@ -42,8 +42,8 @@ public final class CollectiveTour implements RankProgram<Integer, ArrayList<Coll
      * @param root the rank that broadcasts
      */
     @Override
-    public ArrayList<Stop> run(ProcessGroup group, Integer root) {
-        var tour = new ArrayList<Stop>();
+    public ArrayList<TourStop> run(ProcessGroup group, Integer root) {
+        var tour = new ArrayList<TourStop>();
         int n = group.size();
         for (Reduction reduction : Reduction.values()) {
             String name = "all-reduce, " + reduction.name().toLowerCase(Locale.ROOT);
@@ -70,14 +70,14 @@ public final class CollectiveTour implements RankProgram<Integer, ArrayList<Coll
         return tour;
     }
 
-    private static Stop stop(ProcessGroup group, String name, int elements, UnaryOperator<Tensor> collective) {
+    private static TourStop stop(ProcessGroup group, String name, int elements, UnaryOperator<Tensor> collective) {
         try (var scope = MemoryScope.open()) {
             Tensor tensor = torch.arange(
                     new Scalar(10.0 * group.rank()),
                     new Scalar(10.0 * group.rank() + elements),
                     group.device().options(DType.FLOAT32));
             List<Double> before = values(tensor);
-            return new Stop(name, before, values(collective.apply(tensor)));
+            return new TourStop(name, before, values(collective.apply(tensor)));
         }
     }
 

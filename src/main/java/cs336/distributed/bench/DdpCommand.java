@@ -46,7 +46,7 @@ import picocli.CommandLine.Option;
             "    cs336 ddp --backend nccl --size xl --batch 2 --context 128 --mode none,naive,flat,overlapped,bucketed"
                     + " --bucket-size-mb 1,10,100,1000 --trace traces",
             "",
-            "Exit codes: 0 done (toy: the weights match), 1 the weights differ or a rank failed, 2 invalid options."
+            "Exit codes: 0 done (toy: the weights match), 1 the weights differ or a rank failed, 2 invalid arguments."
         })
 public final class DdpCommand extends LabCommand {
     private static final List<String> MODELS = List.of("toy", "transformer");

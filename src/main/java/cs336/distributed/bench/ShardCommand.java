@@ -44,7 +44,7 @@ import tech.tablesaw.api.Table;
             "  The measurements of the writeup:",
             "    cs336 shard --backend nccl --size all --batch 2 --context 128 --bucket-size-mb 100",
             "",
-            "Exit codes: 0 measured, 1 a rank failed, 2 invalid options."
+            "Exit codes: 0 measured, 1 a rank failed, 2 invalid arguments."
         })
 public final class ShardCommand extends LabCommand {
     @Option(

@@ -7,6 +7,6 @@
  * {@link cs336.distributed.bench.ShardBenchmark} (memory, time and traffic of ZeRO stage 1).
  *
  * <p>May use {@code distributed.launch}, {@code distributed.training} and {@code profile.memory}, and the packages that
- * they use.
+ * they may use.
  */
 package cs336.distributed.bench;

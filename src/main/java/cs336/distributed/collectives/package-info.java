@@ -7,6 +7,6 @@
  * {@link cs336.distributed.collectives.Rendezvous} (how ranks find each other),
  * {@link cs336.distributed.collectives.CollectiveLog} (how ranks notice that they call different collectives).
  *
- * <p>May use {@code bench}, and the packages that it uses.
+ * <p>May use {@code bench}, and the packages that it may use.
  */
 package cs336.distributed.collectives;

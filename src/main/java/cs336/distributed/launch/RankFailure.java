@@ -4,7 +4,7 @@ import cs336.distributed.collectives.World;
 
 /**
  * A failure of one rank, after which all ranks were ended. The first line of the message names the rank and the cause;
- * the rank's stack trace or last output may follow.
+ * the rank's stack trace or last output may follow. {@link RankProcesses} detects failures and names the rank.
  */
 public final class RankFailure extends RuntimeException {
     private static final long serialVersionUID = 1;

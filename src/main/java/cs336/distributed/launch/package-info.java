@@ -5,6 +5,6 @@
  * {@link cs336.distributed.launch.Hello} (an example), {@link cs336.distributed.launch.Launcher} (starts or joins the
  * ranks), {@link cs336.distributed.launch.RankFailure} (how a run fails).
  *
- * <p>May use {@code distributed.collectives}, and the packages that it uses.
+ * <p>May use {@code distributed.collectives}, and the packages that it may use.
  */
 package cs336.distributed.launch;

@@ -15,8 +15,9 @@ import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * A thread that starts collectives while the caller runs the backward pass. Starting an NCCL collective takes the host
- * as long as launching several kernels, which would delay a launch-bound backward pass.
+ * A thread that starts collectives while the caller runs the backward pass, in the order that
+ * {@link DistributedDataParallel} decides. Starting an NCCL collective takes the host as long as launching several
+ * kernels, which would delay a launch-bound backward pass.
  *
  * <p>A collective waits for the kernels that the backward pass has queued on its stream so far. These include the
  * kernels that compute its gradients, and perhaps a few more.

@@ -6,6 +6,6 @@
  * {@link cs336.distributed.training.Sharding} (how parameters are divided),
  * {@link cs336.distributed.training.ShardedOptimizer} (each rank updates its own shard).
  *
- * <p>May use {@code distributed.collectives}, and the packages that it uses.
+ * <p>May use {@code distributed.collectives}, and the packages that it may use.
  */
 package cs336.distributed.training;

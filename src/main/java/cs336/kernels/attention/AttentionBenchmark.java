@@ -9,7 +9,7 @@ import java.util.ArrayList;
 
 /**
  * Times attention without heads on random inputs [B, T, d] and reads its memory: the protocol of the command
- * {@code attention}, for one case.
+ * {@code attention}, for one case. {@link AttentionRun} defines what is timed.
  *
  * <pre>{@code
  * AttentionBenchmark.of("plain").batch(8).context(1024).d(64).steps(100).run()

@@ -29,7 +29,7 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
             MemoryScope.keep(new MemoryFormatOptional(MemoryFormat.Contiguous));
 
     /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
-    public static boolean takes(Tensor q) {
+    public static boolean supports(Tensor q) {
         return q.is_cuda() && isHopper(q) && HALVES.contains(DType.of(q)) && fits(q.size(-1));
     }
 

@@ -6,6 +6,6 @@
  * {@link cs336.kernels.runtime.KernelModule}, a cubin on a GPU; {@link cs336.kernels.runtime.Kernel}, which launches.
  * Source and compiler work without a GPU.
  *
- * <p>May use {@code bench}, and the packages that it uses.
+ * <p>May use {@code bench}, and the packages that it may use.
  */
 package cs336.kernels.runtime;

@@ -66,7 +66,7 @@ public final class MemoryTimelineChart {
         double[][] heights = categories.stream()
                 .map(c -> points.stream().mapToDouble(p -> p.bytes(c) / unit).toArray())
                 .toArray(double[][]::new);
-        List<AreaPanel.Stretch> phases =
+        List<AreaPanel.AxisSpan> phases =
                 timeline.phases().stream().map(phase -> stretch(phase, begin)).toList();
         String symbol = unit == GB ? "GB" : "MB";
         double peak = timeline.peak().total() / unit;
@@ -98,7 +98,7 @@ public final class MemoryTimelineChart {
         return panel;
     }
 
-    private static AreaPanel.Stretch stretch(MemoryPhase phase, int begin) {
-        return new AreaPanel.Stretch(phase.name(), Math.max(0, phase.from() - begin), phase.until() - begin);
+    private static AreaPanel.AxisSpan stretch(MemoryPhase phase, int begin) {
+        return new AreaPanel.AxisSpan(phase.name(), Math.max(0, phase.from() - begin), phase.until() - begin);
     }
 }

@@ -34,7 +34,7 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                 "%d runs of %d budgets. Noise: the standard deviation of the losses from the surface is %.2g %%.%n%n",
                 study.runs().runs().size(),
                 study.runs().profiles().size(),
-                100 * study.surface().deviation());
+                100 * study.surface().residualStandardDeviation());
         out.println("Minima. 'Tied' runs differ from the lowest run by no more than the noise:");
         out.println(AlignedText.of(study.minima()));
         study.remarks().forEach(out::println);
@@ -80,11 +80,11 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                 number("exponent-low", "", fit.exponent().low()),
                 number("exponent-high", "", fit.exponent().high()),
                 number("coefficient", "", fit.law().coefficient())));
-        if (fit instanceof LineFit line) numbers.add(number("deviation", "", line.deviation()));
+        if (fit instanceof LineFit line) numbers.add(number("deviation", "", line.residualStandardDeviation()));
         if (fit instanceof SurfaceFit of) {
             LossSurface surface = of.surface();
             numbers.addAll(List.of(
-                    number("deviation", "", of.deviation()),
+                    number("deviation", "", of.residualStandardDeviation()),
                     number("E", "", surface.irreducible()),
                     number("A", "", surface.a()),
                     number("alpha", "", surface.alpha()),
@@ -111,7 +111,7 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                 number("tokens-low", "tokens", tokens.low()),
                 number("tokens-high", "tokens", tokens.high())));
         if (method == FitMethod.LOSS_SURFACE) {
-            double deviation = study.surface().deviation();
+            double deviation = study.surface().residualStandardDeviation();
             study.runs().profiles().stream()
                     .filter(profile -> profile.compute() == compute)
                     .mapToInt(profile -> profile.contenders(deviation).size())

@@ -17,9 +17,9 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
- * Training runs of several compute budgets, with models of several sizes for each. A file of runs is a JSON array of
- * objects {@code {"parameters": 75000000, "compute_budget": 1e18, "final_loss": 3.549787}}, with the budget in FLOP and
- * the loss in nats per token.
+ * Training runs of several compute budgets, with models of several sizes for each. {@link FitMethod} selects how
+ * scaling laws are fitted to them. A file of runs is a JSON array of objects {@code {"parameters": 75000000,
+ * "compute_budget": 1e18, "final_loss": 3.549787}}, with the budget in FLOP and the loss in nats per token.
  *
  * @param runs at least three budgets, each with at least three sizes
  */

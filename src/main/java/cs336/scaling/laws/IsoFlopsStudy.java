@@ -75,7 +75,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
         List<MinimumRow> rows = new ArrayList<>();
         for (IsoFlopProfile profile : runs.profiles()) {
             double compute = profile.compute();
-            List<TrainingRun> tied = profile.contenders(surface().deviation());
+            List<TrainingRun> tied = profile.contenders(surface().residualStandardDeviation());
             rows.add(new MinimumRow(
                     IsoFlops.flop(compute),
                     profile.runs().size(),

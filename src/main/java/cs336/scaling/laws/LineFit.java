@@ -47,7 +47,7 @@ public final class LineFit implements ScalingFit {
                         + minima.stream().map(m -> IsoFlops.flop(m.compute())).collect(Collectors.joining(", ")));
             }
         }
-        refitted = line.deviation() < EXACT ? List.of() : refit(x, y);
+        refitted = line.residualStandardDeviation() < EXACT ? List.of() : refit(x, y);
     }
 
     private List<LogLine> refit(double[] x, double[] y) {
@@ -68,7 +68,7 @@ public final class LineFit implements ScalingFit {
                     .toArray();
             LogLine other = LogLine.through(x, y);
             // If all points get the same residual, there is no standard error to divide by.
-            if (other.deviation() > EXACT) return other;
+            if (other.residualStandardDeviation() > EXACT) return other;
         }
     }
 
@@ -78,8 +78,8 @@ public final class LineFit implements ScalingFit {
     }
 
     /** Returns the standard deviation of the residuals in ln N: 0.1 is approximately 10 % of the model size. */
-    public double deviation() {
-        return line.deviation();
+    public double residualStandardDeviation() {
+        return line.residualStandardDeviation();
     }
 
     @Override

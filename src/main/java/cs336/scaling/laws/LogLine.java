@@ -8,11 +8,11 @@ import java.util.Arrays;
  * @param centre mean x of the points
  * @param level mean y of the points, which is the line's value at {@code centre}
  * @param slope of the line
- * @param deviation standard deviation of the residuals, √(Σ residual² / (n − 2))
+ * @param residualStandardDeviation standard deviation of the residuals, √(Σ residual² / (n − 2))
  * @param spread Σ (x − centre)²
  * @param n number of points
  */
-record LogLine(double centre, double level, double slope, double deviation, double spread, int n) {
+record LogLine(double centre, double level, double slope, double residualStandardDeviation, double spread, int n) {
     /** Fits a line by least squares in y. */
     static LogLine through(double[] x, double[] y) {
         double centre = Arrays.stream(x).average().orElseThrow();
@@ -39,12 +39,12 @@ record LogLine(double centre, double level, double slope, double deviation, doub
 
     /** Returns the standard error of {@link #at}. */
     double error(double x) {
-        return deviation * Math.sqrt(1.0 / n + (x - centre) * (x - centre) / spread);
+        return residualStandardDeviation * Math.sqrt(1.0 / n + (x - centre) * (x - centre) / spread);
     }
 
     /** Returns the standard error of the slope. */
     double slopeError() {
-        return deviation / Math.sqrt(spread);
+        return residualStandardDeviation / Math.sqrt(spread);
     }
 
     /** Returns the leverage of a point at x: the derivative of the line's value at x by the point's y, from 0 to 1. */

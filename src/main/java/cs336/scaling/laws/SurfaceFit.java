@@ -60,7 +60,7 @@ public final class SurfaceFit implements ScalingFit {
     }
 
     /** Returns the noise of the runs: the standard deviation of the residuals in ln L. 0.002 is 0.2 % of the loss. */
-    public double deviation() {
+    public double residualStandardDeviation() {
         return deviation;
     }
 

@@ -13,6 +13,6 @@
  *       intervals.
  * </ol>
  *
- * <p>This package may use {@code scaling} and the packages that {@code scaling} may use.
+ * <p>May use {@code scaling}, and the packages that it may use.
  */
 package cs336.scaling.laws;

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 class CollectiveTourTest {
     @Test
     void everyCollectiveReturnsTheExpectedElements() throws InterruptedException {
-        List<ArrayList<CollectiveTour.Stop>> ranks = Launcher.of(3).run(CollectiveTour.class, 1);
+        List<ArrayList<CollectiveTour.TourStop>> ranks = Launcher.of(3).run(CollectiveTour.class, 1);
         Map<String, List<List<Double>>> expected = Map.of(
                 "all-reduce, sum", everywhere(30, 33, 36),
                 "all-reduce, average", everywhere(10, 11, 12),
@@ -22,7 +22,7 @@ class CollectiveTourTest {
                 "reduce-scatter, sum", List.of(List.of(30.0), List.of(33.0), List.of(36.0)));
         assertEquals(expected.size(), ranks.get(0).size());
         for (int rank = 0; rank < 3; rank++) {
-            for (CollectiveTour.Stop stop : ranks.get(rank)) {
+            for (CollectiveTour.TourStop stop : ranks.get(rank)) {
                 String where = stop.collective() + " on rank " + rank;
                 assertEquals(expected.get(stop.collective()).get(rank), stop.after(), where);
                 assertEquals(10.0 * rank, stop.before().get(0), where);

@@ -203,7 +203,7 @@ class HopperFlashForwardGpuTest {
         assertMessage("q must have a multiple of 8 columns", () -> variant.forward(odd, odd, odd, true));
         Tensor cpu = half.cpu();
         assertMessage("q must be on a Hopper GPU", () -> variant.forward(cpu, cpu, cpu, true));
-        assertTrue(HopperFlash.takes(half) && !HopperFlash.takes(odd) && !HopperFlash.takes(single));
+        assertTrue(HopperFlash.supports(half) && !HopperFlash.supports(odd) && !HopperFlash.supports(single));
     }
 
     private static void assertMessage(String start, Runnable call) {

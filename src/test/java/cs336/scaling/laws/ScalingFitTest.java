@@ -85,7 +85,7 @@ class ScalingFitTest {
         assertEquals(surface.alpha(), fit.surface().alpha(), 1e-6, "seed " + seed);
         assertEquals(1, fit.surface().b() / surface.b(), 1e-5, "seed " + seed);
         assertEquals(surface.beta(), fit.surface().beta(), 1e-6, "seed " + seed);
-        assertTrue(fit.deviation() < 1e-9, fit.deviation() + ", seed " + seed);
+        assertTrue(fit.residualStandardDeviation() < 1e-9, fit.residualStandardDeviation() + ", seed " + seed);
     }
 
     @Test
