@@ -55,11 +55,13 @@ public final class MemoryScope implements AutoCloseable {
      * @return the same object
      */
     public static <P extends Pointer> P keep(P pointer) {
-        // Detaching releases the scope's reference, and releasing the last reference frees the object.
-        pointer.retainReference();
         PointerScope innermost = PointerScope.getInnerScope();
         if (innermost != null) {
+            // Detaching releases the scope's reference, and releasing the last reference frees the object.
+            pointer.retainReference();
             innermost.detach(pointer);
+        } else if (pointer.referenceCount() == 0) { // not kept before
+            pointer.retainReference();
         }
         return pointer;
     }

@@ -223,6 +223,21 @@ class TransformerLMTest {
                 attention.getMessage());
     }
 
+    @ParameterizedTest
+    @EnumSource(ModelEdition.class)
+    void closingFreesTheParametersWithAndWithoutAnEnclosingScope(ModelEdition edition) {
+        List<Tensor> parameters;
+        try (var model = new TransformerLM(tiny(edition), Device.cpu())) {
+            parameters = model.parameters();
+        }
+        parameters.forEach(parameter -> assertTrue(parameter.isNull()));
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(edition), Device.cpu())) {
+            parameters = model.parameters();
+        }
+        parameters.forEach(parameter -> assertTrue(parameter.isNull()));
+    }
+
     static final class TrainingSteps implements MemoryGrowth.Work {
         private final TransformerLM model = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu());
 

@@ -54,6 +54,18 @@ class MemoryScopeTest {
         assertEquals(3.0f, kept.sum().item_float());
     }
 
+    /** An escape without an enclosing scope keeps the tensor, too; closing it once must free it. */
+    @Test
+    void aTensorThatIsKeptTwiceIsFreedByOneClose() {
+        Tensor kept;
+        try (var scope = MemoryScope.open()) {
+            kept = scope.escape(torch.ones(3));
+        }
+        MemoryScope.keep(kept);
+        kept.close();
+        assertTrue(kept.isNull());
+    }
+
     static final class StepsWithEscapes implements MemoryGrowth.Work {
         @Override
         public void step() {
