@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.CudaGraph;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
@@ -17,6 +18,8 @@ import org.bytedeco.pytorch.global.torch;
 public final class PlainAttention implements Attention {
     /** The last mask, cached because all layers of a model use the same one. */
     private Tensor mask;
+
+    private long maskCapture; // see CudaGraph.captureInProgress
 
     @Override
     public String name() {
@@ -59,7 +62,8 @@ public final class PlainAttention implements Attention {
                 && mask.size(0) == queries
                 && mask.size(1) == keys
                 && DType.of(mask) == DType.of(scores)
-                && mask.device().equals(scores.device());
+                && mask.device().equals(scores.device())
+                && maskCapture == CudaGraph.captureInProgress();
         if (!fits) {
             TensorOptions likeScores = scores.options();
             if (mask != null) {
@@ -68,6 +72,7 @@ public final class PlainAttention implements Attention {
             mask = MemoryScope.keep(
                     torch.full(new long[] {queries, keys}, new Scalar(Double.NEGATIVE_INFINITY), likeScores));
             mask.triu_(1);
+            maskCapture = CudaGraph.captureInProgress();
         }
         return mask;
     }

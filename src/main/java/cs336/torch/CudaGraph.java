@@ -44,6 +44,7 @@ public final class CudaGraph implements AutoCloseable {
     private static final Map<Integer, CUDAStream> STREAMS = new ConcurrentHashMap<>();
 
     private static volatile long capturingStream = -1;
+    private static volatile long capture; // number of the capture in progress, or 0
 
     /**
      * Tells the allocator which stream's allocations belong to the pool. All graphs share it, because JavaCPP allows
@@ -99,6 +100,15 @@ public final class CudaGraph implements AutoCloseable {
         recorded = true;
     }
 
+    /**
+     * Returns the number of the capture that is in progress, or 0 if there is none. Code that caches a tensor includes
+     * it in the key: a tensor computed during a capture has no values until the first replay, and a graph must not read
+     * a cached tensor that may be freed before the graph.
+     */
+    public static long captureInProgress() {
+        return capture;
+    }
+
     /** Returns whether {@link #record} has succeeded. */
     public boolean isRecorded() {
         return recorded;
@@ -133,8 +143,8 @@ public final class CudaGraph implements AutoCloseable {
     /** A memory pool of the caching allocator for one graph. A released pool cannot be used again. */
     private static final class MemoryPool {
         private final byte device;
-        private final LongPointer words =
-                MemoryScope.keep(new LongPointer(new long[] {NEXT_POOL.getAndIncrement(), 0}));
+        private final long number = NEXT_POOL.getAndIncrement();
+        private final LongPointer words = MemoryScope.keep(new LongPointer(new long[] {number, 0}));
 
         /** The type is the presets' name for libtorch's {@code MempoolId_t}, a pair of 64-bit numbers. */
         private final DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair id =
@@ -178,6 +188,7 @@ public final class CudaGraph implements AutoCloseable {
         try (var graph = new CUgraph_st()) {
             synchronized (CudaGraph.class) {
                 capturingStream = raw.address();
+                capture = pool.number;
                 torch_cuda.beginAllocateToPool(index, pool.id, filter());
                 int ended;
                 try {
@@ -191,6 +202,7 @@ public final class CudaGraph implements AutoCloseable {
                 } finally {
                     torch_cuda.endAllocateToPool(index, pool.id);
                     capturingStream = -1;
+                    capture = 0;
                 }
                 if (failure != null || ended != cudart.CUDA_SUCCESS) {
                     if (!graph.isNull()) cudart.cuGraphDestroy(graph);

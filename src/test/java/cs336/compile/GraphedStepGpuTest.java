@@ -50,7 +50,8 @@ class GraphedStepGpuTest {
     @Test
     void eachShapeOfInputHasAGraphOfItsOwn() {
         TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
-        List<Integer> contexts = List.of(64, 64, 128, 64, 128, 64, 64, 128, 128, 64, 128, 128, 64, 64);
+        List<Integer> contexts =
+                List.of(64, 64, 128, 64, 128, 64, 64, 128, 128, 64, 96, 128, 64, 96, 128, 64, 32, 128, 64);
         GraphedRuns.LossesAndParameters plain =
                 GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
         GraphedRuns.LossesAndParameters graphed =
