@@ -22,6 +22,9 @@ public interface Attention {
      */
     Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal);
 
+    /** Frees what the implementation has cached. It may be used again. */
+    default void freeCache() {}
+
     /**
      * Returns the implementation of this name.
      *

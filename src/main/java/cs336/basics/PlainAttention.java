@@ -56,6 +56,14 @@ public final class PlainAttention implements Attention {
         }
     }
 
+    @Override
+    public void freeCache() {
+        if (mask != null) {
+            mask.close();
+            mask = null;
+        }
+    }
+
     /** Returns the mask [T, S]: 0 for keys j ≤ i, −∞ elsewhere, with the dtype and device of the scores. */
     Tensor causalMask(long queries, long keys, Tensor scores) {
         boolean fits = mask != null
@@ -66,9 +74,7 @@ public final class PlainAttention implements Attention {
                 && maskCapture == CudaGraph.captureInProgress();
         if (!fits) {
             TensorOptions likeScores = scores.options();
-            if (mask != null) {
-                mask.close();
-            }
+            freeCache();
             mask = MemoryScope.keep(
                     torch.full(new long[] {queries, keys}, new Scalar(Double.NEGATIVE_INFINITY), likeScores));
             mask.triu_(1);

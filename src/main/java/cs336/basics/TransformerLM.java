@@ -24,6 +24,7 @@ public final class TransformerLM extends NnModule {
     private final Embedding tokens;
     private final Embedding positions; // null with rotary position embedding
     private final RotaryEmbedding rotary; // null with learned position embeddings
+    private final Attention attention;
     private final List<TransformerBlock> layers = new ArrayList<>();
     private final NnModule finalNorm;
     private final Linear head;
@@ -50,7 +51,7 @@ public final class TransformerLM extends NnModule {
                 ? null
                 : new RotaryEmbedding(
                         TransformerConfig.ROPE_THETA, config.headDim(), config.contextLength(), device, dtype);
-        Attention attention = Attention.named(config.attention());
+        attention = Attention.named(config.attention());
         for (int i = 0; i < config.numLayers(); i++) {
             layers.add(child("layers." + i, new TransformerBlock(config, attention, rotary, device, dtype)));
         }
@@ -103,6 +104,7 @@ public final class TransformerLM extends NnModule {
     @Override
     public void close() {
         super.close();
+        attention.freeCache();
         if (rotary != null) {
             rotary.close();
         }

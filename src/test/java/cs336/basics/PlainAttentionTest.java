@@ -1,11 +1,13 @@
 package cs336.basics;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -40,6 +42,18 @@ class PlainAttentionTest {
                     Tensor.create(new double[] {0, masked, masked, masked, 0, 0, masked, masked}, 2, 4)
                             .to(torch.ScalarType.Float)));
             assertEquals(DType.BFLOAT16, DType.of(attention.causalMask(2, 4, scores(2, 4, DType.BFLOAT16))));
+        }
+    }
+
+    @Test
+    void aFreedMaskIsComputedAgain() {
+        try (var scope = MemoryScope.open()) {
+            Tensor first = attention.causalMask(2, 2, scores(2, 2, DType.FLOAT32));
+            attention.freeCache();
+            assertTrue(first.isNull());
+            attention.freeCache();
+            double[] expected = {0, Double.NEGATIVE_INFINITY, 0, 0};
+            assertArrayEquals(expected, Tensors.toDoubles(attention.causalMask(2, 2, scores(2, 2, DType.FLOAT32))));
         }
     }
 }
