@@ -83,7 +83,9 @@ public final class Main extends LabCommand {
                     if (error instanceof UncheckedIOException e) {
                         return fail(commandLine, reason(e.getCause()), CommandLine.ExitCode.SOFTWARE);
                     }
-                    if (error instanceof RankFailure e) return fail(commandLine, e);
+                    if (error instanceof RankFailure e) {
+                        return fail(commandLine, e);
+                    }
                     throw error;
                 });
     }
@@ -96,7 +98,9 @@ public final class Main extends LabCommand {
     private static int fail(CommandLine commandLine, RankFailure failure) {
         commandLine.getErr().println("cs336: " + failure.getMessage());
         commandLine.getErr().flush();
-        if (failure.isHere()) ProcessEnd.now(failure.exitCode());
+        if (failure.isHere()) {
+            ProcessEnd.now(failure.exitCode());
+        }
         return failure.exitCode();
     }
 
@@ -115,7 +119,9 @@ public final class Main extends LabCommand {
      */
     private static String reason(IOException error) {
         String message = String.valueOf(error.getMessage());
-        if (error instanceof NoSuchFileException) return "there is no file or folder " + message;
+        if (error instanceof NoSuchFileException) {
+            return "there is no file or folder " + message;
+        }
         return error instanceof FileSystemException ? error.getClass().getSimpleName() + ": " + message : message;
     }
 

@@ -87,7 +87,9 @@ class ArchitectureTest {
         for (JavaClass type : classes) {
             for (Dependency dependency : type.getDirectDependenciesFromSelf()) {
                 JavaClass target = dependency.getTargetClass().getBaseComponentType();
-                if (!target.getPackageName().startsWith("cs336")) continue;
+                if (!target.getPackageName().startsWith("cs336")) {
+                    continue;
+                }
                 if (!name(type).equals(name(target)) && !MAY_USE.get(name(type)).contains(name(target))) {
                     forbidden.add(type.getName() + " uses " + target.getName());
                 }

@@ -112,7 +112,7 @@ public final class AdamW implements Optimizer {
         Map<String, Tensor> handles = TrainedParameters.of(more);
         List<State> added = new ArrayList<>();
         handles.forEach((name, parameter) -> {
-            State state = new State(parameter);
+            var state = new State(parameter);
             states.put(name, state);
             added.add(state);
         });
@@ -268,7 +268,7 @@ public final class AdamW implements Optimizer {
             Map<CohortKey, List<State>> byKey = new LinkedHashMap<>();
             for (State state : states) {
                 Tensor parameter = state.parameter;
-                CohortKey key = new CohortKey(parameter.device().str().getString(), DType.of(parameter), state.step);
+                var key = new CohortKey(parameter.device().str().getString(), DType.of(parameter), state.step);
                 byKey.computeIfAbsent(key, k -> new ArrayList<>()).add(state);
             }
             return byKey.values().stream().map(Cohort::new).toList();

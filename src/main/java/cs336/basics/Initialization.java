@@ -27,7 +27,7 @@ final class Initialization {
             values.uniform_(-MASS_INSIDE_CUT, MASS_INSIDE_CUT, new GeneratorOptional());
             values.erfinv_();
             values.mul_(new Scalar(std * Math.sqrt(2)));
-            Scalar bound = new Scalar(CUT * std);
+            var bound = new Scalar(CUT * std);
             values.clamp_(new ScalarOptional(new Scalar(-CUT * std)), new ScalarOptional(bound));
             return scope.escape(values);
         }

@@ -35,7 +35,9 @@ public final class AlignedText {
     }
 
     private static String text(Column<?> column, int row) {
-        if (column.isMissing(row)) return "";
+        if (column.isMissing(row)) {
+            return "";
+        }
         return column.get(row) instanceof Double number ? number(number) : column.getString(row);
     }
 
@@ -43,7 +45,9 @@ public final class AlignedText {
      * Formats a number with four significant digits, or as an integer if it is 1000 or more: 0.001235, 12.35, 1234567.
      */
     public static String number(double number) {
-        if (number == 0 || Math.abs(number) >= 1000) return String.format(Locale.ROOT, "%.0f", number);
+        if (number == 0 || Math.abs(number) >= 1000) {
+            return String.format(Locale.ROOT, "%.0f", number);
+        }
         int decimals = 3 - (int) Math.floor(Math.log10(Math.abs(number)));
         return String.format(Locale.ROOT, "%." + decimals + "f", number);
     }

@@ -31,7 +31,11 @@ public final class ArgumentCheck {
      * @throws IllegalArgumentException if there is none; the message lists the known values
      */
     public static <T> T oneOf(String what, String label, List<T> values) {
-        for (T value : values) if (value.toString().equals(label)) return value;
+        for (T value : values) {
+            if (value.toString().equals(label)) {
+                return value;
+            }
+        }
         String known = values.stream().map(T::toString).collect(Collectors.joining(", "));
         throw new IllegalArgumentException(what + " '" + label + "' is unknown; known: " + known);
     }

@@ -134,14 +134,18 @@ public final class Benchmark {
         var metrics = new ArrayList<Metric>();
         metrics.add(Metric.ms(TOTAL));
         phases(pass, graph).forEach(phase -> metrics.add(Metric.ms(phase)));
-        if (pass == Pass.FORWARD) metrics.add(Metric.ms(UNSYNCHRONISED));
+        if (pass == Pass.FORWARD) {
+            metrics.add(Metric.ms(UNSYNCHRONISED));
+        }
         metrics.add(PEAK_MEMORY);
         return metrics;
     }
 
     /** Returns the phases that are timed separately: a graph has no boundary between its forward and backward pass. */
     private static List<String> phases(Pass pass, boolean graph) {
-        if (!graph) return pass.phases();
+        if (!graph) {
+            return pass.phases();
+        }
         return switch (pass) {
             case FORWARD, FORWARD_GRAPH -> pass.phases();
             case FORWARD_BACKWARD -> List.of(PASSES);
@@ -223,7 +227,9 @@ public final class Benchmark {
             if (pass == Pass.STEP) {
                 scaler.step(optimizer);
                 scaler.update();
-                if (recorded == null) optimizer.zeroGrad(); // a replay overwrites the gradients
+                if (recorded == null) {
+                    optimizer.zeroGrad(); // a replay overwrites the gradients
+                }
                 lap.end("optimizer");
             }
         }
@@ -248,12 +254,16 @@ public final class Benchmark {
                     loss = scaler.scale(Losses.crossEntropy(model.forward(data.inputs()), data.targets()));
                 }
                 lap.end("forward");
-                if (pass == Pass.FORWARD_GRAPH) return;
+                if (pass == Pass.FORWARD_GRAPH) {
+                    return;
+                }
                 try (var range = ProfilerRange.of("backward")) {
                     loss.backward();
                 }
             }
-            if (pass == Pass.FORWARD_BACKWARD && recorded == null) optimizer.zeroGrad();
+            if (pass == Pass.FORWARD_BACKWARD && recorded == null) {
+                optimizer.zeroGrad();
+            }
             lap.end("backward");
         }
 

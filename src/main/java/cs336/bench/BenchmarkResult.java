@@ -23,7 +23,11 @@ public record BenchmarkResult(String title, List<Samples> samples) {
      * @throws IllegalArgumentException if the metric was not measured; the message lists the measured metrics
      */
     public Samples samples(String metric) {
-        for (Samples s : samples) if (s.metric().name().equals(metric)) return s;
+        for (Samples s : samples) {
+            if (s.metric().name().equals(metric)) {
+                return s;
+            }
+        }
         throw new IllegalArgumentException("metric '" + metric + "' was not measured; measured: "
                 + samples.stream().map(s -> s.metric().name()).toList());
     }

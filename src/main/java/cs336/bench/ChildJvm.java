@@ -67,8 +67,11 @@ public final class ChildJvm implements AutoCloseable {
         out = readerThread(
                 process.getInputStream(),
                 line -> {
-                    if (line.startsWith(MARK)) answers.add(Optional.of(line.substring(MARK.length())));
-                    else keep(line);
+                    if (line.startsWith(MARK)) {
+                        answers.add(Optional.of(line.substring(MARK.length())));
+                    } else {
+                        keep(line);
+                    }
                 },
                 () -> answers.add(Optional.empty()));
         err = readerThread(process.getErrorStream(), this::keep, () -> {});
@@ -157,7 +160,9 @@ public final class ChildJvm implements AutoCloseable {
         listener.accept(line);
         synchronized (keptLines) {
             keptLines.add(line);
-            if (keptLines.size() > MAX_KEPT_LINES) keptLines.remove();
+            if (keptLines.size() > MAX_KEPT_LINES) {
+                keptLines.remove();
+            }
         }
     }
 
@@ -188,8 +193,9 @@ public final class ChildJvm implements AutoCloseable {
      */
     private static String classPath() {
         var entries = new ArrayList<Path>();
-        for (String entry : System.getProperty("java.class.path").split(File.pathSeparator))
+        for (String entry : System.getProperty("java.class.path").split(File.pathSeparator)) {
             entries.add(Path.of(entry));
+        }
         entries.add(origin());
         return entries.stream()
                 .map(entry -> entry.toAbsolutePath().toString())
@@ -212,9 +218,13 @@ public final class ChildJvm implements AutoCloseable {
     private Thread readerThread(InputStream from, Consumer<String> lines, Runnable atEnd) {
         var thread = new Thread(() -> {
             try (var reader = new BufferedReader(new InputStreamReader(from, StandardCharsets.UTF_8))) {
-                for (String line; (line = reader.readLine()) != null; ) lines.accept(line);
+                for (String line; (line = reader.readLine()) != null; ) {
+                    lines.accept(line);
+                }
             } catch (IOException e) {
-                if (!closed) lines.accept("its output could not be read: " + e.getMessage());
+                if (!closed) {
+                    lines.accept("its output could not be read: " + e.getMessage());
+                }
             } finally {
                 atEnd.run();
             }
@@ -250,7 +260,9 @@ public final class ChildJvm implements AutoCloseable {
             System.setOut(System.err);
             var reader = new Thread(() -> {
                 try (var stdin = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
-                    for (String line; (line = stdin.readLine()) != null; ) input.add(line);
+                    for (String line; (line = stdin.readLine()) != null; ) {
+                        input.add(line);
+                    }
                 } catch (IOException e) {
                     // A broken pipe means the same as a closed one.
                 }

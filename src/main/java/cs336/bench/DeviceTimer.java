@@ -54,13 +54,18 @@ public final class DeviceTimer implements AutoCloseable {
      * @param index from 0 to the number of marks − 1
      */
     public void mark(int index) {
-        if (events.isEmpty()) nanos[index] = System.nanoTime();
-        else events.get(index).record();
+        if (events.isEmpty()) {
+            nanos[index] = System.nanoTime();
+        } else {
+            events.get(index).record();
+        }
     }
 
     /** Waits until the device has reached mark {@code to}, and returns the time in ms since mark {@code from}. */
     public double ms(int from, int to) {
-        if (events.isEmpty()) return (nanos[to] - nanos[from]) / NANOS_PER_MS;
+        if (events.isEmpty()) {
+            return (nanos[to] - nanos[from]) / NANOS_PER_MS;
+        }
         CUDAEvent end = events.get(to);
         end.synchronize();
         return events.get(from).elapsed_time(end);

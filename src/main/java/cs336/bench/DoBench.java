@@ -125,7 +125,9 @@ public final class DoBench {
     }
 
     private static void clear(Tensor buffer) {
-        if (buffer != null) once(buffer::zero_);
+        if (buffer != null) {
+            once(buffer::zero_);
+        }
     }
 
     private static void once(Runnable run) {

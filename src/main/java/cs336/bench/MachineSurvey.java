@@ -47,7 +47,9 @@ public record MachineSurvey(Provenance provenance, String device, long available
             }
             reply = Worker.JSON.fromJson(line, SurveyReply.class);
         }
-        if (reply.error != null) throw new IllegalArgumentException(reply.error);
+        if (reply.error != null) {
+            throw new IllegalArgumentException(reply.error);
+        }
         return reply.survey;
     }
 

@@ -82,10 +82,14 @@ public final class Measurements {
      * @throws IOException if the file cannot be read, or a line and the header have different numbers of cells
      */
     public static Table read(Path csv) throws IOException {
-        if (!Files.exists(csv)) throw new NoSuchFileException(csv.toString());
+        if (!Files.exists(csv)) {
+            throw new NoSuchFileException(csv.toString());
+        }
         List<List<String>> lines = new TidyCsv(csv).lines();
         Table table = Table.create(csv.getFileName().toString());
-        if (lines.isEmpty()) return table;
+        if (lines.isEmpty()) {
+            return table;
+        }
         List<String> header = lines.get(0);
         int parameters = header.indexOf("implementation");
         for (int c = 0; c < header.size(); c++) {
@@ -108,13 +112,17 @@ public final class Measurements {
      */
     public boolean holds(Case c) throws IOException {
         List<List<String>> lines = rows.lines();
-        if (lines.isEmpty()) return false;
+        if (lines.isEmpty()) {
+            return false;
+        }
         List<String> header = lines.get(0);
         int metric = header.indexOf("metric"), status = header.indexOf("status");
         Set<String> found = new LinkedHashSet<>();
         for (List<String> row :
                 lines.stream().skip(1).filter(isRowOf(c, header)).toList()) {
-            if (row.get(status).equals(Status.ERROR.toString())) return false;
+            if (row.get(status).equals(Status.ERROR.toString())) {
+                return false;
+            }
             found.add(row.get(metric));
         }
         return !found.isEmpty()
@@ -182,12 +190,16 @@ public final class Measurements {
     /** Creates the folder if it is missing, so that an error is reported before anything is measured. */
     void requireWritable() throws IOException {
         Path folder = Files.createDirectories(path().toAbsolutePath().getParent());
-        if (!Files.isWritable(folder)) throw new AccessDeniedException(folder.toString());
+        if (!Files.isWritable(folder)) {
+            throw new AccessDeniedException(folder.toString());
+        }
     }
 
     private static void requireSameColumns(TidyCsv file, Case c, List<String> columns) throws IOException {
         List<List<String>> lines = file.lines();
-        if (lines.isEmpty()) return;
+        if (lines.isEmpty()) {
+            return;
+        }
         List<String> expected = concat(List.copyOf(c.parameters().keySet()), columns);
         if (!lines.get(0).equals(expected)) {
             throw new IllegalArgumentException("%s has the columns %s, but the case has %s: use another problem name"
@@ -204,8 +216,11 @@ public final class Measurements {
         List<List<String>> stored = file.lines().stream().skip(1).toList();
         List<List<String>> others =
                 stored.stream().filter(isRowOf(c, header).negate()).toList();
-        if (others.size() == stored.size()) file.append(header, added);
-        else file.replace(header, Stream.concat(others.stream(), added.stream()).toList());
+        if (others.size() == stored.size()) {
+            file.append(header, added);
+        } else {
+            file.replace(header, Stream.concat(others.stream(), added.stream()).toList());
+        }
     }
 
     /** Returns a filter for the rows of a case, given the file's header. */
@@ -215,7 +230,9 @@ public final class Measurements {
         int[] at = names.stream().mapToInt(header::indexOf).toArray();
         return row -> {
             for (int i = 0; i < at.length; i++) {
-                if (at[i] < 0 || !row.get(at[i]).equals(values.get(i))) return false;
+                if (at[i] < 0 || !row.get(at[i]).equals(values.get(i))) {
+                    return false;
+                }
             }
             return true;
         };
@@ -223,17 +240,27 @@ public final class Measurements {
 
     /** Formats an integer with all digits, and another number with nine significant digits. */
     private static String number(double value) {
-        if (Double.isNaN(value)) return "";
+        if (Double.isNaN(value)) {
+            return "";
+        }
         boolean whole = value == Math.rint(value) && Math.abs(value) < 1e15;
-        BigDecimal decimal = new BigDecimal(value).round(whole ? MathContext.UNLIMITED : new MathContext(9));
+        var decimal = new BigDecimal(value).round(whole ? MathContext.UNLIMITED : new MathContext(9));
         return decimal.signum() == 0 ? "0" : decimal.stripTrailingZeros().toPlainString();
     }
 
     private static Column<?> column(String name, List<String> cells, boolean parameter) {
-        if (name.equals("n") || name.equals("step")) return parsed(IntColumn.create(name), cells);
-        if (NUMBERS.contains(name) || name.equals("value")) return parsed(DoubleColumn.create(name), cells);
-        if (parameter && allMatch(cells, "-?\\d{1,9}")) return parsed(IntColumn.create(name), cells);
-        if (parameter && allMatch(cells, "-?\\d{1,18}")) return parsed(LongColumn.create(name), cells);
+        if (name.equals("n") || name.equals("step")) {
+            return parsed(IntColumn.create(name), cells);
+        }
+        if (NUMBERS.contains(name) || name.equals("value")) {
+            return parsed(DoubleColumn.create(name), cells);
+        }
+        if (parameter && allMatch(cells, "-?\\d{1,9}")) {
+            return parsed(IntColumn.create(name), cells);
+        }
+        if (parameter && allMatch(cells, "-?\\d{1,18}")) {
+            return parsed(LongColumn.create(name), cells);
+        }
         if (parameter && allMatch(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
             return parsed(DoubleColumn.create(name), cells);
         }

@@ -52,7 +52,9 @@ public final class ModelCaseOptions {
         var cases = new ArrayList<ModelCase>();
         for (ModelOptions.Model model : models.models()) {
             for (Precision precision : precisions) {
-                for (Pass pass : ps) cases.add(new ModelCase(model, precision, pass));
+                for (Pass pass : ps) {
+                    cases.add(new ModelCase(model, precision, pass));
+                }
             }
         }
         return cases;

@@ -59,8 +59,12 @@ public final class ModelCases {
      */
     public static Path folder(Case c) {
         String name = String.join("-", c.text("size"), c.text("context"), c.text("dtype"), c.text("pass"));
-        if (!c.text("year").equals("2025")) name = c.text("year") + "-" + name;
-        if (!c.implementation().equals("plain")) name = c.implementation() + "-" + name;
+        if (!c.text("year").equals("2025")) {
+            name = c.text("year") + "-" + name;
+        }
+        if (!c.implementation().equals("plain")) {
+            name = c.implementation() + "-" + name;
+        }
         return Path.of(c.text("folder")).resolve(name);
     }
 }

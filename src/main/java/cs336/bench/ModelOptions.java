@@ -86,7 +86,9 @@ public final class ModelOptions {
         public String implementation() {
             boolean plainNorm = config.normalization().equals("rmsnorm");
             boolean plainAttention = config.attention().equals("plain");
-            if (plainNorm) return config.attention();
+            if (plainNorm) {
+                return config.attention();
+            }
             return plainAttention ? config.normalization() : config.normalization() + "+" + config.attention();
         }
     }

@@ -77,9 +77,13 @@ public record Provenance(String machine, String device, String versions, String 
 
     private static String head() {
         String given = System.getenv("CS336_COMMIT");
-        if (given != null && !given.isBlank()) return given.strip();
+        if (given != null && !given.isBlank()) {
+            return given.strip();
+        }
         String commit = git("rev-parse", "--short=10", "HEAD");
-        if (commit == null) return "unknown";
+        if (commit == null) {
+            return "unknown";
+        }
         String changed = git("status", "--porcelain", "--", ".", ":(exclude)data", ":(exclude)figures");
         return commit + (changed == null || changed.isEmpty() ? "" : "+dirty");
     }
@@ -93,7 +97,7 @@ public record Provenance(String machine, String device, String versions, String 
             Process git = new ProcessBuilder(command)
                     .redirectError(ProcessBuilder.Redirect.DISCARD)
                     .start();
-            String output = new String(git.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+            var output = new String(git.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
             return git.waitFor(10, TimeUnit.SECONDS) && git.exitValue() == 0 ? output : null;
         } catch (IOException e) {
             return null;

@@ -32,9 +32,13 @@ public final class ResultTable {
         Set<String> memories = new LinkedHashSet<>();
         for (Row row : measurements.table()) {
             List<String> key = columns.stream().map(c -> text(row.getObject(c))).toList();
-            if (!rows.containsKey(key)) continue;
+            if (!rows.containsKey(key)) {
+                continue;
+            }
             String metric = row.getString("metric");
-            if (metric.endsWith("-events")) continue;
+            if (metric.endsWith("-events")) {
+                continue;
+            }
             boolean bytes = row.getString("unit").equals("bytes");
             String unit = bytes ? "GiB" : row.getString("unit");
             String heading = unit.isEmpty() ? metric : metric + " [" + unit + "]";
@@ -73,7 +77,9 @@ public final class ResultTable {
     }
 
     private static String cell(Row row, double unit) {
-        if (!row.getString("status").equals(Status.OK.toString())) return row.getString("status");
+        if (!row.getString("status").equals(Status.OK.toString())) {
+            return row.getString("status");
+        }
         String mean = AlignedText.number(row.getDouble("mean") / unit);
         return row.isMissing("std") ? mean : mean + " ± " + AlignedText.number(row.getDouble("std") / unit);
     }

@@ -12,7 +12,9 @@ public record Samples(Metric metric, List<Double> values) {
     /** @throws IllegalArgumentException if there are no values */
     public Samples {
         values = List.copyOf(values);
-        if (values.isEmpty()) throw new IllegalArgumentException("samples of " + metric.name() + " are empty");
+        if (values.isEmpty()) {
+            throw new IllegalArgumentException("samples of " + metric.name() + " are empty");
+        }
     }
 
     /** Returns the single sample of a metric that is read once, such as peak memory. */

@@ -34,7 +34,9 @@ public final class Splits implements AutoCloseable {
      * @throws IllegalStateException if the step has more marks than the constructor allows
      */
     public void mark() {
-        if (marks == most) throw new IllegalStateException("a step may have at most " + most + " marks");
+        if (marks == most) {
+            throw new IllegalStateException("a step may have at most " + most + " marks");
+        }
         timer.mark(marks++);
     }
 

@@ -25,9 +25,17 @@ public enum Status {
     public static Status of(Throwable thrown) {
         for (Throwable t = thrown; t != null; t = t.getCause()) {
             String message = String.valueOf(t.getMessage()).toLowerCase(Locale.ROOT);
-            if (t instanceof OutOfMemoryError) return OOM;
-            for (String part : OUT_OF_MEMORY_MESSAGES) if (message.contains(part)) return OOM;
-            if (t instanceof UnsupportedOperationException) return UNSUPPORTED;
+            if (t instanceof OutOfMemoryError) {
+                return OOM;
+            }
+            for (String part : OUT_OF_MEMORY_MESSAGES) {
+                if (message.contains(part)) {
+                    return OOM;
+                }
+            }
+            if (t instanceof UnsupportedOperationException) {
+                return UNSUPPORTED;
+            }
         }
         return ERROR;
     }

@@ -103,7 +103,9 @@ public final class Stopwatch {
     }
 
     private void await() {
-        if (synchronised) device.synchronize();
+        if (synchronised) {
+            device.synchronize();
+        }
     }
 
     /** The times of all phases in all timed steps. */
@@ -114,16 +116,22 @@ public final class Stopwatch {
         private long started;
 
         void start() {
-            if (timer != null) timer.mark(0);
+            if (timer != null) {
+                timer.mark(0);
+            }
             started = System.nanoTime();
         }
 
         @Override
         public void end(String phase) {
-            if (timer != null) timer.mark(1);
+            if (timer != null) {
+                timer.mark(1);
+            }
             await();
             add(wall, phase, (System.nanoTime() - started) / NANOS_PER_MS);
-            if (timer != null) add(events, phase, timer.ms(0, 1));
+            if (timer != null) {
+                add(events, phase, timer.ms(0, 1));
+            }
             start();
         }
 
@@ -143,7 +151,9 @@ public final class Stopwatch {
 
         @Override
         public void close() {
-            if (timer != null) timer.close();
+            if (timer != null) {
+                timer.close();
+            }
         }
     }
 }

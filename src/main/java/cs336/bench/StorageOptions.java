@@ -77,7 +77,9 @@ public final class StorageOptions {
 
     /** @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name */
     public void requireNames() {
-        if (machine != null) Provenance.requireName(machine);
+        if (machine != null) {
+            Provenance.requireName(machine);
+        }
         if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
             throw new IllegalArgumentException("--problem must be letters, digits, '_' and '-', not '" + problem + "'");
         }

@@ -20,7 +20,9 @@ public record Summary(int n, double mean, double std, double median, double min,
      */
     public static Summary of(double... samples) {
         int n = samples.length;
-        if (n == 0) throw new IllegalArgumentException("samples are empty: a summary needs at least one");
+        if (n == 0) {
+            throw new IllegalArgumentException("samples are empty: a summary needs at least one");
+        }
         double[] sorted = samples.clone();
         Arrays.sort(sorted);
         double mean = Arrays.stream(sorted).sum() / n;

@@ -123,13 +123,21 @@ public final class Sweep {
     public CaseCounts run(List<Case> cases) throws IOException, InterruptedException {
         List<Case> toMeasure = new ArrayList<>();
         for (Case c : cases) {
-            if (c.metrics().isEmpty()) throw new IllegalArgumentException("case " + c + " declares no metric");
+            if (c.metrics().isEmpty()) {
+                throw new IllegalArgumentException("case " + c + " declares no metric");
+            }
             measurements.requireSameColumns(c);
-            if (again || !measurements.holds(c)) toMeasure.add(c);
+            if (again || !measurements.holds(c)) {
+                toMeasure.add(c);
+            }
         }
-        if (!toMeasure.isEmpty()) measurements.requireWritable();
+        if (!toMeasure.isEmpty()) {
+            measurements.requireWritable();
+        }
         int skipped = cases.size() - toMeasure.size();
-        if (skipped > 0) progress.printf("%d of %d cases are stored already%n", skipped, cases.size());
+        if (skipped > 0) {
+            progress.printf("%d of %d cases are stored already%n", skipped, cases.size());
+        }
 
         int failed = 0;
         long start = System.nanoTime();
@@ -175,7 +183,9 @@ public final class Sweep {
         jvm.tell(Worker.JSON.toJson(c));
         while (true) {
             String line = jvm.answer(timeLimit == null ? null : timeLimit.minusNanos(System.nanoTime() - start));
-            if (line == null) return endedEarly(samples, jvm.end());
+            if (line == null) {
+                return endedEarly(samples, jvm.end());
+            }
             Worker.WorkerMessage message = Worker.JSON.fromJson(line, Worker.WorkerMessage.class);
             if (message.status() != null) {
                 return checked(c, new CaseOutcome(message.status(), message.reason(), samples));
@@ -215,8 +225,12 @@ public final class Sweep {
         outcome.samples.forEach(s -> rows.add(Measurement.of(s)));
         missing(c, outcome.samples).forEach(m -> rows.add(Measurement.missing(m, outcome.status)));
         // The rows come last, because a case with stored rows is not measured again.
-        if (keepSteps && !outcome.samples.isEmpty()) measurements.putSteps(c, outcome.samples);
-        if (outcome.status == Status.OK) extraResults.store(c, measurements, provenance.dated());
+        if (keepSteps && !outcome.samples.isEmpty()) {
+            measurements.putSteps(c, outcome.samples);
+        }
+        if (outcome.status == Status.OK) {
+            extraResults.store(c, measurements, provenance.dated());
+        }
         measurements.put(c, rows, provenance.dated());
     }
 

@@ -62,7 +62,9 @@ public final class SweepOptions {
      */
     public StorageOptions.Swept sweep(Function<MachineSurvey, List<Case>> cases, UnaryOperator<Sweep> configure)
             throws IOException, InterruptedException {
-        if (timeLimit != null) ArgumentCheck.atLeast("--time-limit", 1, timeLimit);
+        if (timeLimit != null) {
+            ArgumentCheck.atLeast("--time-limit", 1, timeLimit);
+        }
         storage.requireNames();
         return storage.sweep(
                 cases,

@@ -30,7 +30,9 @@ final class TidyCsv {
 
     /** Returns header and rows; empty if the file is missing or has no complete line. */
     List<List<String>> lines() throws IOException {
-        if (!Files.exists(path)) return List.of();
+        if (!Files.exists(path)) {
+            return List.of();
+        }
         String text = Files.readString(path);
         String complete = text.substring(0, text.lastIndexOf('\n') + 1);
         var lines = new ArrayList<List<String>>();
@@ -72,7 +74,9 @@ final class TidyCsv {
 
     private static void write(FileChannel file, String text) throws IOException {
         ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
-        while (bytes.hasRemaining()) file.write(bytes);
+        while (bytes.hasRemaining()) {
+            file.write(bytes);
+        }
         file.force(true);
     }
 
@@ -80,7 +84,9 @@ final class TidyCsv {
         ByteBuffer one = ByteBuffer.allocate(1);
         for (long at = file.size(); at > 0; at--) {
             file.read(one.clear(), at - 1);
-            if (one.get(0) == '\n') return at;
+            if (one.get(0) == '\n') {
+                return at;
+            }
         }
         return 0;
     }
@@ -106,8 +112,11 @@ final class TidyCsv {
             char c = line.charAt(i);
             if (c == '"') {
                 boolean doubled = inQuotes && i + 1 < line.length() && line.charAt(i + 1) == '"';
-                if (doubled) cell.append(line.charAt(++i));
-                else inQuotes = !inQuotes;
+                if (doubled) {
+                    cell.append(line.charAt(++i));
+                } else {
+                    inQuotes = !inQuotes;
+                }
             } else if (c == ',' && !inQuotes) {
                 cells.add(cell.toString());
                 cell.setLength(0);

@@ -38,7 +38,9 @@ final class Worker {
             WorkerMessage last;
             try {
                 Case c = JSON.fromJson(line, Case.class);
-                if (workload == null) workload = of(c);
+                if (workload == null) {
+                    workload = of(c);
+                }
                 workload.run(c, samples -> parent.answer(JSON.toJson(new WorkerMessage(samples, null, null))));
                 last = new WorkerMessage(null, Status.OK, "");
             } catch (Throwable t) {

@@ -77,7 +77,9 @@ public final class GraphedStep implements AutoCloseable {
 
     /** Clips the gradients to this global L2 norm, which must be positive. Default: no clipping. */
     public GraphedStep clip(double maxNorm) {
-        if (!(maxNorm > 0)) throw new IllegalArgumentException("maxNorm must be positive, not " + maxNorm);
+        if (!(maxNorm > 0)) {
+            throw new IllegalArgumentException("maxNorm must be positive, not " + maxNorm);
+        }
         this.maxNorm = maxNorm;
         return this;
     }
@@ -102,7 +104,9 @@ public final class GraphedStep implements AutoCloseable {
      * @throws IllegalStateException if the step is closed, or cannot be recorded; the message says why
      */
     public Tensor run(Tensor inputs, Tensor targets) {
-        if (closed) throw new IllegalStateException("the step is closed");
+        if (closed) {
+            throw new IllegalStateException("the step is closed");
+        }
         requireIds("inputs", inputs);
         requireIds("targets", targets);
         List<Long> key = Arrays.stream(Tensors.shape(inputs)).boxed().toList();
@@ -145,7 +149,9 @@ public final class GraphedStep implements AutoCloseable {
     /** Waits for the GPU and frees the graphs, their tensors and the gradients. */
     @Override
     public void close() {
-        if (closed) return;
+        if (closed) {
+            return;
+        }
         closed = true;
         optimizer.zeroGrad();
         shapes.values().forEach(ShapeGraph::close);
@@ -178,7 +184,9 @@ public final class GraphedStep implements AutoCloseable {
                 graph.warmUp(this::computeGradients);
                 return;
             }
-            if (gradients == null) record();
+            if (gradients == null) {
+                record();
+            }
             graph.replay();
             attachGradients();
         }
@@ -213,16 +221,21 @@ public final class GraphedStep implements AutoCloseable {
         private void attachGradients() {
             try (var scope = MemoryScope.open()) {
                 for (int i = 0; i < gradients.size(); i++) {
-                    if (gradients.get(i) != null)
+                    if (gradients.get(i) != null) {
                         parameters.get(i).mutable_grad().put(gradients.get(i));
+                    }
                 }
             }
         }
 
         @Override
         public void close() {
-            if (graph != null) graph.close();
-            if (gradients != null) gradients.stream().filter(g -> g != null).forEach(Tensor::close);
+            if (graph != null) {
+                graph.close();
+            }
+            if (gradients != null) {
+                gradients.stream().filter(g -> g != null).forEach(Tensor::close);
+            }
             List.of(inputs, targets, loss).forEach(Tensor::close);
         }
     }

@@ -193,7 +193,9 @@ public final class CollectiveFigures {
 
     private static Table labelled(Table rows, String column, Function<Row, String> label) {
         StringColumn labels = StringColumn.create(column);
-        for (Row row : rows) labels.append(label.apply(row));
+        for (Row row : rows) {
+            labels.append(label.apply(row));
+        }
         return rows.copy().addColumns(labels);
     }
 

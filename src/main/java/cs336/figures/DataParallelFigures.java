@@ -161,7 +161,9 @@ public final class DataParallelFigures {
         for (Row row : numbers.select(sent.formatted("communication"))) {
             double megabytes = number(row, "bucket_mb");
             for (Row count : messages) {
-                if (number(count, "bucket_mb") != megabytes) continue;
+                if (number(count, "bucket_mb") != megabytes) {
+                    continue;
+                }
                 all.computeIfAbsent(count.getDouble("median"), n -> new ArrayList<>())
                         .add(row.getDouble("median"));
             }

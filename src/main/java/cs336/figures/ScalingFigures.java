@@ -236,8 +236,12 @@ public final class ScalingFigures {
     }
 
     private static String kind(String task) {
-        if (task.startsWith("all-gather")) return "gather";
-        if (task.startsWith("all-reduce") || task.startsWith("reduce-scatter")) return "reduce";
+        if (task.startsWith("all-gather")) {
+            return "gather";
+        }
+        if (task.startsWith("all-reduce") || task.startsWith("reduce-scatter")) {
+            return "reduce";
+        }
         return task.split(" ")[0];
     }
 }

@@ -102,7 +102,9 @@ public final class KernelsCommand extends LabCommand {
             GpuArchitecture target = GpuArchitecture.parse(architecture);
             Measurements measurements = Measurements.of(output, architecture, "kernel_resources");
             Provenance provenance = Provenance.of(Device.cpu()).named(architecture);
-            for (KernelBuild build : builds(target)) store(build, target, measurements, provenance);
+            for (KernelBuild build : builds(target)) {
+                store(build, target, measurements, provenance);
+            }
             out().flush();
             return 0;
         } catch (IllegalStateException e) { // NVRTC is missing
@@ -139,7 +141,7 @@ public final class KernelsCommand extends LabCommand {
                 builds.add(new KernelBuild("weighted_sum.cu", "weighted_sum_" + pass, 0, dtype, defines, threads, 0));
             }
             for (int width : widths) {
-                RowLayout layout = new RowLayout(width, dtype, dtype, width % vector == 0 ? vector : 1, null);
+                var layout = new RowLayout(width, dtype, dtype, width % vector == 0 ? vector : 1, null);
                 for (RmsNormTile tile : List.of(RmsNormTile.forward(layout), RmsNormTile.backward(layout))) {
                     builds.add(new KernelBuild(
                             "rmsnorm.cu",
@@ -188,7 +190,9 @@ public final class KernelsCommand extends LabCommand {
                         d,
                         dtype));
             }
-            if (target.equals(HOPPER)) builds.addAll(hopper(d, dtype));
+            if (target.equals(HOPPER)) {
+                builds.addAll(hopper(d, dtype));
+            }
         }
         return builds;
     }

@@ -28,7 +28,7 @@ final class CellOutput {
 
     CellOutput(FrontEnd frontEnd) {
         this.frontEnd = frontEnd;
-        Thread thread = new Thread(this::deliver, "cell output");
+        var thread = new Thread(this::deliver, "cell output");
         thread.setDaemon(true);
         thread.start();
     }

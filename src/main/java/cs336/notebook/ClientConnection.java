@@ -80,7 +80,7 @@ final class ClientConnection extends JupyterConnection {
                     super.replyError(type, error);
                     return;
                 }
-                ErrorReply named = new ErrorReply(failure.name(), failure.getMessage(), failure.report());
+                var named = new ErrorReply(failure.name(), failure.getMessage(), failure.report());
                 named.setExecutionCount(failedCell);
                 super.replyError(type, named);
             }

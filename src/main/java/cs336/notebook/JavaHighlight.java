@@ -19,7 +19,7 @@ final class JavaHighlight {
     private JavaHighlight() {}
 
     static String html(String source) {
-        StringBuilder html = new StringBuilder();
+        var html = new StringBuilder();
         Matcher token = TOKEN.matcher(source);
         int done = 0;
         while (token.find()) {

@@ -68,7 +68,7 @@ public final class JavaKernel extends BaseKernel {
         Logger.getLogger("").setLevel(Level.WARNING);
         ClientConnection connection =
                 new ClientConnection(KernelConnectionProperties.parse(Files.readString(Path.of(args[0]))));
-        JavaKernel kernel = new JavaKernel();
+        var kernel = new JavaKernel();
         kernel.onFailure = connection::failed;
         connection.serve(kernel);
         connection.connect();

@@ -144,7 +144,7 @@ final class Notebook {
         if (!stored.isJsonArray()) {
             return stored.getAsString();
         }
-        StringBuilder text = new StringBuilder();
+        var text = new StringBuilder();
         stored.getAsJsonArray().forEach(line -> text.append(line.getAsString()));
         return text.toString();
     }

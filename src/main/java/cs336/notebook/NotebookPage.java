@@ -47,7 +47,7 @@ final class NotebookPage {
     }
 
     String html() {
-        StringBuilder html = new StringBuilder();
+        var html = new StringBuilder();
         List<Notebook.Cell> cells = notebook.cells();
         for (int i = 0; i < cells.size(); i++) {
             Notebook.Cell cell = cells.get(i);
@@ -140,7 +140,7 @@ final class NotebookPage {
      * Returns the text as a terminal shows it: without colour codes, and only the last version of overwritten lines.
      */
     private static String terminalText(String text) {
-        StringBuilder lines = new StringBuilder();
+        var lines = new StringBuilder();
         String plain = TERMINAL_COLOURS.matcher(text).replaceAll("").replace("\r\n", "\n");
         for (String line : plain.split("\n", -1)) {
             String written = line.endsWith("\r") ? line.substring(0, line.length() - 1) : line;

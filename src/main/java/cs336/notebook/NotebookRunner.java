@@ -60,7 +60,7 @@ public final class NotebookRunner {
             progress.flush();
             long start = System.nanoTime();
             // First, so that an error in a formula is reported before any cell runs.
-            NotebookPage page = new NotebookPage(notebook);
+            var page = new NotebookPage(notebook);
             try {
                 int cells = execute(notebook);
                 progress.printf(Locale.ROOT, "%d cells, %.1f s%n", cells, (System.nanoTime() - start) / 1e9);
@@ -78,8 +78,8 @@ public final class NotebookRunner {
 
     private int execute(Notebook notebook) throws NotebookFailure {
         notebook.cells().stream().filter(Notebook.Cell::isCode).forEach(cell -> cell.setResult(null, new JsonArray()));
-        RecordedOutputs outputs = new RecordedOutputs();
-        JavaKernel kernel = new JavaKernel(imports, outputs);
+        var outputs = new RecordedOutputs();
+        var kernel = new JavaKernel(imports, outputs);
         ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor(NotebookRunner::daemon);
         int count = 0;
         try {
@@ -103,7 +103,7 @@ public final class NotebookRunner {
             RecordedOutputs outputs,
             ScheduledExecutorService timer)
             throws NotebookFailure {
-        AtomicBoolean timedOut = new AtomicBoolean();
+        var timedOut = new AtomicBoolean();
         // Repeated, because a cell can catch the first interrupt.
         ScheduledFuture<?> alarm = timer.scheduleWithFixedDelay(
                 () -> {
@@ -148,7 +148,7 @@ public final class NotebookRunner {
     }
 
     private static Thread daemon(Runnable task) {
-        Thread thread = new Thread(task, "cell time limit");
+        var thread = new Thread(task, "cell time limit");
         thread.setDaemon(true);
         return thread;
     }

@@ -67,7 +67,7 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
     }
 
     private static String svg(Chart<?, ?> chart) {
-        SVGGraphics2D graphics = new SVGGraphics2D(chart.getWidth(), chart.getHeight());
+        var graphics = new SVGGraphics2D(chart.getWidth(), chart.getHeight());
         graphics.setDefsKeyPrefix(KEY);
         // A hundredth of a pixel is precise enough.
         DoubleFunction<String> twoDecimals =
@@ -93,7 +93,7 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
     }
 
     private static byte[] png(RenderedImage image) {
-        ByteArrayOutputStream png = new ByteArrayOutputStream();
+        var png = new ByteArrayOutputStream();
         try {
             ImageIO.write(image, "png", png);
         } catch (IOException e) {

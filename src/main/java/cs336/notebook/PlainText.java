@@ -15,7 +15,7 @@ final class PlainText {
     private PlainText() {}
 
     static String of(Object value) {
-        StringBuilder text = new StringBuilder();
+        var text = new StringBuilder();
         append(value, 0, text);
         return text.toString();
     }

@@ -84,7 +84,7 @@ final class RecordedOutputs implements FrontEnd {
     }
 
     private JsonObject output(String type) {
-        JsonObject output = new JsonObject();
+        var output = new JsonObject();
         output.addProperty("output_type", type);
         outputs.add(output);
         return output;

@@ -28,7 +28,7 @@ final class TensorSummary {
             return "Tensor, undefined";
         }
         try (MemoryScope scope = MemoryScope.open()) {
-            StringBuilder text = new StringBuilder("Tensor ");
+            var text = new StringBuilder("Tensor ");
             text.append(dtype(tensor)).append(' ').append(Arrays.toString(Tensors.shape(tensor)));
             text.append(" on ").append(tensor.device().str().getString());
             text.append(tensor.requires_grad() ? ", requires grad" : "");
@@ -67,7 +67,7 @@ final class TensorSummary {
             text.append("\nvalue ").append(number(row));
             return;
         }
-        StringJoiner values = new StringJoiner(", ", "\n" + (tensor.dim() > 1 ? "first row" : "values") + " [", "]");
+        var values = new StringJoiner(", ", "\n" + (tensor.dim() > 1 ? "first row" : "values") + " [", "]");
         for (long i = 0; i < Math.min(MOST_VALUES, row.size(0)); i++) {
             values.add(number(row.select(0, i)));
         }

@@ -50,13 +50,13 @@ final class ThreadStop {
     }
 
     private static Pointer connect() {
-        PointerByReference machine = new PointerByReference();
+        var machine = new PointerByReference();
         check(
                 "JNI_GetCreatedJavaVMs",
                 NativeLibrary.getProcess()
                         .getFunction("JNI_GetCreatedJavaVMs")
                         .invokeInt(new Object[] {machine, 1, new IntByReference()}));
-        PointerByReference environment = new PointerByReference();
+        var environment = new PointerByReference();
         check("GetEnv", function(machine.getValue(), JNI_GET_ENV).invokeInt(new Object[] {
             machine.getValue(), environment, JVMTI_VERSION_1_2
         }));

@@ -249,7 +249,9 @@ public final class MeasurementQuery {
 
     /** Returns the text of a cell as in the file; empty if the column does not exist. */
     static String cell(Table table, int row, String column) {
-        if (!table.containsColumn(column)) return "";
+        if (!table.containsColumn(column)) {
+            return "";
+        }
         Column<?> cells = table.column(column);
         boolean decimal = cells instanceof DoubleColumn && !cells.isMissing(row);
         return decimal ? formatted(((DoubleColumn) cells).getDouble(row)) : cells.getUnformattedString(row);
@@ -257,7 +259,7 @@ public final class MeasurementQuery {
 
     /** Formats a number as 25, 0.5 or 1e23, where Java writes 25.0 and 9.999999999999999E22. */
     private static String formatted(double value) {
-        BigDecimal digits = new BigDecimal(value).round(new MathContext(15)).stripTrailingZeros();
+        var digits = new BigDecimal(value).round(new MathContext(15)).stripTrailingZeros();
         return Math.abs(value) < 1e15
                 ? digits.toPlainString()
                 : digits.toString().replace("E+", "e");

@@ -39,9 +39,13 @@ public final class Tables {
             Column<?> column = column(header == null ? component.getName() : header.value(), component.getType());
             for (R each : records) {
                 Object value = value(component, each);
-                if (value == null) column.appendMissing();
-                else if (column instanceof StringColumn text) text.append(value.toString());
-                else column.appendObj(value);
+                if (value == null) {
+                    column.appendMissing();
+                } else if (column instanceof StringColumn text) {
+                    text.append(value.toString());
+                } else {
+                    column.appendObj(value);
+                }
             }
             table.addColumns(column);
         }
@@ -49,9 +53,15 @@ public final class Tables {
     }
 
     private static Column<?> column(String name, Class<?> type) {
-        if (type == int.class || type == Integer.class) return IntColumn.create(name);
-        if (type == long.class || type == Long.class) return LongColumn.create(name);
-        if (type == double.class || type == Double.class) return DoubleColumn.create(name);
+        if (type == int.class || type == Integer.class) {
+            return IntColumn.create(name);
+        }
+        if (type == long.class || type == Long.class) {
+            return LongColumn.create(name);
+        }
+        if (type == double.class || type == Double.class) {
+            return DoubleColumn.create(name);
+        }
         return StringColumn.create(name);
     }
 
@@ -138,7 +148,7 @@ public final class Tables {
         if (Double.isInfinite(value)) {
             return value > 0 ? "∞" : "−∞";
         }
-        BigDecimal rounded = new BigDecimal(value, new MathContext(4));
+        var rounded = new BigDecimal(value, new MathContext(4));
         return Math.abs(value) >= 1e-4 && Math.abs(value) < 1e15
                 ? rounded.toPlainString()
                 : String.format(Locale.ROOT, "%.3e", value);

@@ -41,7 +41,7 @@ public record GradientUnderflow(double lost, double error) {
                     .next();
             LossGradients exact = gradients(model, data, DType.FLOAT32, noScaling);
             LossGradients narrow = gradients(model, data, autocast, scaler);
-            Scalar zero = new Scalar(0);
+            var zero = new Scalar(0);
             Tensor nonZero = exact.logits.ne(zero);
             double lost = narrow.logits.eq(zero).logical_and(nonZero).sum().item_double()
                     / nonZero.sum().item_double();
@@ -69,7 +69,7 @@ public record GradientUnderflow(double lost, double error) {
             }
             Tensor parameters = torch.cat(new TensorVector(all.toArray(new Tensor[0])));
             parameters.div_(new Scalar(scaler.scale()));
-            Tensor logitsGradient = new Tensor(logits.grad()); // the grad field itself is freed with the logits
+            var logitsGradient = new Tensor(logits.grad()); // the grad field itself is freed with the logits
             return new LossGradients(scope.escape(logitsGradient), scope.escape(parameters));
         }
     }

@@ -162,7 +162,7 @@ public final class NarrowLayerNorm {
     }
 
     private static double error(Tensor x, Tensor y) {
-        ScalarTypeOptional same = new ScalarTypeOptional();
+        var same = new ScalarTypeOptional();
         Tensor centred = x.sub(x.mean(LAST_DIMENSION, true, same));
         Tensor exact = centred.mul(
                 centred.square().mean(LAST_DIMENSION, true, same).add(eps()).rsqrt());

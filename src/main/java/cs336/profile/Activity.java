@@ -57,7 +57,9 @@ public record Activity(
             start = Math.min(start, event.start());
             end = Math.max(end, event.end());
         }
-        if (start > end) return List.of();
+        if (start > end) {
+            return List.of();
+        }
         Intervals collectives = host(trace, event -> event.kind() == HostEventKind.COLLECTIVE);
         if (work.isEmpty()) {
             Intervals operators = host(trace, HostEvent::isComputation);
@@ -73,7 +75,9 @@ public record Activity(
             var nccl = new ArrayList<DeviceEvent>();
             var copies = new ArrayList<DeviceEvent>();
             for (DeviceEvent event : work) {
-                if (event.stream().device() != device) continue;
+                if (event.stream().device() != device) {
+                    continue;
+                }
                 List<DeviceEvent> list = event.kernelKind() == KernelKind.COMMUNICATION
                         ? nccl
                         : event.kind() == DeviceEventKind.KERNEL ? kernels : copies;

@@ -16,11 +16,16 @@ final class EventLookup {
         int high = events.size();
         while (low < high) {
             int middle = (low + high) >>> 1;
-            if (events.get(middle).start() <= time) low = middle + 1;
-            else high = middle;
+            if (events.get(middle).start() <= time) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
         }
         HostEvent event = low == 0 ? null : events.get(low - 1);
-        while (event != null && event.end() < time) event = event.parent;
+        while (event != null && event.end() < time) {
+            event = event.parent;
+        }
         return event;
     }
 }

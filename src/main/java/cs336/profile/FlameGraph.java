@@ -87,8 +87,10 @@ public final class FlameGraph {
      * @throws IllegalArgumentException if the sum of the values is 0
      */
     public static FlameGraph of(FoldedStacks stacks) {
-        if (stacks.total() == 0) throw new IllegalArgumentException("stacks must have a total above 0, not 0");
-        FlameNode root = new FlameNode("all");
+        if (stacks.total() == 0) {
+            throw new IllegalArgumentException("stacks must have a total above 0, not 0");
+        }
+        var root = new FlameNode("all");
         for (FoldedStacks.Stack stack : stacks.stacks()) {
             FlameNode at = root;
             at.value += stack.value();
@@ -115,7 +117,9 @@ public final class FlameGraph {
     }
 
     private static long matching(FlameNode node, String text) {
-        if (node.name.toLowerCase(Locale.ROOT).contains(text)) return node.value;
+        if (node.name.toLowerCase(Locale.ROOT).contains(text)) {
+            return node.value;
+        }
         return node.callees.values().stream()
                 .mapToLong(callee -> matching(callee, text))
                 .sum();
@@ -153,7 +157,7 @@ public final class FlameGraph {
     }
 
     private Figure figure(String name, String description, List<FlameFrame> frames) {
-        FlamePanel panel = new FlamePanel(this, frames, name);
+        var panel = new FlamePanel(this, frames, name);
         return new Figure(name, description, FlamePanel.WIDTH, panel.pixels(), List.of(panel));
     }
 
@@ -186,7 +190,9 @@ public final class FlameGraph {
         for (int i = 0; i < numbers.length; i++) {
             FlameFrame frame = frames.get(i);
             int name = names.computeIfAbsent(frame.name, n -> names.size());
-            if (!frame.label().equals(frame.name)) labels.put(String.valueOf(name), frame.label());
+            if (!frame.label().equals(frame.name)) {
+                labels.put(String.valueOf(name), frame.label());
+            }
             numbers[i] = new long[] {name, frame.depth, frame.value};
         }
         Map<String, Object> data = new LinkedHashMap<>();
@@ -206,7 +212,9 @@ public final class FlameGraph {
      */
     private static TreeSet<Integer> characters(List<FlameFrame> frames) {
         var characters = new TreeSet<Integer>();
-        for (int c = '!'; c <= '~'; c++) characters.add(c);
+        for (int c = '!'; c <= '~'; c++) {
+            characters.add(c);
+        }
         characters.add((int) '…');
         frames.forEach(frame -> frame.name.codePoints().forEach(characters::add));
         characters.remove((int) ' ');

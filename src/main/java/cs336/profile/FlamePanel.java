@@ -106,7 +106,9 @@ final class FlamePanel extends XYChart {
         for (FlameGraph.FlameFrame frame : frames) {
             int shade = names.computeIfAbsent(frame.name(), n -> names.size()) % SHADES;
             double wide = frame.value() * scale - GAP;
-            if (wide < MIN_WIDTH) continue;
+            if (wide < MIN_WIDTH) {
+                continue;
+            }
             double x = MARGIN + frame.start() * scale;
             double y = TOP + frame.depth() * ROW;
             int hue = HUES.get(frame.leaf() ? 2 : frame.name().contains("::") ? 1 : 0);
@@ -121,14 +123,21 @@ final class FlamePanel extends XYChart {
 
     /** Returns the text, shortened with an ellipsis if needed, or nothing if too few letters would fit. */
     private static String fitted(String text, double room) {
-        if (room <= 0) return "";
-        if (ChartStyle.width(text, font()) <= room) return text;
+        if (room <= 0) {
+            return "";
+        }
+        if (ChartStyle.width(text, font()) <= room) {
+            return text;
+        }
         int low = 0;
         int high = text.length() - 1;
         while (low < high) {
             int middle = (low + high + 1) / 2;
-            if (ChartStyle.width(text.substring(0, middle) + "…", font()) <= room) low = middle;
-            else high = middle - 1;
+            if (ChartStyle.width(text.substring(0, middle) + "…", font()) <= room) {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
         }
         return low < MIN_LETTERS ? "" : text.substring(0, low).stripTrailing() + "…";
     }

@@ -79,11 +79,15 @@ public final class FoldedStacks {
         Map<List<String>, Long> values = new LinkedHashMap<>();
         if (time == Time.CPU) {
             for (HostEvent event : trace.host()) {
-                if (event.self() > 0) values.merge(frames(event, false), event.self(), Long::sum);
+                if (event.self() > 0) {
+                    values.merge(frames(event, false), event.self(), Long::sum);
+                }
             }
         } else {
             for (DeviceEvent event : trace.work()) {
-                if (event.duration() == 0) continue;
+                if (event.duration() == 0) {
+                    continue;
+                }
                 List<String> frames = event.launch() == null ? new ArrayList<>() : frames(event.launch(), true);
                 if (event.launch() != null && event.launch().kind() == HostEventKind.CALL) {
                     frames.remove(frames.size() - 1); // the kernel is more specific
@@ -99,9 +103,13 @@ public final class FoldedStacks {
     private static List<String> frames(HostEvent event, boolean acrossThreads) {
         List<String> frames = new ArrayList<>();
         for (HostEvent at = event; at != null; at = acrossThreads ? at.outer() : at.parent()) {
-            if (!at.isStep()) frames.add(frame(at.name()));
+            if (!at.isStep()) {
+                frames.add(frame(at.name()));
+            }
         }
-        if (frames.isEmpty()) frames.add(OUTSIDE);
+        if (frames.isEmpty()) {
+            frames.add(OUTSIDE);
+        }
         Collections.reverse(frames);
         return frames;
     }
@@ -122,7 +130,9 @@ public final class FoldedStacks {
         try {
             for (String line : Files.readAllLines(file)) {
                 number++;
-                if (line.isBlank() || line.startsWith("#")) continue;
+                if (line.isBlank() || line.startsWith("#")) {
+                    continue;
+                }
                 String text = line.stripTrailing();
                 int space = text.lastIndexOf(' ');
                 stacks.add(new Stack(
@@ -160,7 +170,7 @@ public final class FoldedStacks {
     /** Returns the text that {@link #write} writes. */
     @Override
     public String toString() {
-        StringBuilder text = new StringBuilder();
+        var text = new StringBuilder();
         for (Stack stack : stacks) {
             text.append(String.join(";", stack.frames))
                     .append(' ')

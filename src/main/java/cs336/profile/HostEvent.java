@@ -115,7 +115,9 @@ public final class HostEvent extends TraceEvent {
     public List<String> range() {
         List<String> names = new ArrayList<>();
         for (HostEvent at = this; at != null; at = at.outer()) {
-            if (at.isRange()) names.add(at.name());
+            if (at.isRange()) {
+                names.add(at.name());
+            }
         }
         Collections.reverse(names);
         return names;
@@ -143,7 +145,9 @@ public final class HostEvent extends TraceEvent {
     /** Returns the forward operator of the innermost backward node that contains this event, or null. */
     HostEvent forwardOperator() {
         for (HostEvent at = this; at != null; at = at.parent) {
-            if (at.forward != null) return at.forward;
+            if (at.forward != null) {
+                return at.forward;
+            }
         }
         return null;
     }
@@ -151,7 +155,9 @@ public final class HostEvent extends TraceEvent {
     /** Returns the innermost operator that contains this event, including the event itself, or null. */
     HostEvent operator() {
         for (HostEvent at = this; at != null; at = at.parent) {
-            if (at.kind == HostEventKind.OP) return at;
+            if (at.kind == HostEventKind.OP) {
+                return at;
+            }
         }
         return null;
     }

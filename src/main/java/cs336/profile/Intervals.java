@@ -43,8 +43,11 @@ public final class Intervals {
         var merged = new ArrayList<TimeInterval>();
         for (TimeInterval interval : sorted) {
             TimeInterval last = merged.isEmpty() ? null : merged.get(merged.size() - 1);
-            if (last == null || interval.start > last.end) merged.add(interval);
-            else if (interval.end > last.end) merged.set(merged.size() - 1, new TimeInterval(last.start, interval.end));
+            if (last == null || interval.start > last.end) {
+                merged.add(interval);
+            } else if (interval.end > last.end) {
+                merged.set(merged.size() - 1, new TimeInterval(last.start, interval.end));
+            }
         }
         return new Intervals(List.copyOf(merged));
     }
@@ -78,9 +81,14 @@ public final class Intervals {
             TimeInterval b = other.intervals.get(j);
             long start = Math.max(a.start, b.start);
             long end = Math.min(a.end, b.end);
-            if (start < end) common.add(new TimeInterval(start, end));
-            if (a.end < b.end) i++;
-            else j++;
+            if (start < end) {
+                common.add(new TimeInterval(start, end));
+            }
+            if (a.end < b.end) {
+                i++;
+            } else {
+                j++;
+            }
         }
         return new Intervals(List.copyOf(common));
     }
@@ -98,13 +106,19 @@ public final class Intervals {
         int j = 0;
         for (TimeInterval interval : intervals) {
             long from = interval.start;
-            while (j < other.intervals.size() && other.intervals.get(j).end <= from) j++;
+            while (j < other.intervals.size() && other.intervals.get(j).end <= from) {
+                j++;
+            }
             for (int k = j; k < other.intervals.size() && other.intervals.get(k).start < interval.end; k++) {
                 TimeInterval hole = other.intervals.get(k);
-                if (hole.start > from) difference.add(new TimeInterval(from, hole.start));
+                if (hole.start > from) {
+                    difference.add(new TimeInterval(from, hole.start));
+                }
                 from = Math.max(from, hole.end);
             }
-            if (from < interval.end) difference.add(new TimeInterval(from, interval.end));
+            if (from < interval.end) {
+                difference.add(new TimeInterval(from, interval.end));
+            }
         }
         return new Intervals(List.copyOf(difference));
     }

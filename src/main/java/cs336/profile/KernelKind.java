@@ -36,13 +36,17 @@ public enum KernelKind {
     }
 
     static KernelKind of(DeviceEventKind kind, String name, HostEvent launch) {
-        if (kind == DeviceEventKind.MEMCPY || kind == DeviceEventKind.MEMSET) return COPY;
+        if (kind == DeviceEventKind.MEMCPY || kind == DeviceEventKind.MEMSET) {
+            return COPY;
+        }
         String lowerCase = name.toLowerCase(Locale.ROOT);
         for (KernelKind candidate : values()) {
             boolean fits = candidate == OURS
                     ? isOurs(name, launch)
                     : candidate.names.matcher(lowerCase).find();
-            if (fits) return candidate;
+            if (fits) {
+                return candidate;
+            }
         }
         return OTHER;
     }

@@ -33,13 +33,19 @@ public final class KernelName {
     public static String brief(String name) {
         String plain = name.replace("(anonymous namespace)::", "").replaceFirst("^void ", "");
         Matcher cutlass = CUTLASS.matcher(plain);
-        if (cutlass.matches()) return cutlass.group(1);
+        if (cutlass.matches()) {
+            return cutlass.group(1);
+        }
         int template = plain.indexOf('<');
         int parameters = plain.indexOf('(');
-        if (template < 0 && parameters < 0) return plain.replaceFirst(XMMA_DETAILS, "$1");
+        if (template < 0 && parameters < 0) {
+            return plain.replaceFirst(XMMA_DETAILS, "$1");
+        }
         int end = template < 0 ? parameters : parameters < 0 ? template : Math.min(template, parameters);
         String base = plain.substring(0, end);
-        if (base.indexOf(' ') >= 0) return name; // Memcpy HtoD (Pinned -> Device)
+        if (base.indexOf(' ') >= 0) {
+            return name; // Memcpy HtoD (Pinned -> Device)
+        }
         base = base.substring(base.lastIndexOf(':') + 1);
         String operation = template == end ? operation(plain.substring(template)) : "";
         return operation.isEmpty() ? base : base + ": " + operation;
@@ -49,7 +55,9 @@ public final class KernelName {
         Matcher found = OPERATION.matcher(arguments);
         while (found.find()) {
             String operation = found.group(1) != null ? found.group(1) : found.group(2);
-            if (!WRAPPERS.contains(operation)) return operation;
+            if (!WRAPPERS.contains(operation)) {
+                return operation;
+            }
         }
         return "";
     }

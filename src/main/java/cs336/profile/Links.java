@@ -33,7 +33,7 @@ final class Links {
 
     /** Sets {@code forward} and {@code waiting} of events whose nesting is already resolved. */
     static void resolve(List<HostEvent> events, List<FlowEvent> flows) {
-        Links links = new Links(events);
+        var links = new Links(events);
         links.linkNodes(flows);
         links.linkEngineThreads();
         links.linkOtherThreads();
@@ -47,9 +47,13 @@ final class Links {
         }
         Map<Long, List<HostEvent>> creators = new HashMap<>(); // by sequence number
         for (HostEvent event : events) {
-            if (event.kind() != HostEventKind.OP || event.args().sequence() == HostEvent.NONE) continue;
+            if (event.kind() != HostEventKind.OP || event.args().sequence() == HostEvent.NONE) {
+                continue;
+            }
             List<HostEvent> here = operators.get(new EventStart(event.thread(), event.start()));
-            if (here != null) here.add(event);
+            if (here != null) {
+                here.add(event);
+            }
             if (!isNode(event)) {
                 creators.computeIfAbsent(event.args().sequence(), s -> new ArrayList<>(2))
                         .add(event);
@@ -88,9 +92,15 @@ final class Links {
         for (HostEvent candidate : creators.getOrDefault(node.args().sequence(), List.of())) {
             boolean fits = candidate.start() < node.start()
                     && (thread == null || candidate.thread().equals(thread));
-            if (!fits) continue;
-            if (last != null && !last.thread().equals(candidate.thread())) return null;
-            if (last == null || candidate.start() >= last.start()) last = candidate;
+            if (!fits) {
+                continue;
+            }
+            if (last != null && !last.thread().equals(candidate.thread())) {
+                return null;
+            }
+            if (last == null || candidate.start() >= last.start()) {
+                last = candidate;
+            }
         }
         return last;
     }
@@ -112,7 +122,9 @@ final class Links {
         HostThread engine = null;
         HostThread caller = null;
         for (HostEvent event : events) {
-            if (event.parent != null || !event.isEngine()) continue;
+            if (event.parent != null || !event.isEngine()) {
+                continue;
+            }
             if (!event.thread().equals(engine)) {
                 engine = event.thread();
                 caller = firstCallers.get(engine);
@@ -145,7 +157,9 @@ final class Links {
 
     private static HostEvent root(HostEvent event) {
         HostEvent root = event;
-        while (root.parent != null) root = root.parent;
+        while (root.parent != null) {
+            root = root.parent;
+        }
         return root;
     }
 

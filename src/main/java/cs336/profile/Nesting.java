@@ -28,7 +28,7 @@ final class Nesting {
 
     /** Sets {@code parent} and {@code self} of events that are in {@link #ORDER}. */
     static void resolve(List<HostEvent> events) {
-        Nesting nesting = new Nesting();
+        var nesting = new Nesting();
         HostThread thread = null;
         for (HostEvent event : events) {
             if (!event.thread().equals(thread)) {
@@ -54,7 +54,9 @@ final class Nesting {
             }
             // An event without duration may still contain others that start at the same time.
             boolean ended = last.end() < time || last.end() == time && last.duration() > 0;
-            if (!ended) break;
+            if (!ended) {
+                break;
+            }
             open.remove(open.size() - 1);
         }
         now = Math.max(now, time);
@@ -62,7 +64,9 @@ final class Nesting {
 
     private HostEvent around(HostEvent event) {
         for (int i = open.size() - 1; i >= 0; i--) {
-            if (open.get(i).end() >= event.end()) return open.get(i);
+            if (open.get(i).end() >= event.end()) {
+                return open.get(i);
+            }
         }
         return null;
     }

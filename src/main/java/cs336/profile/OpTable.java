@@ -71,7 +71,7 @@ public final class OpTable {
 
     /** Returns all operators and ranges of a trace, largest GPU self time first, then largest CPU self time. */
     public static OpTable of(Trace trace) {
-        OpTotals totals = new OpTotals();
+        var totals = new OpTotals();
         trace.host().forEach(totals::add);
         trace.work().forEach(totals::add);
         totals.addMemory(trace);
@@ -108,16 +108,22 @@ public final class OpTable {
             if (owner == event) {
                 OpSum sum = of(event);
                 sum.calls++;
-                if (isOutermost(event)) sum.cpuTotal += event.duration();
+                if (isOutermost(event)) {
+                    sum.cpuTotal += event.duration();
+                }
             }
         }
 
         void add(DeviceEvent event) {
-            if (event.launch() == null) return;
+            if (event.launch() == null) {
+                return;
+            }
             HostEvent owner = owner(event.launch());
             of(owner).deviceSelf += event.duration();
             for (HostEvent at = owner; at != null; at = at.outer()) {
-                if (isOutermost(at)) of(at).deviceTotal += event.duration();
+                if (isOutermost(at)) {
+                    of(at).deviceTotal += event.duration();
+                }
             }
         }
 
@@ -129,23 +135,32 @@ public final class OpTable {
             for (MemoryEvent change : trace.memory()) {
                 HostEvent inside =
                         EventLookup.innermost(threads.getOrDefault(change.thread(), List.of()), change.time());
-                if (inside == null) continue;
+                if (inside == null) {
+                    continue;
+                }
                 OpSum sum = of(owner(inside));
-                if (change.isOnGpu()) sum.deviceMemory += change.bytes();
-                else sum.cpuMemory += change.bytes();
+                if (change.isOnGpu()) {
+                    sum.deviceMemory += change.bytes();
+                } else {
+                    sum.cpuMemory += change.bytes();
+                }
             }
         }
 
         /** Returns the event itself or, for a nested CUDA API call, the event that makes the call. */
         private static HostEvent owner(HostEvent event) {
             HostEvent owner = event;
-            while (owner.kind() == HostEventKind.CALL && owner.parent() != null) owner = owner.parent();
+            while (owner.kind() == HostEventKind.CALL && owner.parent() != null) {
+                owner = owner.parent();
+            }
             return owner;
         }
 
         private static boolean isOutermost(HostEvent event) {
             for (HostEvent around = event.outer(); around != null; around = around.outer()) {
-                if (around.kind() == event.kind() && around.name().equals(event.name())) return false;
+                if (around.kind() == event.kind() && around.name().equals(event.name())) {
+                    return false;
+                }
             }
             return true;
         }

@@ -56,7 +56,9 @@ public final class OverlapCommand extends LabCommand {
         return checked(() -> {
             Map<String, Trace> traces = read();
             OverlapTable table = OverlapTable.of(traces);
-            if (table.rows().isEmpty()) throw new IllegalArgumentException("the traces have no events");
+            if (table.rows().isEmpty()) {
+                throw new IllegalArgumentException("the traces have no events");
+            }
             out().println(last ? table.lastSteps() : table);
             out().flush();
             if (folder != null) {

@@ -82,14 +82,20 @@ public final class OverlapTable {
         var rows = new ArrayList<OverlapRow>();
         traces.forEach((name, trace) -> {
             int[] steps = trace.steps();
-            if (steps.length == 0) add(name, OptionalInt.empty(), trace, rows);
-            for (int step : steps) add(name, OptionalInt.of(step), trace.step(step), rows);
+            if (steps.length == 0) {
+                add(name, OptionalInt.empty(), trace, rows);
+            }
+            for (int step : steps) {
+                add(name, OptionalInt.of(step), trace.step(step), rows);
+            }
         });
         return new OverlapTable(rows);
     }
 
     private static void add(String name, OptionalInt step, Trace trace, List<OverlapRow> rows) {
-        for (Activity activity : Activity.of(trace)) rows.add(new OverlapRow(name, step, activity));
+        for (Activity activity : Activity.of(trace)) {
+            rows.add(new OverlapRow(name, step, activity));
+        }
     }
 
     /** Returns the rows ordered by trace, step and device. */

@@ -109,7 +109,9 @@ public final class ProfileCommand extends LabCommand {
             List<ModelCase> cases = models.cases();
             int exitCode = drawOnly ? 0 : measure();
             if (!noPictures) {
-                for (ModelCase c : cases) draw(ModelCases.folder(toCase(c)));
+                for (ModelCase c : cases) {
+                    draw(ModelCases.folder(toCase(c)));
+                }
             }
             return exitCode;
         } catch (IllegalArgumentException e) {
@@ -136,14 +138,18 @@ public final class ProfileCommand extends LabCommand {
      */
     private static void storeKernels(Case c, Measurements rows, Provenance provenance) throws IOException {
         Path file = ModelCases.folder(c).resolve(ProfileWorkload.KERNELS);
-        if (!Files.exists(file)) return;
+        if (!Files.exists(file)) {
+            return;
+        }
         String name = rows.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
         var measurements = new Measurements(rows.path().resolveSibling(name));
         Map<String, Integer> others = new HashMap<>(); // by phase, how many kernels so far are not GEMMs
         for (Row row : ProfileWorkload.readKernels(file)) {
             boolean matmul = row.getString("kind").equals(KernelKind.MATMUL.toString());
             int other = matmul ? Integer.MAX_VALUE : others.merge(row.getString("phase"), 1, Integer::sum);
-            if (row.getInt("rank") > TOP && other > TOP) continue;
+            if (row.getInt("rank") > TOP && other > TOP) {
+                continue;
+            }
             Case kernel = Case.measuredHere(c.implementation());
             for (var parameter : c.parameters().entrySet()) {
                 kernel = kernel.with(parameter.getKey(), parameter.getValue());
@@ -181,7 +187,9 @@ public final class ProfileCommand extends LabCommand {
                 boolean same = columns.stream()
                         .allMatch(name -> String.valueOf(row.getObject(name)).equals(parameter(c, name)));
                 String heading = SHOWN.get(row.getString("metric"));
-                if (same && heading != null && !row.isMissing("mean")) line.setDouble(heading, row.getDouble("mean"));
+                if (same && heading != null && !row.isMissing("mean")) {
+                    line.setDouble(heading, row.getDouble("mean"));
+                }
             }
         }
         return AlignedText.of(table);

@@ -114,7 +114,9 @@ public final class ProfileWorkload implements Workload {
     static Table kernels(StepProfile steps) {
         Map<String, KernelTable> phases = new LinkedHashMap<>();
         steps.pass().phases().forEach(phase -> phases.put(phase, steps.phases(phase)));
-        if (phases.containsKey("backward")) phases.put("forward-backward", steps.phases("forward", "backward"));
+        if (phases.containsKey("backward")) {
+            phases.put("forward-backward", steps.phases("forward", "backward"));
+        }
         List<KernelOfPhase> kernels = new ArrayList<>();
         phases.forEach((phase, table) -> {
             int rank = 0;

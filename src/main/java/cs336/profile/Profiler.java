@@ -73,7 +73,7 @@ public final class Profiler implements AutoCloseable {
             throw new IllegalStateException(
                     "memory is being recorded; stop that recording first, or start it after the profiler");
         }
-        Profiler profiler = new Profiler(options);
+        var profiler = new Profiler(options);
         if (!RUNNING.compareAndSet(null, profiler)) {
             throw new IllegalStateException("a profiler is already running, started on thread "
                     + RUNNING.get().starter.getName() + "; stop it first, PyTorch supports only one");
@@ -103,7 +103,9 @@ public final class Profiler implements AutoCloseable {
      */
     public void step() {
         requireStarter("step");
-        if (stopped) throw new IllegalStateException("step() was called after the profiler was stopped");
+        if (stopped) {
+            throw new IllegalStateException("step() was called after the profiler was stopped");
+        }
         String open = annotations.innermost(starter);
         if (open != null) {
             throw new IllegalStateException("step() was called inside the range '" + open + "'; close it first");
@@ -122,8 +124,9 @@ public final class Profiler implements AutoCloseable {
      */
     public Profile stop() {
         requireStarter("stop");
-        if (stopped)
+        if (stopped) {
             throw new IllegalStateException("the profiler is already stopped; profile() returns its recording");
+        }
         finish();
         return profile();
     }
@@ -131,7 +134,9 @@ public final class Profiler implements AutoCloseable {
     /** Stops recording unless {@link #stop} already did. */
     @Override
     public void close() {
-        if (stopped) return;
+        if (stopped) {
+            return;
+        }
         requireStarter("close");
         finish();
     }
@@ -143,8 +148,12 @@ public final class Profiler implements AutoCloseable {
      *     was recorded
      */
     public Profile profile() {
-        if (!stopped) throw new IllegalStateException("the profiler is still running; call stop() first");
-        if (failure != null) throw failure;
+        if (!stopped) {
+            throw new IllegalStateException("the profiler is still running; call stop() first");
+        }
+        if (failure != null) {
+            throw failure;
+        }
         return profile;
     }
 
@@ -157,7 +166,9 @@ public final class Profiler implements AutoCloseable {
     }
 
     private void synchronize() {
-        if (options.cuda()) torch_cuda.device_synchronize();
+        if (options.cuda()) {
+            torch_cuda.device_synchronize();
+        }
     }
 
     private void finish() {
@@ -189,7 +200,9 @@ public final class Profiler implements AutoCloseable {
 
     private static void delete(Path file) {
         try {
-            if (file != null) Files.deleteIfExists(file);
+            if (file != null) {
+                Files.deleteIfExists(file);
+            }
         } catch (IOException e) {
             file.toFile().deleteOnExit();
         }
@@ -206,23 +219,31 @@ public final class Profiler implements AutoCloseable {
         public void entered(String name) {
             Deque<OpenRange> open = threads.computeIfAbsent(Thread.currentThread(), t -> new ArrayDeque<>());
             synchronized (open) {
-                if (!ended) open.push(new OpenRange(name, UserAnnotation.enter(name)));
+                if (!ended) {
+                    open.push(new OpenRange(name, UserAnnotation.enter(name)));
+                }
             }
         }
 
         @Override
         public void left(String name) {
             Deque<OpenRange> open = threads.get(Thread.currentThread());
-            if (open == null) return;
+            if (open == null) {
+                return;
+            }
             synchronized (open) {
-                if (!open.isEmpty()) open.pop().annotation.close();
+                if (!open.isEmpty()) {
+                    open.pop().annotation.close();
+                }
             }
         }
 
         /** Returns the name of the innermost open range of a thread, or null. */
         String innermost(Thread thread) {
             Deque<OpenRange> open = threads.get(thread);
-            if (open == null) return null;
+            if (open == null) {
+                return null;
+            }
             synchronized (open) {
                 return open.isEmpty() ? null : open.peek().name;
             }

@@ -32,8 +32,9 @@ public record RangeCost(int ranges, double each, double step) {
      * @throws IllegalStateException if ranges have a listener, such as a profiler
      */
     public static RangeCost of(Device device, Runnable step) {
-        if (ProfilerRange.hasListeners())
+        if (ProfilerRange.hasListeners()) {
             throw new IllegalStateException("ranges have a listener, such as a profiler; stop it first");
+        }
         List<String> names = names(step);
         double milliseconds = Stopwatch.on(device).time("step", step).summary().median();
         return new RangeCost(names.size(), each(names), NANOS_PER_MS * milliseconds);
@@ -41,7 +42,7 @@ public record RangeCost(int ranges, double each, double step) {
 
     private static List<String> names(Runnable step) {
         var names = new CopyOnWriteArrayList<String>(); // a backward pass may run on other threads
-        RangeListener listener = new RangeListener() {
+        var listener = new RangeListener() {
             @Override
             public void entered(String name) {
                 names.add(name);
@@ -60,13 +61,17 @@ public record RangeCost(int ranges, double each, double step) {
     }
 
     private static double each(List<String> names) {
-        if (names.isEmpty()) return 0;
+        if (names.isEmpty()) {
+            return 0;
+        }
         String[] all = names.toArray(new String[0]);
         int rounds = RANGES_PER_BATCH / all.length + 1;
         double[] nanoseconds = new double[BATCHES];
         for (int batch = 0; batch < BATCHES; batch++) {
             long start = System.nanoTime();
-            for (int round = 0; round < rounds; round++) openAndClose(all);
+            for (int round = 0; round < rounds; round++) {
+                openAndClose(all);
+            }
             nanoseconds[batch] = (double) (System.nanoTime() - start) / rounds / all.length;
         }
         return Summary.of(nanoseconds).median();

@@ -85,7 +85,9 @@ public record StepProfile(
                     ? ProfilerOptions.standard()
                     : ProfilerOptions.standard().cpuOnly();
             try (var profiler = Profiler.start(options)) {
-                for (int i = 0; i <= warmup; i++) step.run(); // one more for the set-up of the profiler
+                for (int i = 0; i <= warmup; i++) {
+                    step.run(); // one more for the set-up of the profiler
+                }
                 model.device().synchronize();
                 Samples profiled = stopwatch
                         .warmup(0)
@@ -129,10 +131,12 @@ public record StepProfile(
 
     /** Returns the values of all metrics. */
     public List<Samples> samples() {
-        StepTotals totals = new StepTotals(steps());
+        var totals = new StepTotals(steps());
         addHostTimes(totals);
         for (DeviceEvent event : profile.trace().work()) {
-            if (event.step() > 0) add(event, totals);
+            if (event.step() > 0) {
+                add(event, totals);
+            }
         }
         if (!profile.trace().work().isEmpty()) {
             for (int i = 1; i <= steps(); i++) {
@@ -186,18 +190,27 @@ public record StepProfile(
         long[] end = new long[steps() + 1];
         for (HostEvent event : profile.trace().host()) {
             int step = event.step();
-            if (step < 1) continue;
-            if (event.isStep()) begin[step] = event.start();
-            else if (event.kind() != HostEventKind.CALL) end[step] = Math.max(end[step], event.end());
+            if (step < 1) {
+                continue;
+            }
+            if (event.isStep()) {
+                begin[step] = event.start();
+            } else if (event.kind() != HostEventKind.CALL) {
+                end[step] = Math.max(end[step], event.end());
+            }
             if (event.isRange() && pass.phases().contains(event.name())) {
                 totals.time(event.name() + "-host", step, event.duration());
             }
         }
         for (DeviceEvent event : profile.trace().work()) {
             int step = event.step();
-            if (step > 0) end[step] = Math.max(end[step], event.end());
+            if (step > 0) {
+                end[step] = Math.max(end[step], event.end());
+            }
         }
-        for (int i = 1; i <= steps(); i++) totals.time(PROFILED, i, end[i] - begin[i]);
+        for (int i = 1; i <= steps(); i++) {
+            totals.time(PROFILED, i, end[i] - begin[i]);
+        }
     }
 
     private void add(DeviceEvent event, StepTotals totals) {
@@ -212,9 +225,13 @@ public record StepProfile(
             totals.count(scope + "-launches", step);
         }
         List<String> ranges = phase.equals("forward") ? range : event.forwardRange();
-        if (!Collections.disjoint(ranges, NORMS)) totals.time(phase + "-normalization", step, time);
+        if (!Collections.disjoint(ranges, NORMS)) {
+            totals.time(phase + "-normalization", step, time);
+        }
         for (String name : ranges) {
-            if (!name.startsWith(ATTENTION)) continue;
+            if (!name.startsWith(ATTENTION)) {
+                continue;
+            }
             String metric = phase + "-attention-" + name.substring(ATTENTION.length());
             totals.time(metric, step, time);
             if (event.kernelKind() == KernelKind.MATMUL) {

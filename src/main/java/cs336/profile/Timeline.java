@@ -109,14 +109,18 @@ public final class Timeline {
      * @throws IllegalArgumentException if there are no traces or one is empty
      */
     public static Timeline ofRanks(Map<String, Trace> traces) {
-        if (traces.isEmpty()) throw new IllegalArgumentException("traces must have at least one trace, not none");
+        if (traces.isEmpty()) {
+            throw new IllegalArgumentException("traces must have at least one trace, not none");
+        }
         var processes = new ArrayList<ProcessTrace>();
         long base = traces.values().iterator().next().baseTime();
         traces.forEach((name, trace) -> processes.add(new ProcessTrace(name, trace, trace.baseTime() - base)));
         long latestBegin =
                 processes.stream().mapToLong(ProcessTrace::begin).max().orElseThrow();
         long earliestEnd = processes.stream().mapToLong(ProcessTrace::end).min().orElseThrow();
-        if (latestBegin < earliestEnd) return new Timeline(processes);
+        if (latestBegin < earliestEnd) {
+            return new Timeline(processes);
+        }
         return new Timeline(processes.stream()
                 .map(process -> new ProcessTrace(process.name, process.trace, process.shift - process.begin()))
                 .toList());
@@ -129,7 +133,9 @@ public final class Timeline {
      * @param end end in nanoseconds, after {@code begin}
      */
     public Timeline between(long begin, long end) {
-        if (begin >= end) throw new IllegalArgumentException("begin " + begin + " must be before end " + end);
+        if (begin >= end) {
+            throw new IllegalArgumentException("begin " + begin + " must be before end " + end);
+        }
         from = begin;
         to = end;
         return this;
@@ -147,7 +153,9 @@ public final class Timeline {
                     .mapToInt(HostEvent::step)
                     .max()
                     .orElse(-1);
-            if (last < 0) include(process.begin(), process.end());
+            if (last < 0) {
+                include(process.begin(), process.end());
+            }
             process.trace.ranges().stream()
                     .filter(event -> last >= 0 && event.step() == last)
                     .forEach(event -> include(event.start() + process.shift, event.end() + process.shift));
@@ -189,7 +197,11 @@ public final class Timeline {
     }
 
     private static boolean isInside(HostEvent event, HostEvent around) {
-        for (HostEvent at = event; at != null; at = at.parent()) if (at == around) return true;
+        for (HostEvent at = event; at != null; at = at.parent()) {
+            if (at == around) {
+                return true;
+            }
+        }
         return false;
     }
 
@@ -247,7 +259,9 @@ public final class Timeline {
 
         private void add(String label, List<Bar> bars) {
             boolean named = !process.name.isEmpty() && !label.isEmpty();
-            if (!bars.isEmpty()) lanes.add(new Lane(named ? process.name + ", " + label : label, bars));
+            if (!bars.isEmpty()) {
+                lanes.add(new Lane(named ? process.name + ", " + label : label, bars));
+            }
         }
 
         private void addRanges() {
@@ -258,7 +272,9 @@ public final class Timeline {
                 Map<Integer, List<Bar>> depths = new TreeMap<>();
                 for (HostEvent range : ranges) {
                     int depth = range.range().size() - 1;
-                    if (depth >= levels) continue;
+                    if (depth >= levels) {
+                        continue;
+                    }
                     depths.computeIfAbsent(depth, d -> new ArrayList<>())
                             .add(bar(range.name(), null, depth, range.start(), range.end()));
                 }
@@ -274,7 +290,9 @@ public final class Timeline {
             List<HostEvent> collectives = process.trace.host().stream()
                     .filter(event -> event.kind() == HostEventKind.COLLECTIVE)
                     .toList();
-            if (collectives.isEmpty()) return;
+            if (collectives.isEmpty()) {
+                return;
+            }
             if (process.trace.work().isEmpty()) {
                 for (Activity activity : Activity.of(process.trace)) {
                     add(

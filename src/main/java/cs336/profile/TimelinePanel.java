@@ -101,8 +101,9 @@ public final class TimelinePanel extends XYChart {
         for (Timeline.Bar bar : lane.bars()) {
             double x = getScreenXFromChart(bar.start());
             double end = getScreenXFromChart(bar.end());
-            if (end < painted + MIN_WIDTH && end - x < MIN_WIDTH)
+            if (end < painted + MIN_WIDTH && end - x < MIN_WIDTH) {
                 continue; // too narrow to see next to the previous bar
+            }
             double wide = Math.max(end - x, MIN_WIDTH);
             g.setColor(
                     bar.kind() == null

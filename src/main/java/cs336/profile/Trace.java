@@ -101,7 +101,9 @@ public final class Trace {
     public Trace step(int number) {
         List<HostEvent> inside =
                 host.stream().filter(event -> event.step() == number).toList();
-        if (inside.isEmpty()) throw new IllegalArgumentException("step " + number + " is not in the trace");
+        if (inside.isEmpty()) {
+            throw new IllegalArgumentException("step " + number + " is not in the trace");
+        }
         long from = inside.stream().mapToLong(HostEvent::start).min().orElseThrow();
         long to = inside.stream().mapToLong(HostEvent::end).max().orElseThrow();
         return new Trace(
@@ -142,7 +144,9 @@ public final class Trace {
                 || host.stream()
                         .anyMatch(
                                 event -> event != last && event.start() >= last.start() && event.start() <= last.end());
-        if (keep) return this;
+        if (keep) {
+            return this;
+        }
         List<HostEvent> rest = host.stream().filter(event -> event != last).toList();
         return new Trace(baseTime, rest, device, memory, threadNames);
     }

@@ -54,7 +54,9 @@ final class TraceBuilder {
             HostEvent launch = null;
             if (event.kind.isWork()) {
                 launch = calls.get(event.args.correlation());
-                if (launch == null) launch = operators.get(event.args.external());
+                if (launch == null) {
+                    launch = operators.get(event.args.external());
+                }
             }
             launched.add(new DeviceEvent(
                     event.kind, event.name, event.stream, event.start, event.duration, event.args, launch));

@@ -72,8 +72,12 @@ final class TraceReader {
         int last = ' ';
         try (Reader text = open(file)) {
             for (int c; (c = text.read()) >= 0; ) {
-                if (Character.isWhitespace(c)) continue;
-                if (first == ' ') first = c;
+                if (Character.isWhitespace(c)) {
+                    continue;
+                }
+                if (first == ' ') {
+                    first = c;
+                }
                 last = c;
             }
         } catch (EOFException e) {
@@ -111,8 +115,9 @@ final class TraceReader {
             while (json.hasNext()) {
                 switch (json.nextName()) {
                     case "traceEvents" -> {
-                        if (json.peek() != JsonToken.BEGIN_ARRAY)
+                        if (json.peek() != JsonToken.BEGIN_ARRAY) {
                             throw new TraceFormatException("traceEvents is not an array");
+                        }
                         readEvents();
                         found = true;
                     }
@@ -122,11 +127,15 @@ final class TraceReader {
             }
             json.endObject();
         }
-        if (!found) throw new TraceFormatException("it has no traceEvents");
+        if (!found) {
+            throw new TraceFormatException("it has no traceEvents");
+        }
         json.peek(); // throws if anything follows
         flowStarts.forEach((id, from) -> {
             Links.EventStart to = flowEnds.get(id);
-            if (to != null) trace.flows.add(new Links.FlowEvent(from, to));
+            if (to != null) {
+                trace.flows.add(new Links.FlowEvent(from, to));
+            }
         });
         return trace.build();
     }
@@ -134,7 +143,9 @@ final class TraceReader {
     private void readEvents() throws IOException {
         json.beginArray();
         for (index = 0; json.hasNext(); index++) {
-            if (json.peek() != JsonToken.BEGIN_OBJECT) throw invalid("is not an object");
+            if (json.peek() != JsonToken.BEGIN_OBJECT) {
+                throw invalid("is not an object");
+            }
             new EventReader().read();
         }
         json.endArray();
@@ -235,8 +246,12 @@ final class TraceReader {
         }
 
         private void flow(Map<Integer, Links.EventStart> events) {
-            if (!category.equals("fwdbwd") && !category.equals("forward_backward")) return;
-            if (id == null) throw invalid("of category " + category + " has no id");
+            if (!category.equals("fwdbwd") && !category.equals("forward_backward")) {
+                return;
+            }
+            if (id == null) {
+                throw invalid("of category " + category + " has no id");
+            }
             events.put(parseInt(id), new Links.EventStart(hostThread(), nanos("ts", time)));
         }
 
@@ -283,24 +298,31 @@ final class TraceReader {
         }
 
         private int deviceIndex() {
-            if (device != (int) device)
+            if (device != (int) device) {
                 throw invalid("(" + name + ") has the device " + device + ", which is not a GPU index");
+            }
             return (int) device;
         }
 
         private void requireName() {
-            if (name == null) throw invalid("of category " + category + " has no name");
+            if (name == null) {
+                throw invalid("of category " + category + " has no name");
+            }
         }
 
         private long duration() {
             long duration = nanos("dur", length);
-            if (duration < 0) throw invalid("(" + name + ") has the negative dur " + length);
+            if (duration < 0) {
+                throw invalid("(" + name + ") has the negative dur " + length);
+            }
             return duration;
         }
 
         /** Converts decimal microseconds to nanoseconds. Further digits are rounding errors of the writer. */
         private long nanos(String member, String micros) {
-            if (micros == null) throw invalid("(" + name + ") has no " + member);
+            if (micros == null) {
+                throw invalid("(" + name + ") has no " + member);
+            }
             try {
                 return new BigDecimal(micros)
                         .movePointRight(NANOS_DIGITS)
@@ -312,7 +334,7 @@ final class TraceReader {
         }
 
         private HostThread hostThread() {
-            HostThread key = new HostThread(process, thread);
+            var key = new HostThread(process, thread);
             return threads.computeIfAbsent(key, k -> k);
         }
 
@@ -328,7 +350,9 @@ final class TraceReader {
     /** Reads a text or a number as text; returns an empty text for other values. */
     private String scalar() throws IOException {
         JsonToken token = json.peek();
-        if (token == JsonToken.STRING || token == JsonToken.NUMBER) return json.nextString();
+        if (token == JsonToken.STRING || token == JsonToken.NUMBER) {
+            return json.nextString();
+        }
         json.skipValue();
         return "";
     }
@@ -359,7 +383,7 @@ final class TraceReader {
 
     /** Reads nested arrays of numbers as JSON without spaces. */
     private String compactArray() throws IOException {
-        StringBuilder text = new StringBuilder();
+        var text = new StringBuilder();
         append(text);
         return names.computeIfAbsent(text.toString(), t -> t);
     }
@@ -372,7 +396,9 @@ final class TraceReader {
         json.beginArray();
         text.append('[');
         for (boolean first = true; json.hasNext(); first = false) {
-            if (!first) text.append(',');
+            if (!first) {
+                text.append(',');
+            }
             append(text);
         }
         json.endArray();

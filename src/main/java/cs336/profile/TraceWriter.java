@@ -29,7 +29,7 @@ final class TraceWriter {
         try (OutputStream bytes = new BufferedOutputStream(Files.newOutputStream(file));
                 OutputStream packed = file.toString().endsWith(".gz") ? new GZIPOutputStream(bytes) : bytes;
                 Writer text = new OutputStreamWriter(packed, StandardCharsets.UTF_8)) {
-            TraceWriter writer = new TraceWriter(text);
+            var writer = new TraceWriter(text);
             writer.write(trace);
             writer.json.flush();
         }
@@ -54,9 +54,15 @@ final class TraceWriter {
             json.name("args").beginObject().name("name").value("GPU " + device).endObject();
             json.endObject();
         }
-        for (HostEvent event : trace.host()) write(event);
-        for (DeviceEvent event : trace.device()) write(event);
-        for (MemoryEvent event : trace.memory()) write(event);
+        for (HostEvent event : trace.host()) {
+            write(event);
+        }
+        for (DeviceEvent event : trace.device()) {
+            write(event);
+        }
+        for (MemoryEvent event : trace.memory()) {
+            write(event);
+        }
         json.endArray();
         json.endObject();
     }
@@ -71,7 +77,9 @@ final class TraceWriter {
                 "Sequence number", args.sequence(),
                 "Fwd thread id", args.forwardThread(),
                 "correlation", args.correlation()));
-        if (!args.shapes().isEmpty()) json.name("Input Dims").jsonValue(args.shapes());
+        if (!args.shapes().isEmpty()) {
+            json.name("Input Dims").jsonValue(args.shapes());
+        }
         json.endObject();
         json.endObject();
         if (event.forward() != null) {
@@ -139,7 +147,9 @@ final class TraceWriter {
     private void begin(String phase, String category, String name, HostThread row) throws IOException {
         json.beginObject();
         json.name("ph").value(phase);
-        if (category != null) json.name("cat").value(category);
+        if (category != null) {
+            json.name("cat").value(category);
+        }
         json.name("name").value(name);
         number("pid", row.process());
         number("tid", row.thread());
@@ -149,7 +159,9 @@ final class TraceWriter {
         begin(phase, category, category, row);
         json.name("id").value(flows);
         time("ts", time);
-        if (phase.equals("f")) json.name("bp").value("e"); // ends at the enclosing event, not at the next one
+        if (phase.equals("f")) {
+            json.name("bp").value("e"); // ends at the enclosing event, not at the next one
+        }
         json.endObject();
     }
 
@@ -157,15 +169,20 @@ final class TraceWriter {
     private void arguments(Map<String, Long> numbers) throws IOException {
         json.name("args").beginObject();
         for (var number : new TreeMap<>(numbers).entrySet()) {
-            if (number.getValue() != HostEvent.NONE) json.name(number.getKey()).value(number.getValue());
+            if (number.getValue() != HostEvent.NONE) {
+                json.name(number.getKey()).value(number.getValue());
+            }
         }
     }
 
     /** Writes an id as a number if it is one; viewers show text ids in separate rows. */
     private void number(String name, String value) throws IOException {
         boolean isNumber = value.matches("0|-?[1-9]\\d{0,17}");
-        if (isNumber) json.name(name).value(Long.parseLong(value));
-        else json.name(name).value(value);
+        if (isNumber) {
+            json.name(name).value(Long.parseLong(value));
+        } else {
+            json.name(name).value(value);
+        }
     }
 
     private void time(String name, long nanos) throws IOException {

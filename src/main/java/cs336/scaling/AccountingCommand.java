@@ -123,12 +123,16 @@ public final class AccountingCommand extends LabCommand {
     @Override
     public Integer call() throws IOException {
         return checked(() -> {
-            if (answers) new AccountingWriter(output, out()).write(CommunicationAccounting.STANDARD);
+            if (answers) {
+                new AccountingWriter(output, out()).write(CommunicationAccounting.STANDARD);
+            }
             if (simulated != null) {
                 var study = new ScaleOutStudy(MeasurementQuery.of(output.resolve(simulated)));
                 new ScaleOutWriter(output, out()).write(study);
             }
-            if (!answers && simulated == null) report().print(out());
+            if (!answers && simulated == null) {
+                report().print(out());
+            }
             out().flush();
             return 0;
         });
@@ -137,8 +141,8 @@ public final class AccountingCommand extends LabCommand {
     private MeshReport report() {
         ModelShape model = model();
         TrainingState state = model == ModelShape.XXL ? TrainingState.MIXED : TrainingState.SINGLE;
-        Mesh mesh = new Mesh(data, shards, zeroStage(), tensor, pipeline);
-        Tokens microBatch = new Tokens(ArgumentCheck.atLeast("tokens", 1, tokens));
+        var mesh = new Mesh(data, shards, zeroStage(), tensor, pipeline);
+        var microBatch = new Tokens(ArgumentCheck.atLeast("tokens", 1, tokens));
         Accelerator device = CHIPS.get(ArgumentCheck.oneOf(
                 "chip", chip, CHIPS.keySet().stream().sorted().toList()));
         return new MeshReport(model, state, mesh, microBatch, microBatches, device);
@@ -146,7 +150,9 @@ public final class AccountingCommand extends LabCommand {
 
     private ModelShape model() {
         List<String> names = new ArrayList<>(List.of(ModelShape.XXL.name()));
-        for (ModelSize size : ModelSize.values()) names.add(size.label());
+        for (ModelSize size : ModelSize.values()) {
+            names.add(size.label());
+        }
         String name = ArgumentCheck.oneOf("model", modelName, names);
         return name.equals(ModelShape.XXL.name())
                 ? ModelShape.XXL

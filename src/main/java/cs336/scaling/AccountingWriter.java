@@ -48,7 +48,9 @@ record AccountingWriter(Path output, PrintWriter out) {
             rows.add(new AnswerRow(
                     answer.part(), answer.tokens(), answer.fsdp(), answer.tensor(), answer.name(), value.strip()));
         }
-        for (var entry : cases.entrySet()) stored.put(entry.getKey(), entry.getValue());
+        for (var entry : cases.entrySet()) {
+            stored.put(entry.getKey(), entry.getValue());
+        }
         out.println(AlignedText.of(Tables.of(AnswerRow.class, rows)));
         out.printf("stored in %s%n%n", stored.path());
     }

@@ -58,7 +58,9 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
                 matrix("gradient of probabilities"),
                 matrix("gradient of scores"),
                 rows("gradient of values")));
-        if (on == DeviceKind.CUDA) softmax.add(matrix("gradient × probabilities"));
+        if (on == DeviceKind.CUDA) {
+            softmax.add(matrix("gradient × probabilities"));
+        }
         return larger(
                 MemoryInventory.of("backward of softmax", inputs(), saved(), softmax),
                 MemoryInventory.of(

@@ -91,7 +91,9 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
         BucketModel best = null;
         for (double limit : limits) {
             BucketModel model = fit(bytes, backward, measured, limit);
-            if (model != null && (best == null || model.error(measured) < best.error(measured))) best = model;
+            if (model != null && (best == null || model.error(measured) < best.error(measured))) {
+                best = model;
+            }
         }
         if (best == null || best.error(measured) > measured.size()) {
             throw new IllegalArgumentException(

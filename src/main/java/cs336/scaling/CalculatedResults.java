@@ -40,7 +40,9 @@ public final class CalculatedResults {
 
     /** Stores the numbers of a case and replaces its earlier ones. */
     public void put(Case c, List<Measurement> numbers) throws IOException {
-        if (provenance == null) provenance = Provenance.of(Device.cpu()).named(folder);
+        if (provenance == null) {
+            provenance = Provenance.of(Device.cpu()).named(folder);
+        }
         file.put(c, numbers, provenance);
     }
 

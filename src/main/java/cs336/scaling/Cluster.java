@@ -79,9 +79,13 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
 
     /** Returns the time of a collective from the arrival of the last rank; 0 for one rank. */
     public Seconds time(Collective collective, Bytes payload, DeviceGroup group, Algorithm algorithm) {
-        if (group.ranks == 1) return Seconds.ZERO;
+        if (group.ranks == 1) {
+            return Seconds.ZERO;
+        }
         Seconds ring = launch.plus(ring(collective, payload, group));
-        if (collective != Collective.ALL_REDUCE || algorithm == Algorithm.RING) return ring;
+        if (collective != Collective.ALL_REDUCE || algorithm == Algorithm.RING) {
+            return ring;
+        }
         Seconds tree = launch.plus(tree(payload, group));
         return algorithm == Algorithm.TREE || tree.compareTo(ring) < 0 ? tree : ring;
     }
@@ -111,7 +115,9 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
 
     /** Returns the bandwidth of the bottleneck of a group: NVLink, or all adapters of the group in a node. */
     Bandwidth bandwidth(DeviceGroup group) {
-        if (group.nodes() == 1) return within.bandwidth();
+        if (group.nodes() == 1) {
+            return within.bandwidth();
+        }
         Bandwidth adapters = between.bandwidth().times(group.perNode);
         return adapters.compareTo(within.bandwidth()) < 0 ? adapters : within.bandwidth();
     }

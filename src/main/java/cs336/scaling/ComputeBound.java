@@ -96,7 +96,9 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
     public Tokens batchSequential() {
         requireNarrow();
         double left = 1 - tensor / widestTensor();
-        if (left <= 0) throw tooWide();
+        if (left <= 0) {
+            throw tooWide();
+        }
         return tokens(fsdp * intensity() / fsdpAxes / left);
     }
 
@@ -120,7 +122,9 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
     }
 
     private void requireNarrow() {
-        if (tensor > widestTensor()) throw tooWide();
+        if (tensor > widestTensor()) {
+            throw tooWide();
+        }
     }
 
     private IllegalArgumentException tooWide() {

@@ -71,7 +71,9 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
     /** Returns a table with a row for each tensor and a last row with the sum. */
     public Table table() {
         List<DeviceTensorRow> rows = new ArrayList<>();
-        for (DeviceTensor t : tensors()) rows.add(row(t.name, t.dtype, String.valueOf(t.shards), t.bytes));
+        for (DeviceTensor t : tensors()) {
+            rows.add(row(t.name, t.dtype, String.valueOf(t.shards), t.bytes));
+        }
         rows.add(row("sum", "", "", total()));
         return Tables.of(DeviceTensorRow.class, rows).setName(model.name() + " on " + mesh + ", one device");
     }
@@ -106,7 +108,9 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
 
     /** Returns the parameters of the largest pipeline stage; the embeddings and the head are in different stages. */
     static long parametersOfStage(ModelShape model, Mesh mesh) {
-        if (mesh.pipeline() == 1) return model.parameters();
+        if (mesh.pipeline() == 1) {
+            return model.parameters();
+        }
         return blocksOfStage(model, mesh) * model.blockMatrices()
                 + Math.max(model.headMatrix(), model.otherParameters());
     }

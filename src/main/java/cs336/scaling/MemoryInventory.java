@@ -78,8 +78,11 @@ public record MemoryInventory(String name, List<TensorMemory> tensors) {
         points.forEach((column, point) -> {
             DoubleColumn mib = DoubleColumn.create(column + " (MiB)");
             for (TensorMemory tensor : all.values()) {
-                if (point.tensors.contains(tensor)) mib.append(tensor.bytes() / MIB);
-                else mib.appendMissing();
+                if (point.tensors.contains(tensor)) {
+                    mib.append(tensor.bytes() / MIB);
+                } else {
+                    mib.appendMissing();
+                }
             }
             table.addColumns(mib.append(point.bytes() / MIB));
         });

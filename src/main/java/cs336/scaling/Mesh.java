@@ -58,11 +58,18 @@ public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeli
     @Override
     public String toString() {
         var text = new StringBuilder();
-        if (data > 1) text.append("DP ").append(data);
-        if (shards > 1)
+        if (data > 1) {
+            text.append("DP ").append(data);
+        }
+        if (shards > 1) {
             text.append(text.isEmpty() ? "" : " × ").append(stage).append(' ').append(shards);
-        if (tensor > 1) text.append(text.isEmpty() ? "" : " × ").append("TP ").append(tensor);
-        if (pipeline > 1) text.append(text.isEmpty() ? "" : " × ").append("PP ").append(pipeline);
+        }
+        if (tensor > 1) {
+            text.append(text.isEmpty() ? "" : " × ").append("TP ").append(tensor);
+        }
+        if (pipeline > 1) {
+            text.append(text.isEmpty() ? "" : " × ").append("PP ").append(pipeline);
+        }
         return text.isEmpty() ? "1 device" : text.toString();
     }
 }

@@ -43,6 +43,8 @@ record MeshReport(
         out.printf(
                 "%ncompute time at the bf16 peak of %s: %s; time to send at %s: %s%n",
                 device.peak(), computing, device.link(), communication.sent().over(device.link()));
-        if (mesh.pipeline() > 1) out.printf(Locale.ROOT, "pipeline bubble: %.0f %%%n", 100 * communication.bubble());
+        if (mesh.pipeline() > 1) {
+            out.printf(Locale.ROOT, "pipeline bubble: %.0f %%%n", 100 * communication.bubble());
+        }
     }
 }

@@ -62,7 +62,9 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
         List<Resource> links = links(simulation);
         Bytes slice = payload.sharedBy(2L * slices);
         for (int s = 0; s < slices; s++) {
-            for (boolean mirrored : new boolean[] {false, true}) new Slice(simulation, links, slice, mirrored).send();
+            for (boolean mirrored : new boolean[] {false, true}) {
+                new Slice(simulation, links, slice, mirrored).send();
+            }
         }
         return simulation.run();
     }
@@ -88,7 +90,9 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
                     .sorted(Comparator.comparing(rank -> depth(rank, n)))
                     .toList();
             List<List<SimulationTask>> received = new ArrayList<>(); // by rank: messages that it waits for
-            for (int rank = 0; rank < n; rank++) received.add(new ArrayList<>());
+            for (int rank = 0; rank < n; rank++) {
+                received.add(new ArrayList<>());
+            }
             for (int i = n - 1; i > 0; i--) {
                 int rank = rootFirst.get(i);
                 int parent = parent(rank, n);
@@ -119,7 +123,9 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
 
     private static int depth(int rank, int ranks) {
         int depth = 0;
-        for (int at = rank; at != 0; at = parent(at, ranks)) depth++;
+        for (int at = rank; at != 0; at = parent(at, ranks)) {
+            depth++;
+        }
         return depth;
     }
 
@@ -131,7 +137,9 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
 
     /** Returns a link; between nodes it has the bandwidth of all adapters of the group in a node. */
     private Link link(int from, int to) {
-        if (from / group.perNode() == to / group.perNode()) return cluster.within();
+        if (from / group.perNode() == to / group.perNode()) {
+            return cluster.within();
+        }
         return cluster.between().withBandwidth(cluster.between().bandwidth().times(group.perNode()));
     }
 }

@@ -35,8 +35,12 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
         /** @throws IllegalArgumentException if a number is out of range */
         public MeasuredAllReduce {
             ArgumentCheck.atLeast("ranks", 2, ranks);
-            if (payload.count() == 0) throw new IllegalArgumentException("payload must be above 0 B");
-            if (time.value() == 0) throw new IllegalArgumentException("time must be above 0 s");
+            if (payload.count() == 0) {
+                throw new IllegalArgumentException("payload must be above 0 B");
+            }
+            if (time.value() == 0) {
+                throw new IllegalArgumentException("time must be above 0 s");
+            }
         }
     }
 

@@ -155,7 +155,9 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         }
         Map<Synchronization, Seconds> synchronizedSteps = new LinkedHashMap<>();
         steps.forEach((mode, ms) -> {
-            if (!mode.startsWith("none")) synchronizedSteps.put(synchronization(mode), Seconds.ms(ms.get("total")));
+            if (!mode.startsWith("none")) {
+                synchronizedSteps.put(synchronization(mode), Seconds.ms(ms.get("total")));
+            }
         });
         Seconds forward = undisturbed(steps, "forward");
         Seconds backward = undisturbed(steps, "backward");
@@ -224,7 +226,9 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     private static Seconds predicted(Calibration calibration, String mode, int processes) {
-        if (mode.startsWith("none")) return calibration.model().alone();
+        if (mode.startsWith("none")) {
+            return calibration.model().alone();
+        }
         return calibration.dataParallel(synchronization(mode), processes).time();
     }
 
@@ -329,7 +333,9 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
                         .formatted(size, BATCH, CONTEXT, DTYPE, processes));
         Set<String> complete = completeRounds(rows);
         for (Row row : rows) {
-            if (!complete.contains(round(row))) continue;
+            if (!complete.contains(round(row))) {
+                continue;
+            }
             String mode = row.getString("mode") + " " + row.getObject("bucket_mb");
             all.computeIfAbsent(mode, m -> new TreeMap<>())
                     .computeIfAbsent(row.getString("metric"), m -> new ArrayList<>())
@@ -418,7 +424,9 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         SimulatedStep step = calibration.step(strategy.mesh, strategy.synchronization, tokens);
         boolean inBuckets = strategy.synchronization.equals(BUCKETS)
                 && !(strategy.mesh.shards() > 1 && strategy.mesh.stage() == ZeroStage.PARAMETERS);
-        if (!inBuckets) return step;
+        if (!inBuckets) {
+            return step;
+        }
         return Stream.concat(
                         Stream.of(step),
                         LARGER_BUCKETS.stream().map(buckets -> calibration.step(strategy.mesh, buckets, tokens)))

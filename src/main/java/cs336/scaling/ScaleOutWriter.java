@@ -79,7 +79,9 @@ record ScaleOutWriter(Path output, PrintWriter out) {
             throws IOException {
         var stored = new CalculatedResults(output, AccountingCommand.ON_PAPER, problem);
         stored.clear();
-        for (R each : records) stored.put(parameters.apply(each), numbers.apply(each));
+        for (R each : records) {
+            stored.put(parameters.apply(each), numbers.apply(each));
+        }
         out.println(AlignedText.of(Tables.of(type, records)));
         out.printf("stored in %s%n%n", stored.path());
     }

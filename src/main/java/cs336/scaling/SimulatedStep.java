@@ -128,11 +128,15 @@ public record SimulatedStep(
                             compute,
                             block.get(i).backward());
                     long bucket = overlaps ? completed.next() : 0;
-                    if (bucket > 0) reduced.add(sendDuringBackward("bucket " + reduced.size(), bucket, last));
+                    if (bucket > 0) {
+                        reduced.add(sendDuringBackward("bucket " + reduced.size(), bucket, last));
+                    }
                 }
                 tensorAfter(block, "backward");
             }
-            if (mesh.batchShards() == 1) return List.of(last);
+            if (mesh.batchShards() == 1) {
+                return List.of(last);
+            }
             return overlaps ? reduced : afterBackward(last);
         }
 
@@ -142,7 +146,9 @@ public record SimulatedStep(
                 return List.of(reduce("all gradients", model.parameters(), List.of(copied)));
             }
             List<SimulationTask> reduced = new ArrayList<>();
-            for (StepLayer layer : lastFirst()) reduced.add(reduce(layer.name(), layer.parameters(), List.of(last)));
+            for (StepLayer layer : lastFirst()) {
+                reduced.add(reduce(layer.name(), layer.parameters(), List.of(last)));
+            }
             return reduced;
         }
 
@@ -156,7 +162,9 @@ public record SimulatedStep(
                 boolean full = i == layers.size() - 1
                         || bytes(parameters + layers.get(i + 1).parameters()).compareTo(most) > 0;
                 completed.add(full ? parameters : 0);
-                if (full) parameters = 0;
+                if (full) {
+                    parameters = 0;
+                }
             }
             return completed.iterator();
         }
@@ -186,9 +194,13 @@ public record SimulatedStep(
         /** Reduces gradients: reduce-scatter among shards, then all-reduce among replicas. */
         private SimulationTask reduce(String what, long parameters, Collection<SimulationTask> after) {
             Bytes payload = bytes(parameters);
-            if (mesh.shards() == 1) return collective(what, Collective.ALL_REDUCE, payload, replicas, after);
+            if (mesh.shards() == 1) {
+                return collective(what, Collective.ALL_REDUCE, payload, replicas, after);
+            }
             SimulationTask scattered = collective(what, Collective.REDUCE_SCATTER, payload, shards, after);
-            if (mesh.data() == 1) return scattered;
+            if (mesh.data() == 1) {
+                return scattered;
+            }
             Bytes shard = payload.sharedBy(mesh.shards());
             return collective(what, Collective.ALL_REDUCE, shard, replicas, List.of(scattered));
         }
@@ -213,7 +225,9 @@ public record SimulatedStep(
                 boolean forward = i < n;
                 List<StepLayer> block = blocks.get(forward ? i : 2 * n - 1 - i);
                 computed[i] = computeBlock(block, forward, gathered[i]);
-                if (!forward) reduced.add(reduce("gradients", parameters(block), List.of(computed[i])));
+                if (!forward) {
+                    reduced.add(reduce("gradients", parameters(block), List.of(computed[i])));
+                }
             }
             return reduced;
         }
@@ -242,7 +256,9 @@ public record SimulatedStep(
 
         /** Adds collectives that do not overlap with computation. */
         private void addExposed(List<StepLayer> block, String what, Collective how, int times) {
-            if (mesh.tensor() == 1 || !block.get(0).inBlock()) return;
+            if (mesh.tensor() == 1 || !block.get(0).inBlock()) {
+                return;
+            }
             Bytes stream = Bytes.of(Math.multiplyExact(tokens.count(), (long) model.dModel()), sent.bytes());
             Seconds one = cluster.time(how, stream, tensorGroup, Algorithm.BEST);
             SimulationTask reached = simulation.task("reached", compute, Seconds.ZERO);
@@ -255,7 +271,9 @@ public record SimulatedStep(
         private SimulationTask collective(
                 String what, Collective how, Bytes payload, DeviceGroup group, Collection<SimulationTask> after) {
             Seconds time = cluster.time(how, payload, group, Algorithm.BEST);
-            if (group.ranks() > 1) time = time.plus(overheads.eachCollective());
+            if (group.ranks() > 1) {
+                time = time.plus(overheads.eachCollective());
+            }
             return simulation.task(how + " " + what, communication, time, Seconds.ZERO, after);
         }
 
@@ -268,7 +286,9 @@ public record SimulatedStep(
             List<List<StepLayer>> blocks = new ArrayList<>();
             for (StepLayer layer : model.layers()) {
                 List<StepLayer> last = blocks.isEmpty() ? null : blocks.get(blocks.size() - 1);
-                if (last == null || last.get(0).block() != layer.block()) blocks.add(last = new ArrayList<>());
+                if (last == null || last.get(0).block() != layer.block()) {
+                    blocks.add(last = new ArrayList<>());
+                }
                 last.add(layer);
             }
             return blocks;

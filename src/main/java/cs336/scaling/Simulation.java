@@ -66,7 +66,9 @@ public final class Simulation {
         private double speed() {
             double speed = 1;
             for (var entry : slowedBy.entrySet()) {
-                if (entry.getKey().running != null) speed *= 1 - entry.getValue();
+                if (entry.getKey().running != null) {
+                    speed *= 1 - entry.getValue();
+                }
             }
             return speed;
         }
@@ -119,10 +121,14 @@ public final class Simulation {
      */
     public SimulationTask task(
             String name, Resource on, Seconds work, Seconds delay, Collection<SimulationTask> after) {
-        SimulationTask task = new SimulationTask(name, on, work.value(), delay.value());
-        for (SimulationTask before : after) addDependency(before, task);
+        var task = new SimulationTask(name, on, work.value(), delay.value());
+        for (SimulationTask before : after) {
+            addDependency(before, task);
+        }
         if (on.inOrder) {
-            if (on.last != null) addDependency(on.last, task);
+            if (on.last != null) {
+                addDependency(on.last, task);
+            }
             on.last = task;
         }
         tasks.add(task);
@@ -140,19 +146,28 @@ public final class Simulation {
      * @throws IllegalStateException if the simulation has run before
      */
     public Schedule run() {
-        if (ran) throw new IllegalStateException("a simulation runs only once");
+        if (ran) {
+            throw new IllegalStateException("a simulation runs only once");
+        }
         ran = true;
         for (SimulationTask task : tasks) {
-            if (task.waitsFor == 0) ready(task);
+            if (task.waitsFor == 0) {
+                ready(task);
+            }
         }
         double finish = 0;
         while (!events.isEmpty()) {
             SimulationEvent event = events.remove();
-            if (event.number != event.task.event) continue; // outdated, because the task's speed has changed
+            if (event.number != event.task.event) {
+                continue; // outdated, because the task's speed has changed
+            }
             now = event.time;
             finish = Math.max(finish, now);
-            if (event.releases) release(event.task);
-            else done(event.task);
+            if (event.releases) {
+                release(event.task);
+            } else {
+                done(event.task);
+            }
         }
         return new Schedule(
                 tasks.stream()
@@ -162,8 +177,11 @@ public final class Simulation {
     }
 
     private void ready(SimulationTask task) {
-        if (task.on.running == null) start(task);
-        else task.on.waiting.add(task);
+        if (task.on.running == null) {
+            start(task);
+        } else {
+            task.on.waiting.add(task);
+        }
     }
 
     private void start(SimulationTask task) {
@@ -179,15 +197,23 @@ public final class Simulation {
         Resource on = task.on;
         task.end = now;
         on.running = null;
-        if (on.waiting.isEmpty()) changeSpeeds(on);
-        else start(on.waiting.remove());
-        if (task.delay == 0) done(task);
-        else expect(task, now + task.delay, false);
+        if (on.waiting.isEmpty()) {
+            changeSpeeds(on);
+        } else {
+            start(on.waiting.remove());
+        }
+        if (task.delay == 0) {
+            done(task);
+        } else {
+            expect(task, now + task.delay, false);
+        }
     }
 
     private void done(SimulationTask task) {
         for (SimulationTask next : task.next) {
-            if (--next.waitsFor == 0) ready(next);
+            if (--next.waitsFor == 0) {
+                ready(next);
+            }
         }
     }
 
@@ -195,9 +221,13 @@ public final class Simulation {
     private void changeSpeeds(Resource changed) {
         for (Resource slowed : changed.slows) {
             SimulationTask task = slowed.running;
-            if (task == null) continue;
+            if (task == null) {
+                continue;
+            }
             double speed = slowed.speed();
-            if (speed == task.speed) continue;
+            if (speed == task.speed) {
+                continue;
+            }
             task.left -= (now - task.since) * task.speed;
             task.since = now;
             task.speed = speed;

@@ -52,17 +52,26 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
         int gains = Normalization.named(config.normalization()).parametersPerFeature();
         List<ParameterTensor> tensors = new ArrayList<>();
         tensors.add(new ParameterTensor("token embeddings", -1, config.vocabSize() * d, is2024));
-        if (is2024) tensors.add(new ParameterTensor("position embeddings", -1, config.contextLength() * d, false));
+        if (is2024) {
+            tensors.add(new ParameterTensor("position embeddings", -1, config.contextLength() * d, false));
+        }
         for (int block = 0; block < config.numLayers(); block++) {
-            for (String name : List.of("q", "k", "v", "output"))
+            for (String name : List.of("q", "k", "v", "output")) {
                 tensors.add(new ParameterTensor(name, block, d * d, true));
+            }
             for (String name : is2024 ? List.of("w1", "w2") : List.of("w1", "w2", "w3")) {
                 tensors.add(new ParameterTensor(name, block, d * config.dFf(), true));
             }
-            for (int norm = 0; norm < 2 * gains; norm++) tensors.add(new ParameterTensor("norm", block, d, false));
+            for (int norm = 0; norm < 2 * gains; norm++) {
+                tensors.add(new ParameterTensor("norm", block, d, false));
+            }
         }
-        for (int norm = 0; norm < gains; norm++) tensors.add(new ParameterTensor("norm", config.numLayers(), d, false));
-        if (!is2024) tensors.add(new ParameterTensor("head", config.numLayers(), config.vocabSize() * d, true));
+        for (int norm = 0; norm < gains; norm++) {
+            tensors.add(new ParameterTensor("norm", config.numLayers(), d, false));
+        }
+        if (!is2024) {
+            tensors.add(new ParameterTensor("head", config.numLayers(), config.vocabSize() * d, true));
+        }
         double all = tensors.stream()
                 .filter(ParameterTensor::inMatmul)
                 .mapToLong(ParameterTensor::parameters)

@@ -54,7 +54,7 @@ public final class AtenOperator {
      */
     public List<Tensor> call(Object... arguments) {
         try (var scope = MemoryScope.open()) {
-            IValueVector stack = new IValueVector();
+            var stack = new IValueVector();
             for (Object argument : arguments) {
                 stack.push_back(box(argument));
             }
@@ -107,7 +107,7 @@ public final class AtenOperator {
         /** Creates a list that refers to these tensors without copying them. It lives until it is closed. */
         public static TensorList of(Iterable<Tensor> tensors) {
             try (var scope = MemoryScope.open()) {
-                GenericList list = new GenericList(TENSOR);
+                var list = new GenericList(TENSOR);
                 for (Tensor tensor : tensors) {
                     try (IValue element = new IValue(tensor)) {
                         list.push_back(element);

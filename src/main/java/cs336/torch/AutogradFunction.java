@@ -108,7 +108,7 @@ public abstract class AutogradFunction {
             versions[i] = inputs[i]._version();
         }
         try (var scope = MemoryScope.open()) {
-            Context ctx = new Context(this, needsInputGrad);
+            var ctx = new Context(this, needsInputGrad);
             Tensor[] outputs;
             try (var mode = PlainMode.withGradMode(false)) {
                 outputs = forward(ctx, inputs.clone());
@@ -307,7 +307,7 @@ public abstract class AutogradFunction {
 
         /** Returns the context of the backward pass, with these saved tensors. */
         Context forBackward(Tensor... tensors) {
-            Context ctx = new Context(function, needsInputGrad, values, List.of(tensors), false);
+            var ctx = new Context(function, needsInputGrad, values, List.of(tensors), false);
             ctx.onceDifferentiable = onceDifferentiable;
             return ctx;
         }

@@ -72,7 +72,9 @@ public final class CudaGraph implements AutoCloseable {
      * @throws IllegalArgumentException if the device is not a GPU
      */
     public static CudaGraph on(Device device) {
-        if (!device.isCuda()) throw new IllegalArgumentException("device must be a CUDA GPU, not " + device);
+        if (!device.isCuda()) {
+            throw new IllegalArgumentException("device must be a CUDA GPU, not " + device);
+        }
         return new CudaGraph(device);
     }
 
@@ -95,7 +97,9 @@ public final class CudaGraph implements AutoCloseable {
      */
     public void record(Runnable work) {
         requireOpen();
-        if (recorded) throw new IllegalStateException("the graph has recorded its work already");
+        if (recorded) {
+            throw new IllegalStateException("the graph has recorded its work already");
+        }
         onStream(() -> capture(work));
         recorded = true;
     }
@@ -121,7 +125,9 @@ public final class CudaGraph implements AutoCloseable {
      */
     public void replay() {
         requireOpen();
-        if (!recorded) throw new IllegalStateException("the graph has recorded nothing yet");
+        if (!recorded) {
+            throw new IllegalStateException("the graph has recorded nothing yet");
+        }
         try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
             check(cudart.cuGraphLaunch(executable, current.stream()), "cuGraphLaunch");
         }
@@ -130,7 +136,9 @@ public final class CudaGraph implements AutoCloseable {
     /** Waits for the GPU and frees the graph and its memory pool. Tensors allocated in the capture become invalid. */
     @Override
     public void close() {
-        if (closed) return;
+        if (closed) {
+            return;
+        }
         closed = true;
         if (recorded) {
             device.synchronize();
@@ -162,7 +170,9 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     private void requireOpen() {
-        if (closed) throw new IllegalStateException("the graph is closed");
+        if (closed) {
+            throw new IllegalStateException("the graph is closed");
+        }
     }
 
     private void onStream(Runnable work) {
@@ -205,7 +215,9 @@ public final class CudaGraph implements AutoCloseable {
                     capture = 0;
                 }
                 if (failure != null || ended != cudart.CUDA_SUCCESS) {
-                    if (!graph.isNull()) cudart.cuGraphDestroy(graph);
+                    if (!graph.isNull()) {
+                        cudart.cuGraphDestroy(graph);
+                    }
                     pool.release();
                     throw notRecordable(failure, ended);
                 }
@@ -242,6 +254,8 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     private static void check(int result, String call) {
-        if (result != cudart.CUDA_SUCCESS) throw new IllegalStateException(call + " failed with error " + result);
+        if (result != cudart.CUDA_SUCCESS) {
+            throw new IllegalStateException(call + " failed with error " + result);
+        }
     }
 }

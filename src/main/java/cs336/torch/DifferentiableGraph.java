@@ -113,8 +113,8 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
             List<Tensor> savedTensors,
             BackwardPass backward) {
         try (var scope = MemoryScope.open()) {
-            IValueVector stack = new IValueVector();
-            Box box = new Box();
+            var stack = new IValueVector();
+            var box = new Box();
             for (Tensor input : inputTensors) {
                 stack.push_back(box.holding(input));
             }
@@ -155,8 +155,8 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
                 Tensor gradient = tensor(stack, --position);
                 gradOutputs[i] = gradient.defined() ? gradient : null;
             }
-            IValueVector gradInputs = new IValueVector();
-            Box box = new Box();
+            var gradInputs = new IValueVector();
+            var box = new Box();
             for (Tensor gradient : node.backward.run(gradOutputs, saved)) {
                 gradInputs.push_back(gradient == null ? NONE : box.holding(gradient));
             }
@@ -174,7 +174,7 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
 
     private Operation build() {
         try (var scope = MemoryScope.open()) {
-            Graph outer = new Graph();
+            var outer = new Graph();
             JitNode node = outer.create(Symbol.prim("DifferentiableGraph"), outputs);
             int numberOutput = outputs; // the forward graph's last output, visible only to the backward graph
             for (int i = 0; i < inputs + saved + outputs + 1; i++) {
@@ -199,7 +199,7 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     }
 
     private Graph forwardGraph() {
-        Graph graph = new Graph();
+        var graph = new Graph();
         for (int i = 0; i < inputs; i++) {
             graph.addInput("input" + i);
         }
@@ -214,8 +214,8 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
     }
 
     private Graph backwardGraph() {
-        Graph graph = new Graph();
-        ProfileIValueOp callback = new ProfileIValueOp(graph, BACKWARD);
+        var graph = new Graph();
+        var callback = new ProfileIValueOp(graph, BACKWARD);
         callback.retainReference();
         callback.deallocate(false); // the graph owns it
         for (int i = 0; i < outputs; i++) {
@@ -225,7 +225,7 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
             callback.addInput(graph.addInput("saved" + i));
         }
         callback.addInput(graph.addInput("number"));
-        TypeVector gradInputs = new TypeVector();
+        var gradInputs = new TypeVector();
         for (int i = 0; i < inputs; i++) {
             gradInputs.push_back(new Type.TypePtr(graph.inputs().get(0).type()));
         }

@@ -57,7 +57,7 @@ final class FunctionNode implements DifferentiableGraph.BackwardPass {
         for (int i = 0; i < positions.length; i++) {
             positions[i] = positions[i] < 0 ? savedTensors.size() + ~positions[i] : positions[i];
         }
-        FunctionNode node = new FunctionNode(function, ctx.forBackward(), gradShapes, positions, intermediate);
+        var node = new FunctionNode(function, ctx.forBackward(), gradShapes, positions, intermediate);
         return new DifferentiableGraph(inputs.length, outputs.length, savedTensors.size(), savedOutputs)
                 .record(inputs, outputs, savedTensors, node);
     }

@@ -236,7 +236,7 @@ public final class GradCheck {
      * Returns weights of either sign and magnitude ½ to 1, the same at each call; null for outputs without derivatives.
      */
     private static Tensor[] weightsOf(Tensor[] outputs) {
-        SplittableRandom random = new SplittableRandom(1);
+        var random = new SplittableRandom(1);
         Tensor[] weights = new Tensor[outputs.length];
         for (int j = 0; j < outputs.length; j++) {
             if (outputs[j].is_floating_point()) {

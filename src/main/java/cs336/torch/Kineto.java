@@ -62,17 +62,17 @@ public final class Kineto {
     /** Starts recording. */
     public static void start(Settings settings) {
         try (var scope = MemoryScope.open()) {
-            ActivityTypeSet activities = new ActivityTypeSet();
+            var activities = new ActivityTypeSet();
             activities.insert(ActivityType.CPU);
             if (settings.cuda) {
                 activities.insert(ActivityType.CUDA);
             }
-            ExperimentalConfig experimental = new ExperimentalConfig();
+            var experimental = new ExperimentalConfig();
             experimental.profile_all_threads(!settings.memory);
             boolean stacks = false;
             boolean flops = false;
             boolean modules = false;
-            ProfilerConfig config = new ProfilerConfig(
+            var config = new ProfilerConfig(
                     ProfilerState.KINETO.value,
                     settings.shapes,
                     settings.memory,
@@ -88,7 +88,7 @@ public final class Kineto {
 
     /** Stops recording and writes the trace as Chrome JSON. Must be called on the thread that started the recording. */
     public static void stop(Path file) {
-        Memory result = new Memory(Long.BYTES); // std::unique_ptr<ProfilerResult>, the hidden result argument
+        var result = new Memory(Long.BYTES); // std::unique_ptr<ProfilerResult>, the hidden result argument
         DISABLE.invokeVoid(new Object[] {result});
         Pointer recorded = result.getPointer(0);
         try (Memory path = bytes(file.toString());
@@ -107,7 +107,7 @@ public final class Kineto {
 
     /** Returns an empty {@code std::unordered_set<at::RecordScope>} of libstdc++, which selects all scopes. */
     private static Memory allScopes() {
-        Memory set = new Memory(56);
+        var set = new Memory(56);
         set.clear();
         long singleBucket = 48;
         set.setPointer(0, set.share(singleBucket));
@@ -118,7 +118,7 @@ public final class Kineto {
 
     private static Memory bytes(String text) {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
-        Memory bytes = new Memory(utf8.length + 1L);
+        var bytes = new Memory(utf8.length + 1L);
         bytes.write(0, utf8, 0, utf8.length);
         bytes.setByte(utf8.length, (byte) 0);
         return bytes;
@@ -126,7 +126,7 @@ public final class Kineto {
 
     /** Returns a {@code std::string} of libstdc++ that refers to these bytes: pointer, length, capacity. */
     private static Memory string(Memory bytes) {
-        Memory string = new Memory(32);
+        var string = new Memory(32);
         string.clear();
         string.setPointer(0, bytes);
         string.setLong(8, bytes.size() - 1);

@@ -35,7 +35,7 @@ public final class ProfilerRange implements AutoCloseable {
         if (!hasListeners) {
             return NO_LISTENERS;
         }
-        ProfilerRange range = new ProfilerRange(name, LISTENERS.toArray(new RangeListener[0]));
+        var range = new ProfilerRange(name, LISTENERS.toArray(new RangeListener[0]));
         for (RangeListener listener : range.listeners) {
             listener.entered(name);
         }

@@ -169,9 +169,9 @@ public final class Safetensors implements AutoCloseable {
             end += tensors.get(name).nbytes();
             offsets.put(name, new long[] {begin, end});
         }
-        JsonObject header = new JsonObject();
+        var header = new JsonObject();
         if (!metadata.isEmpty()) {
-            JsonObject strings = new JsonObject();
+            var strings = new JsonObject();
             metadata.forEach(strings::addProperty);
             header.add(METADATA, strings);
         }
@@ -179,14 +179,14 @@ public final class Safetensors implements AutoCloseable {
             if (name.equals(METADATA)) {
                 throw new IllegalArgumentException("name of a tensor must not be " + METADATA);
             }
-            JsonObject entry = new JsonObject();
+            var entry = new JsonObject();
             entry.addProperty("dtype", DTYPE_NAMES.get(DType.of(tensor)));
-            JsonArray shape = new JsonArray();
+            var shape = new JsonArray();
             for (long i = 0; i < tensor.dim(); i++) {
                 shape.add(tensor.size(i));
             }
             entry.add("shape", shape);
-            JsonArray dataOffsets = new JsonArray();
+            var dataOffsets = new JsonArray();
             dataOffsets.add(offsets.get(name)[0]);
             dataOffsets.add(offsets.get(name)[1]);
             entry.add("data_offsets", dataOffsets);

@@ -23,7 +23,7 @@ public final class StrictJson {
      *     text
      */
     public static JsonElement parse(Reader reader, String source) {
-        JsonReader json = new JsonReader(reader);
+        var json = new JsonReader(reader);
         json.setStrictness(Strictness.STRICT);
         try {
             JsonElement root = element(json);
@@ -39,7 +39,7 @@ public final class StrictJson {
     private static JsonElement element(JsonReader json) throws IOException {
         switch (json.peek()) {
             case BEGIN_OBJECT -> {
-                JsonObject object = new JsonObject();
+                var object = new JsonObject();
                 json.beginObject();
                 while (json.hasNext()) {
                     String name = json.nextName();
@@ -52,7 +52,7 @@ public final class StrictJson {
                 return object;
             }
             case BEGIN_ARRAY -> {
-                JsonArray array = new JsonArray();
+                var array = new JsonArray();
                 json.beginArray();
                 while (json.hasNext()) {
                     array.add(element(json));

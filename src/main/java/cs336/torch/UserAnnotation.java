@@ -38,7 +38,7 @@ public final class UserAnnotation implements AutoCloseable {
      * Replaces characters that are not ASCII or need JSON escapes, because the profiler prints such names as "unknown".
      */
     private static String printable(String name) {
-        StringBuilder printable = new StringBuilder(name);
+        var printable = new StringBuilder(name);
         for (int i = 0; i < name.length(); i++) {
             char c = name.charAt(i);
             if (c == '"') {

@@ -147,7 +147,9 @@ public final class TrainCommand extends LabCommand {
                         model.namedParameters(), AdamWSettings.of(learningRate).withOrder(order));
                 var step = GraphedStep.of(model, optimizer, setup.precision).clip(clip)) {
             int first = 0;
-            if (resume && Files.exists(checkpoint)) first = checked(() -> load(model, optimizer));
+            if (resume && Files.exists(checkpoint)) {
+                first = checked(() -> load(model, optimizer));
+            }
             if (first >= steps) {
                 out().printf("%s was saved after step %d: nothing is left of --steps %d%n", checkpoint, first, steps);
             }
@@ -158,15 +160,20 @@ public final class TrainCommand extends LabCommand {
 
     private TrainingSetup setup() throws IOException {
         List<ModelOptions.Model> chosen = models.models();
-        if (chosen.size() != 1)
+        if (chosen.size() != 1) {
             throw new IllegalArgumentException(
                     "--size, --context, --normalization and --attention must select one model, not " + chosen.size());
+        }
         ModelOptions.Model model = chosen.get(0);
         ArgumentCheck.atLeast("--steps", 1, steps);
         ArgumentCheck.atLeast("--log-every", 1, logEvery);
         ArgumentCheck.atLeast("--checkpoint-every", 1, checkpointEvery);
-        if (!(clip > 0)) throw new IllegalArgumentException("--clip must be positive, not " + clip);
-        if (resume && checkpoint == null) throw new IllegalArgumentException("--resume needs --checkpoint <file>");
+        if (!(clip > 0)) {
+            throw new IllegalArgumentException("--clip must be positive, not " + clip);
+        }
+        if (resume && checkpoint == null) {
+            throw new IllegalArgumentException("--resume needs --checkpoint <file>");
+        }
         if (model.config().vocabSize() < BYTES) {
             throw new IllegalArgumentException("--vocab must be at least " + BYTES
                     + ", one for each value of a byte, not " + model.config().vocabSize());
@@ -174,7 +181,9 @@ public final class TrainCommand extends LabCommand {
         requireWritable();
         byte[] bytes = Files.readAllBytes(text);
         int[] tokens = new int[bytes.length];
-        for (int i = 0; i < bytes.length; i++) tokens[i] = Byte.toUnsignedInt(bytes[i]);
+        for (int i = 0; i < bytes.length; i++) {
+            tokens[i] = Byte.toUnsignedInt(bytes[i]);
+        }
         Precision precision = Precision.parse(dtype);
         var schedule = new CosineSchedule(
                 learningRate,
@@ -188,7 +197,9 @@ public final class TrainCommand extends LabCommand {
     }
 
     private void requireWritable() {
-        if (checkpoint == null) return;
+        if (checkpoint == null) {
+            return;
+        }
         Path folder = checkpoint.toAbsolutePath().getParent();
         if (folder == null
                 || !Files.isDirectory(folder)

@@ -24,7 +24,9 @@ public record Bytes(long count) implements Comparable<Bytes> {
         double binary = 1;
         for (String prefix : new String[] {"", "K", "M", "G", "T"}) {
             UNITS.put(prefix + "B", decimal);
-            if (!prefix.isEmpty()) UNITS.put(prefix + "iB", binary);
+            if (!prefix.isEmpty()) {
+                UNITS.put(prefix + "iB", binary);
+            }
             decimal *= 1000;
             binary *= 1024;
         }
@@ -32,7 +34,9 @@ public record Bytes(long count) implements Comparable<Bytes> {
 
     /** @throws IllegalArgumentException if the count is below 0 */
     public Bytes {
-        if (count < 0) throw new IllegalArgumentException("bytes must be at least 0, not " + count);
+        if (count < 0) {
+            throw new IllegalArgumentException("bytes must be at least 0, not " + count);
+        }
     }
 
     /** Returns the size of {@code elements} elements of {@code bytesEach} bytes. */
@@ -71,7 +75,9 @@ public record Bytes(long count) implements Comparable<Bytes> {
      * @throws IllegalArgumentException if n is below 1
      */
     public Bytes sharedBy(long n) {
-        if (n < 1) throw new IllegalArgumentException("n must be at least 1, not " + n);
+        if (n < 1) {
+            throw new IllegalArgumentException("n must be at least 1, not " + n);
+        }
         return new Bytes(-Math.floorDiv(-count, n));
     }
 
@@ -107,9 +113,15 @@ public record Bytes(long count) implements Comparable<Bytes> {
 
     @Override
     public String toString() {
-        if (count < 1000) return count + " B";
-        if (count < 10_000_000) return String.format(Locale.ROOT, "%.1f kB", count / 1e3);
-        if (count < 1_000_000_000) return String.format(Locale.ROOT, "%.1f MB (%.1f MiB)", count / 1e6, count / 0x1p20);
+        if (count < 1000) {
+            return count + " B";
+        }
+        if (count < 10_000_000) {
+            return String.format(Locale.ROOT, "%.1f kB", count / 1e3);
+        }
+        if (count < 1_000_000_000) {
+            return String.format(Locale.ROOT, "%.1f MB (%.1f MiB)", count / 1e6, count / 0x1p20);
+        }
         return String.format(Locale.ROOT, "%.1f GB (%.1f GiB)", gb(), gib());
     }
 }

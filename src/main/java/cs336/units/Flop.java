@@ -10,7 +10,9 @@ import java.util.Locale;
 public record Flop(double count) {
     /** @throws IllegalArgumentException if the count is below 0 */
     public Flop {
-        if (!(count >= 0)) throw new IllegalArgumentException("FLOP must be at least 0, not " + count);
+        if (!(count >= 0)) {
+            throw new IllegalArgumentException("FLOP must be at least 0, not " + count);
+        }
     }
 
     /** Returns {@code factor} times these operations. */

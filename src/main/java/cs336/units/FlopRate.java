@@ -10,7 +10,9 @@ import java.util.Locale;
 public record FlopRate(double perSecond) {
     /** @throws IllegalArgumentException if {@code perSecond} is not above 0 */
     public FlopRate {
-        if (!(perSecond > 0)) throw new IllegalArgumentException("rate must be above 0 FLOP/s, not " + perSecond);
+        if (!(perSecond > 0)) {
+            throw new IllegalArgumentException("rate must be above 0 FLOP/s, not " + perSecond);
+        }
     }
 
     /**

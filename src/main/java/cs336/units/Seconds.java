@@ -13,7 +13,9 @@ public record Seconds(double value) implements Comparable<Seconds> {
 
     /** @throws IllegalArgumentException if the value is below 0 or NaN */
     public Seconds {
-        if (!(value >= 0)) throw new IllegalArgumentException("seconds must be at least 0, not " + value);
+        if (!(value >= 0)) {
+            throw new IllegalArgumentException("seconds must be at least 0, not " + value);
+        }
     }
 
     /** Returns a duration given in milliseconds. */
@@ -53,8 +55,12 @@ public record Seconds(double value) implements Comparable<Seconds> {
 
     @Override
     public String toString() {
-        if (value < 1e-3) return String.format(Locale.ROOT, "%.2f µs", value * 1e6);
-        if (value < 1) return String.format(Locale.ROOT, "%.3f ms", value * 1e3);
+        if (value < 1e-3) {
+            return String.format(Locale.ROOT, "%.2f µs", value * 1e6);
+        }
+        if (value < 1) {
+            return String.format(Locale.ROOT, "%.3f ms", value * 1e3);
+        }
         return String.format(Locale.ROOT, "%.3f s", value);
     }
 }

@@ -10,7 +10,9 @@ import java.util.Locale;
 public record Tokens(long count) {
     /** @throws IllegalArgumentException if the count is below 0 */
     public Tokens {
-        if (count < 0) throw new IllegalArgumentException("tokens must be at least 0, not " + count);
+        if (count < 0) {
+            throw new IllegalArgumentException("tokens must be at least 0, not " + count);
+        }
     }
 
     /** Returns the number of tokens in a batch of sequences of the same length. */

@@ -62,8 +62,8 @@ class AdamWTest extends ScopedTest {
             AdamWSettings options = options(reference.get("options"), order)
                     .withEps(run.get("eps").number());
             Map<String, Tensor> parameters = leaves(reference.get("parameters").tensors(), dtype);
-            AdamW fused = new AdamW(parameters, options);
-            PlainAdamW plain = new PlainAdamW(parameters, options);
+            var fused = new AdamW(parameters, options);
+            var plain = new PlainAdamW(parameters, options);
             List<TensorJson> after = run.get("parameters_after_step").list();
             for (int t = 0; t < after.size(); t++) {
                 setGradients(parameters, gradients.get(t).tensors());
@@ -102,8 +102,8 @@ class AdamWTest extends ScopedTest {
         for (DType dtype : List.of(DType.FLOAT64, DType.FLOAT32)) {
             Map<String, Tensor> plain = leaves(random(), dtype);
             Map<String, Tensor> fused = leaves(plain, dtype);
-            PlainAdamW plainOptimizer = new PlainAdamW(plain, options);
-            AdamW fusedOptimizer = new AdamW(fused, options);
+            var plainOptimizer = new PlainAdamW(plain, options);
+            var fusedOptimizer = new AdamW(fused, options);
             for (int t = 0; t < 10; t++) {
                 Map<String, Tensor> gradients = random();
                 setGradients(plain, gradients);
@@ -129,8 +129,8 @@ class AdamWTest extends ScopedTest {
                 tensor.detach()
                         .to(Device.cuda(0).toTorch(), torch.ScalarType.Double)
                         .set_requires_grad(true)));
-        PlainAdamW cpuOptimizer = new PlainAdamW(cpu, options);
-        AdamW gpuOptimizer = new AdamW(gpu, options);
+        var cpuOptimizer = new PlainAdamW(cpu, options);
+        var gpuOptimizer = new AdamW(gpu, options);
         for (int t = 0; t < 10; t++) {
             Map<String, Tensor> gradients = random();
             setGradients(cpu, gradients);
@@ -163,7 +163,7 @@ class AdamWTest extends ScopedTest {
     void parametersWithoutGradientAndFrozenOnesDoNotChange() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         Map<String, Tensor> before = leaves(parameters, DType.FLOAT64);
-        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        var optimizer = new AdamW(parameters, OPTIONS);
         setGradients(parameters, random());
         parameters.get("a").mutable_grad().reset();
         parameters.get("b").set_requires_grad(false);
@@ -181,8 +181,8 @@ class AdamWTest extends ScopedTest {
     void parametersWithDifferentStepCountsMatchThePlainOperations() {
         Map<String, Tensor> plain = leaves(random(), DType.FLOAT64);
         Map<String, Tensor> fused = leaves(plain, DType.FLOAT64);
-        PlainAdamW plainOptimizer = new PlainAdamW(plain, OPTIONS);
-        AdamW fusedOptimizer = new AdamW(fused, OPTIONS);
+        var plainOptimizer = new PlainAdamW(plain, OPTIONS);
+        var fusedOptimizer = new AdamW(fused, OPTIONS);
         for (int t = 0; t < 6; t++) {
             Map<String, Tensor> gradients = random();
             setGradients(plain, gradients);
@@ -202,7 +202,7 @@ class AdamWTest extends ScopedTest {
     @Test
     void stepWithoutAnyGradientDoesNothing() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
-        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        var optimizer = new AdamW(parameters, OPTIONS);
         optimizer.step();
         assertTrue(optimizer.state().isEmpty());
     }
@@ -212,7 +212,7 @@ class AdamWTest extends ScopedTest {
         Map<String, Tensor> all = random();
         Map<String, Tensor> decayed = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
         Map<String, Tensor> undecayed = leaves(Map.of("b", all.get("b")), DType.FLOAT64);
-        AdamW optimizer = new AdamW(decayed, OPTIONS);
+        var optimizer = new AdamW(decayed, OPTIONS);
         optimizer.add(undecayed, OPTIONS.withWeightDecay(0));
         assertEquals(List.of("a", "b"), List.copyOf(optimizer.parameters().keySet()));
         optimizer.setLearningRate(1);
@@ -237,7 +237,7 @@ class AdamWTest extends ScopedTest {
     void trainingFromALoadedStateEqualsUninterruptedTraining() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         List<Map<String, Tensor>> gradients = List.of(random(), random(), random());
-        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        var optimizer = new AdamW(parameters, OPTIONS);
         setGradients(parameters, gradients.get(0));
         optimizer.step();
         setGradients(parameters, gradients.get(1));
@@ -245,7 +245,7 @@ class AdamWTest extends ScopedTest {
         optimizer.step();
 
         Map<String, Tensor> resumed = leaves(parameters, DType.FLOAT64);
-        AdamW resumedOptimizer = new AdamW(resumed, OPTIONS);
+        var resumedOptimizer = new AdamW(resumed, OPTIONS);
         setGradients(resumed, gradients.get(2));
         resumedOptimizer.step(); // creates a state for loadState to replace
         resumed.forEach((name, tensor) -> copy(tensor, parameters.get(name)));
@@ -261,7 +261,7 @@ class AdamWTest extends ScopedTest {
     @Test
     void stateThatDoesNotMatchIsRefusedAndChangesNothing() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
-        AdamW optimizer = new AdamW(parameters, OPTIONS);
+        var optimizer = new AdamW(parameters, OPTIONS);
         setGradients(parameters, random());
         optimizer.step();
         Map<String, Tensor> good = optimizer.state();

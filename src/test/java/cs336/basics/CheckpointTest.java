@@ -54,14 +54,14 @@ class CheckpointTest extends ScopedTest {
         for (ModelEdition edition : ModelEdition.values()) {
             Batches batches = Batches.random(11, 2, 6, Device.cpu(), 1);
             TransformerLM model = model(edition, 2);
-            AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
+            var optimizer = new AdamW(model.namedParameters(), OPTIONS);
             train(model, optimizer, batches, 3);
             Checkpoint.save(file, model.namedParameters(), optimizer, Map.of("step", "3"));
             train(model, optimizer, batches, 3);
 
             Batches again = Batches.random(11, 2, 6, Device.cpu(), 1);
             TransformerLM resumed = model(edition, 2);
-            AdamW resumedOptimizer = new AdamW(resumed.namedParameters(), OPTIONS);
+            var resumedOptimizer = new AdamW(resumed.namedParameters(), OPTIONS);
             Map<String, String> metadata = Checkpoint.load(file, resumed.namedParameters(), resumedOptimizer);
             assertEquals(Map.of("step", "3"), metadata);
             for (int i = 0; i < 3; i++) {
@@ -77,7 +77,7 @@ class CheckpointTest extends ScopedTest {
     @Test
     void parametersLoadWithoutOptimizerState() throws IOException {
         TransformerLM model = model(ModelEdition.SPRING_2025, 1);
-        AdamW optimizer = new AdamW(model.namedParameters(), OPTIONS);
+        var optimizer = new AdamW(model.namedParameters(), OPTIONS);
         train(model, optimizer, Batches.random(11, 2, 6, Device.cpu(), 1), 1);
         Checkpoint.save(file, model.namedParameters(), optimizer, Map.of());
         TransformerLM loaded = model(ModelEdition.SPRING_2025, 1);

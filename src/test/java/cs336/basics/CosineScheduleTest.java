@@ -13,7 +13,7 @@ class CosineScheduleTest {
     @Test
     void everyValueMatchesTheReference() {
         TensorJson reference = Reference.read("parts.json").get("cosine");
-        CosineSchedule schedule = new CosineSchedule(
+        var schedule = new CosineSchedule(
                 reference.get("max_lr").number(),
                 reference.get("min_lr").number(),
                 reference.get("warmup").integer(),

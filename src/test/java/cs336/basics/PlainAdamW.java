@@ -50,7 +50,7 @@ final class PlainAdamW {
     }
 
     private static Moments zeros(Tensor parameter) {
-        Moments zeros = new Moments();
+        var zeros = new Moments();
         zeros.m = MemoryScope.keep(torch.zeros_like(parameter));
         zeros.v = MemoryScope.keep(torch.zeros_like(parameter));
         return zeros;
@@ -64,7 +64,7 @@ final class PlainAdamW {
         double decay = lr * settings.weightDecay();
         double correction1 = 1 - Math.pow(settings.beta1(), t);
         double correction2 = 1 - Math.pow(settings.beta2(), t);
-        Scalar eps = new Scalar(settings.eps());
+        var eps = new Scalar(settings.eps());
 
         m.mul_(new Scalar(settings.beta1())).add_(g, new Scalar(1 - settings.beta1()));
         v.mul_(new Scalar(settings.beta2())).addcmul_(g, g, new Scalar(1 - settings.beta2()));

@@ -17,7 +17,7 @@ class ReferenceTest {
     @ParameterizedTest
     @ValueSource(ints = {2025, 2024})
     void logitsAndLossMatchPlainLoops(int year) {
-        PlainModel model = new PlainModel(Reference.read("tiny-" + year + ".json"));
+        var model = new PlainModel(Reference.read("tiny-" + year + ".json"));
         double[] expected = model.array("logits");
         double[] logits = new double[expected.length];
         for (int b = 0; b < model.batch; b++) {
@@ -33,7 +33,7 @@ class ReferenceTest {
     @ParameterizedTest
     @ValueSource(ints = {2025, 2024})
     void gradientsMatchDifferenceQuotientsOfTheLoss(int year) {
-        PlainModel model = new PlainModel(Reference.read("tiny-" + year + ".json"));
+        var model = new PlainModel(Reference.read("tiny-" + year + ".json"));
         double h = 1e-4; // balances the error h⁴ of the difference quotient and the rounding error 1e-16 / h
         model.parameters.forEach((name, values) -> {
             double[] quotients = new double[values.length];

@@ -24,7 +24,7 @@ class SgdTest extends ScopedTest {
     @Test
     void momentumAccumulatesGradients() {
         Tensor theta = leaf(1);
-        Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0.75);
+        var sgd = new Sgd(Map.of("theta", theta), 0.5, 0.75);
         step(sgd, theta, 2); // u = 2
         assertEquals(0, theta.item_double());
         step(sgd, theta, 1); // u = 1.5 + 1
@@ -37,7 +37,7 @@ class SgdTest extends ScopedTest {
     @Test
     void withoutMomentumThereIsNoState() {
         Tensor theta = leaf(1);
-        Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0);
+        var sgd = new Sgd(Map.of("theta", theta), 0.5, 0);
         step(sgd, theta, 2);
         step(sgd, theta, 1);
         assertEquals(-0.5, theta.item_double());
@@ -49,7 +49,7 @@ class SgdTest extends ScopedTest {
         Map<String, Tensor> parameters = new LinkedHashMap<>();
         parameters.put("a", leaf(1));
         parameters.put("b", leaf(1));
-        Sgd sgd = new Sgd(parameters, 1, 0.5);
+        var sgd = new Sgd(parameters, 1, 0.5);
         sgd.step();
         parameters.get("b").mutable_grad().put(Tensor.create(1.0));
         parameters.get("b").set_requires_grad(false);
@@ -64,10 +64,10 @@ class SgdTest extends ScopedTest {
     @Test
     void trainingFromALoadedStateEqualsUninterruptedTraining() {
         Tensor theta = leaf(1);
-        Sgd sgd = new Sgd(Map.of("theta", theta), 0.5, 0.5);
+        var sgd = new Sgd(Map.of("theta", theta), 0.5, 0.5);
         step(sgd, theta, 2);
         Tensor resumed = leaf(theta.item_double());
-        Sgd resumedSgd = new Sgd(Map.of("theta", resumed), 0.5, 0.5);
+        var resumedSgd = new Sgd(Map.of("theta", resumed), 0.5, 0.5);
         resumedSgd.loadState(sgd.state());
         step(sgd, theta, 1);
         step(resumedSgd, resumed, 1);

@@ -56,7 +56,7 @@ class TransformerReferenceTest extends ScopedTest {
         Tensor ids = reference.get("ids").tensor();
         Tensor targets = reference.get("targets").tensor();
         try (TransformerLM model = model(reference, dtype)) {
-            AdamW optimizer = new AdamW(model.namedParameters(), AdamWTest.options(options, order));
+            var optimizer = new AdamW(model.namedParameters(), AdamWTest.options(options, order));
             List<TensorJson> after = sequence.get("parameters_after_step").list();
             assertEquals(5, after.size());
             for (int t = 0; t < after.size(); t++) {
@@ -89,7 +89,7 @@ class TransformerReferenceTest extends ScopedTest {
 
     private static TransformerLM model(TensorJson reference, DType dtype) {
         TensorJson c = reference.get("config");
-        TransformerConfig config = new TransformerConfig(
+        var config = new TransformerConfig(
                 ModelEdition.ofYear((int) reference.get("form").integer()),
                 (int) c.get("vocab_size").integer(),
                 (int) c.get("context_length").integer(),
@@ -99,7 +99,7 @@ class TransformerReferenceTest extends ScopedTest {
                 (int) c.get("d_ff").integer(),
                 "rmsnorm",
                 "plain");
-        TransformerLM model = new TransformerLM(config, Device.cpu(), dtype);
+        var model = new TransformerLM(config, Device.cpu(), dtype);
         Map<String, Tensor> initial = reference.get("parameters").tensors();
         assertEquals(initial.keySet(), model.namedParameters().keySet());
         try (var noGrad = NoGrad.open()) {

@@ -61,7 +61,9 @@ class DeviceTimerTest {
             device.synchronize();
             long started = System.nanoTime();
             timer.mark(0);
-            for (int i = 0; i < 20; i++) x.matmul(x);
+            for (int i = 0; i < 20; i++) {
+                x.matmul(x);
+            }
             timer.mark(1);
             double ms = timer.ms(0, 1);
             double wall = (System.nanoTime() - started) / 1e6;

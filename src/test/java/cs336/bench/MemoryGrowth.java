@@ -82,7 +82,9 @@ public final class MemoryGrowth {
             var answers = new ArrayList<long[]>();
             while (answers.size() < number) {
                 String answer = process.answer(TIME_LIMIT);
-                if (answer == null) fail(String.join("\n", process.end().said()));
+                if (answer == null) {
+                    fail(String.join("\n", process.end().said()));
+                }
                 answers.add(Arrays.stream(answer.split(" "))
                         .mapToLong(Long::parseLong)
                         .toArray());
@@ -118,11 +120,17 @@ public final class MemoryGrowth {
         constructor.setAccessible(true);
         int steps = Integer.parseInt(parent.next());
         var work = (Work) constructor.newInstance();
-        if (steps == 0) parent.answer(String.valueOf(peakOfStep(work)));
+        if (steps == 0) {
+            parent.answer(String.valueOf(peakOfStep(work)));
+        }
         for (int block = 0; steps > 0 && block < WARM_UP + BLOCKS; block++) {
-            for (int step = 0; step < steps; step++) work.step();
+            for (int step = 0; step < steps; step++) {
+                work.step();
+            }
             String bytes = inUse() + " " + MemoryStats.current(CPU);
-            if (block >= WARM_UP) parent.answer(bytes);
+            if (block >= WARM_UP) {
+                parent.answer(bytes);
+            }
         }
         parent.end(0);
     }

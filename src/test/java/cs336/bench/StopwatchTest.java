@@ -29,7 +29,9 @@ class StopwatchTest {
     void warmUpStepsRunButAreNotTimed() {
         var runs = new AtomicInteger();
         Timing timing = Stopwatch.on(Device.cpu()).warmup(2).steps(3).time("nap", () -> {
-            if (runs.incrementAndGet() <= 2) sleep(200);
+            if (runs.incrementAndGet() <= 2) {
+                sleep(200);
+            }
         });
         assertEquals(5, runs.get());
         assertEquals(3, timing.wall().values().size());
@@ -41,7 +43,9 @@ class StopwatchTest {
     void withoutWarmUpTheFirstStepIsTimed() {
         var runs = new AtomicInteger();
         Timing timing = Stopwatch.on(Device.cpu()).warmup(0).steps(3).time("nap", () -> {
-            if (runs.incrementAndGet() == 1) sleep(200);
+            if (runs.incrementAndGet() == 1) {
+                sleep(200);
+            }
         });
         assertTrue(timing.wall().values().get(0) >= 200, timing.toString());
         assertTrue(timing.summary().min() < 150, timing.toString());

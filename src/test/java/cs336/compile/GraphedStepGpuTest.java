@@ -77,10 +77,14 @@ class GraphedStepGpuTest {
             try (var scope = MemoryScope.open()) {
                 var batch =
                         Batches.random(config.vocabSize(), 2, 128, device, 0).next();
-                for (int i = 0; i < 10; i++) step.run(batch.inputs(), batch.targets());
+                for (int i = 0; i < 10; i++) {
+                    step.run(batch.inputs(), batch.targets());
+                }
                 device.synchronize();
                 long warm = allocated();
-                for (int i = 0; i < replays; i++) step.run(batch.inputs(), batch.targets());
+                for (int i = 0; i < replays; i++) {
+                    step.run(batch.inputs(), batch.targets());
+                }
                 device.synchronize();
                 assertTrue(allocated() <= warm, "grew from " + warm + " to " + allocated() + " bytes");
             }

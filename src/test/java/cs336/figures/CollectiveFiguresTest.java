@@ -93,7 +93,9 @@ class CollectiveFiguresTest {
     void figuresDoNotDependOnTheOrderOfMeasurements() throws IOException {
         List<String> first = all(fictitious(1)).stream().map(Figure::svg).toList();
         List<String> second = all(fictitious(2)).stream().map(Figure::svg).toList();
-        for (int i = 0; i < first.size(); i++) assertTrue(first.get(i).equals(second.get(i)), "figure " + i);
+        for (int i = 0; i < first.size(); i++) {
+            assertTrue(first.get(i).equals(second.get(i)), "figure " + i);
+        }
     }
 
     @Test

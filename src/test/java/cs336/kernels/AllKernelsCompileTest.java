@@ -64,8 +64,9 @@ class AllKernelsCompileTest {
             var test = new ChildJvm.Child();
             int helpers = Integer.parseInt(test.next()), number = Integer.parseInt(test.next());
             List<KernelVariant> variants = variants().toList();
-            for (int i = variants.size() - 1 - number; i >= 0; i -= helpers)
+            for (int i = variants.size() - 1 - number; i >= 0; i -= helpers) {
                 variants.get(i).faults();
+            }
             test.end(0);
         }
     }
@@ -183,7 +184,9 @@ class AllKernelsCompileTest {
 
     private static int vector(int width, int most) {
         int vector = most;
-        while (width % vector != 0) vector /= 2;
+        while (width % vector != 0) {
+            vector /= 2;
+        }
         return vector;
     }
 
@@ -212,7 +215,9 @@ class AllKernelsCompileTest {
                         tile.defines(type),
                         HopperBackwardTile.THREADS,
                         tile.sharedBytes()));
-                if (tile.split() > 1) return; // uses the same row kernels
+                if (tile.split() > 1) {
+                    return; // uses the same row kernels
+                }
                 var rows = new FlashRows(type, tile.width(), tile.queries());
                 for (RowKernel kernel : RowKernel.values()) {
                     variants.add(new KernelVariant(

@@ -34,7 +34,9 @@ public final class Closeness {
     /** Returns the largest magnitude. */
     public static double largest(double[] values) {
         double largest = 0;
-        for (double value : values) largest = Math.max(largest, Math.abs(value));
+        for (double value : values) {
+            largest = Math.max(largest, Math.abs(value));
+        }
         return largest;
     }
 }

@@ -96,7 +96,7 @@ class CellOutputTest {
     @Test
     void inputComesFromTheFrontEnd() throws IOException {
         CellOutput.Redirection redirection = output.redirect();
-        String read = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
+        var read = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
         redirection.close();
         assertEquals("answer", read);
     }

@@ -322,7 +322,7 @@ public class EvaluatorTest {
     /** Interrupts the evaluator after the given pause, counted from when the cell has executed {@link #SIGNAL}. */
     private static Thread interruptAfterSignal(Duration pause) {
         shared = null;
-        Thread interrupter = new Thread(() -> {
+        var interrupter = new Thread(() -> {
             try {
                 while (shared == null) {
                     Thread.onSpinWait();

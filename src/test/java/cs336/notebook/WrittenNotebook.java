@@ -25,7 +25,7 @@ final class WrittenNotebook {
 
     WrittenNotebook codeThatMayFail(String... lines) {
         code(lines);
-        JsonArray tags = new JsonArray();
+        var tags = new JsonArray();
         tags.add("raises-exception");
         last().getAsJsonObject("metadata").add("tags", tags);
         return this;
@@ -33,7 +33,7 @@ final class WrittenNotebook {
 
     WrittenNotebook codeWithOutput(String... lines) {
         code(lines);
-        JsonObject output = new JsonObject();
+        var output = new JsonObject();
         output.addProperty("output_type", "stream");
         output.addProperty("name", "stdout");
         output.addProperty("text", "old");
@@ -48,11 +48,11 @@ final class WrittenNotebook {
     }
 
     Path save(Path folder, String name) throws IOException {
-        JsonObject kernel = new JsonObject();
+        var kernel = new JsonObject();
         kernel.addProperty("name", "java");
-        JsonObject metadata = new JsonObject();
+        var metadata = new JsonObject();
         metadata.add("kernelspec", kernel);
-        JsonObject notebook = new JsonObject();
+        var notebook = new JsonObject();
         notebook.add("cells", cells);
         notebook.add("metadata", metadata);
         notebook.addProperty("nbformat", 4);
@@ -65,11 +65,11 @@ final class WrittenNotebook {
     }
 
     private JsonObject add(String type, String... lines) {
-        JsonArray source = new JsonArray();
+        var source = new JsonArray();
         for (int i = 0; i < lines.length; i++) {
             source.add(lines[i] + (i < lines.length - 1 ? "\n" : ""));
         }
-        JsonObject cell = new JsonObject();
+        var cell = new JsonObject();
         cell.addProperty("cell_type", type);
         cell.add("metadata", new JsonObject());
         cell.add("source", source);

@@ -100,7 +100,9 @@ class MeasurementQueryTest {
                 .mapToObj(row -> MeasurementQuery.cell(table, row, "x"))
                 .toList();
         assertEquals(List.of("1e23", "25", "0.5", "-0.0000125", "300000000", "0", "0.1", ""), written);
-        for (int i = 0; i < values.length; i++) assertEquals(values[i], Double.parseDouble(written.get(i)));
+        for (int i = 0; i < values.length; i++) {
+            assertEquals(values[i], Double.parseDouble(written.get(i)));
+        }
     }
 
     @Test

@@ -33,8 +33,8 @@ class FoldedStacksTest {
 
     @Test
     void equalStacksAreSummedAtTheirFirstOccurrence() {
-        Stack a = new Stack(List.of("a"), 1);
-        Stack ab = new Stack(List.of("a", "b"), 5);
+        var a = new Stack(List.of("a"), 1);
+        var ab = new Stack(List.of("a", "b"), 5);
         FoldedStacks sum = FoldedStacks.of(List.of(a, ab, a, new Stack(List.of("a", "b"), 2)));
         assertEquals(List.of(new Stack(List.of("a"), 2), new Stack(List.of("a", "b"), 7)), sum.stacks());
     }

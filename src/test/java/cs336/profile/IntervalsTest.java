@@ -18,7 +18,9 @@ class IntervalsTest {
 
     private static Intervals of(long... bounds) {
         var intervals = new ArrayList<TimeInterval>();
-        for (int i = 0; i < bounds.length; i += 2) intervals.add(new TimeInterval(bounds[i], bounds[i + 1]));
+        for (int i = 0; i < bounds.length; i += 2) {
+            intervals.add(new TimeInterval(bounds[i], bounds[i + 1]));
+        }
         Collections.reverse(intervals); // the order does not matter
         return Intervals.of(intervals);
     }
@@ -53,10 +55,10 @@ class IntervalsTest {
     @Test
     void setOperationsAgreeWithBitSets() {
         long seed = new Random().nextLong();
-        Random random = new Random(seed);
+        var random = new Random(seed);
         for (int round = 0; round < 500; round++) {
-            BitSet a = new BitSet();
-            BitSet b = new BitSet();
+            var a = new BitSet();
+            var b = new BitSet();
             Intervals x = random(random, a);
             Intervals y = random(random, b);
             String which = "seed " + seed + ", round " + round + ": " + x + " " + y;
@@ -88,7 +90,7 @@ class IntervalsTest {
     }
 
     private static BitSet bits(Intervals intervals) {
-        BitSet bits = new BitSet();
+        var bits = new BitSet();
         intervals.intervals().forEach(interval -> bits.set((int) interval.start(), (int) interval.end()));
         return bits;
     }

@@ -11,9 +11,11 @@ class KernelKindTest {
     private static final HostEvent.HostArgs NO_ARGS = new HostEvent.HostArgs(-1, -1, -1, -1, "");
 
     private static HostEvent launchedBy(String operator) {
-        HostThread thread = new HostThread("1", "1");
-        HostEvent call = new HostEvent(HostEventKind.CALL, "cuLaunchKernel", thread, 1, 1, NO_ARGS);
-        if (!operator.isEmpty()) call.parent = new HostEvent(HostEventKind.OP, operator, thread, 0, 9, NO_ARGS);
+        var thread = new HostThread("1", "1");
+        var call = new HostEvent(HostEventKind.CALL, "cuLaunchKernel", thread, 1, 1, NO_ARGS);
+        if (!operator.isEmpty()) {
+            call.parent = new HostEvent(HostEventKind.OP, operator, thread, 0, 9, NO_ARGS);
+        }
         return call;
     }
 

@@ -86,7 +86,7 @@ class OverlapTest {
 
     @Test
     void gpusAreSeparate() {
-        TraceText text = new TraceText().device("kernel", 7, "gemm", 0, 100);
+        var text = new TraceText().device("kernel", 7, "gemm", 0, 100);
         text.event("kernel", "\"pid\": 1, \"tid\": 7", NCCL, 50, 90, "\"device\": 1, \"stream\": 7");
         List<Activity> activities = Activity.of(text.read());
         assertEquals(
@@ -100,7 +100,7 @@ class OverlapTest {
     /** A hook that waits inside the engine's frame does not compute; the node inside the same frame does. */
     @Test
     void onTheCpuOperatorsComputeAndGlooThreadsCommunicate() {
-        TraceText text = new TraceText()
+        var text = new TraceText()
                 .range(MAIN, "backward", 0, 1000)
                 .op(MAIN, "autograd::engine::evaluate_function: AddmmBackward0", 100, 700)
                 .op(MAIN, "AddmmBackward0", 110, 300)
@@ -145,7 +145,7 @@ class OverlapTest {
 
     @Test
     void aTableHasARowForEachStepAndDeviceOfEachRank() {
-        TraceText text = new TraceText();
+        var text = new TraceText();
         for (int step = 0; step < 3; step++) {
             int at = 1000 * step;
             text.range(MAIN, "ProfilerStep#" + step, at, at + 1000)

@@ -35,7 +35,7 @@ final class ProfilerCost {
         List<Double> profiled = new ArrayList<>();
         List<Double> busy = new ArrayList<>();
         List<Double> startAndStop = new ArrayList<>();
-        RangeListener silent = new RangeListener() {
+        var silent = new RangeListener() {
             @Override
             public void entered(String name) {}
 
@@ -47,7 +47,9 @@ final class ProfilerCost {
         Torch.seed(0);
         try (var model = new TransformerLM(size.config(ModelEdition.SPRING_2025, context), device);
                 var step = Benchmark.of(model).batch(4).precision(precision).step(Pass.STEP)) {
-            for (int i = 0; i < WARM_UP; i++) step.run();
+            for (int i = 0; i < WARM_UP; i++) {
+                step.run();
+            }
             for (int round = 0; round < ROUNDS; round++) {
                 time(device, step, plain);
                 ProfilerRange.addListener(silent);

@@ -48,7 +48,9 @@ class ProfilerGpuTest {
                 new TransformerConfig(ModelEdition.SPRING_2025, 1000, 128, 256, 2, 4, 1024, normalization, "plain");
         try (var model = new TransformerLM(config, device);
                 var step = Benchmark.of(model).step(Pass.STEP)) {
-            for (int i = 0; i < STEPS; i++) step.run();
+            for (int i = 0; i < STEPS; i++) {
+                step.run();
+            }
             try (var profiler = Profiler.start()) {
                 for (int i = 0; i < STEPS; i++) {
                     step.run();
@@ -79,13 +81,17 @@ class ProfilerGpuTest {
         for (String name : List.of("forward", "attention.softmax", "layers.1", "lm_head", "loss", "optimizer")) {
             long sum = 0;
             for (HostEvent range : trace.ranges()) {
-                if (!range.name().equals(name)) continue;
+                if (!range.name().equals(name)) {
+                    continue;
+                }
                 for (HostEvent call : trace.host()) {
                     boolean inside = call.kind() == HostEventKind.CALL
                             && call.thread().equals(range.thread())
                             && call.start() >= range.start()
                             && call.end() <= range.end();
-                    if (inside) sum += durations.getOrDefault(call.args().correlation(), 0L);
+                    if (inside) {
+                        sum += durations.getOrDefault(call.args().correlation(), 0L);
+                    }
                 }
             }
             assertTrue(sum > 0, name);
@@ -97,7 +103,9 @@ class ProfilerGpuTest {
     void theOperatorThatAKernelNamesContainsItsLaunch() {
         int named = 0;
         for (DeviceEvent event : trainingSteps("rmsnorm").trace().work()) {
-            if (event.args().external() == HostEvent.NONE) continue;
+            if (event.args().external() == HostEvent.NONE) {
+                continue;
+            }
             assertEquals(event.args().external(), event.operator().args().external(), event::toString);
             named++;
         }
@@ -166,7 +174,9 @@ class ProfilerGpuTest {
                     .summary()
                     .median();
             try (var profiler = Profiler.start()) {
-                for (int i = 0; i < runs; i++) step.run();
+                for (int i = 0; i < runs; i++) {
+                    step.run();
+                }
                 double busy = profiler.stop().kernels().busy() / 1e6 / runs;
                 assertEquals(stopwatch, busy, 0.05 * stopwatch, "milliseconds per step");
             }

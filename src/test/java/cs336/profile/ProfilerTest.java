@@ -170,7 +170,7 @@ class ProfilerTest {
     void rangesAndOperatorsOfOtherThreadsAreRecordedThere() {
         Profile profile = profileOf(() -> {
             try (var range = ProfilerRange.of("here")) {
-                Thread other = new Thread(() -> {
+                var other = new Thread(() -> {
                     try (var there = ProfilerRange.of("there")) {
                         multiply();
                     }
@@ -299,7 +299,7 @@ class ProfilerTest {
         try (var profiler = Profiler.start()) {
             multiply();
             AtomicReference<Throwable> thrown = new AtomicReference<>();
-            Thread other = new Thread(profiler::stop, "other");
+            var other = new Thread(profiler::stop, "other");
             other.setUncaughtExceptionHandler((t, e) -> thrown.set(e));
             other.start();
             other.join();
@@ -345,7 +345,9 @@ class ProfilerTest {
 
     @Test
     void cudaOptionsAreRejectedWithoutAGpu() {
-        if (Device.cudaCount() > 0) return;
+        if (Device.cudaCount() > 0) {
+            return;
+        }
         var e = assertThrows(IllegalArgumentException.class, () -> new ProfilerOptions(true, false, false));
         assertTrue(e.getMessage().contains("no CUDA GPU"), e.getMessage());
     }
@@ -357,7 +359,9 @@ class ProfilerTest {
                     Profiler.start(ProfilerOptions.standard().cpuOnly().withShapes())) {
                 for (int i = 0; i < 10; i++) {
                     try (var range = ProfilerRange.of("matmuls")) {
-                        for (int j = 0; j < 8; j++) multiply();
+                        for (int j = 0; j < 8; j++) {
+                            multiply();
+                        }
                     }
                     profiler.step();
                 }

@@ -44,7 +44,7 @@ public record PythonMemoryViz(long allocations, long segments, long peakBytes, S
         } catch (IOException e) {
             return Assumptions.abort("no python3: " + e.getMessage());
         }
-        String said = new String(python.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        var said = new String(python.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         int exitCode = python.onExit().join().exitValue();
         Assumptions.assumeTrue(exitCode != NO_TORCH, "python3 has no torch.cuda._memory_viz that reads snapshots");
         assertEquals(0, exitCode, said);

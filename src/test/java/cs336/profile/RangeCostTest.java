@@ -30,7 +30,9 @@ class RangeCostTest {
     @Test
     void theRangesOfAStepAreCountedAndTimed() {
         RangeCost cost = RangeCost.of(CPU, () -> {
-            for (int i = 0; i < 3; i++) ProfilerRange.of("short").close();
+            for (int i = 0; i < 3; i++) {
+                ProfilerRange.of("short").close();
+            }
             LockSupport.parkNanos(1_000_000);
         });
         assertEquals(3, cost.ranges());

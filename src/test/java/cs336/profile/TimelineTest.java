@@ -65,7 +65,9 @@ class TimelineTest {
 
     private static Map<String, Trace> ranks(Trace... traces) {
         var ranks = new LinkedHashMap<String, Trace>();
-        for (Trace trace : traces) ranks.put("rank " + ranks.size(), trace);
+        for (Trace trace : traces) {
+            ranks.put("rank " + ranks.size(), trace);
+        }
         return ranks;
     }
 

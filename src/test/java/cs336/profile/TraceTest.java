@@ -265,7 +265,7 @@ class TraceTest {
 
     @Test
     void withoutFlowEventsASequenceNumberOfTwoThreadsIsUnresolved() {
-        TraceText one = new TraceText()
+        var one = new TraceText()
                 .op(MAIN, "aten::mul", 0, 10, 5, 0)
                 .op(MAIN, "aten::add", 20, 30, 5, 0)
                 .op(MAIN, "Later", 90, 95, 5, 0)
@@ -378,7 +378,9 @@ class TraceTest {
         for (JsonElement element :
                 JsonParser.parseString(Files.readString(file)).getAsJsonObject().getAsJsonArray("traceEvents")) {
             JsonObject event = element.getAsJsonObject();
-            for (String member : List.of("ph", "name", "pid", "tid")) assertTrue(event.has(member), event::toString);
+            for (String member : List.of("ph", "name", "pid", "tid")) {
+                assertTrue(event.has(member), event::toString);
+            }
             switch (event.get("ph").getAsString()) {
                 case "X" -> assertTrue(event.has("ts") && event.has("dur") && event.has("cat"), event::toString);
                 case "s", "f" -> {

@@ -135,7 +135,9 @@ class AttentionMemoryTest {
             process.tell(String.valueOf(causal));
             for (var point : List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward())) {
                 String grownBy = process.answer(LIMIT);
-                if (grownBy == null) fail(String.join("\n", process.end().said()));
+                if (grownBy == null) {
+                    fail(String.join("\n", process.end().said()));
+                }
                 assertWithin(point.name(), point.bytes(), memory.inputBytes() + Long.parseLong(grownBy));
             }
         }

@@ -58,7 +58,7 @@ class CalibrationTest {
     private static List<RingAllReduce.MeasuredAllReduce> allReduces() {
         return LongStream.of(1, 10, 100, 1000)
                 .mapToObj(mb -> {
-                    Bytes payload = new Bytes(mb * 1_000_000);
+                    var payload = new Bytes(mb * 1_000_000);
                     Cluster cluster = TRUTH.cluster();
                     Seconds time =
                             cluster.time(Collective.ALL_REDUCE, payload, cluster.group(2, 1), Cluster.Algorithm.BEST);
@@ -112,7 +112,7 @@ class CalibrationTest {
     void allReducesOfGroupsOfDifferentSizesShareOneFit() {
         List<RingAllReduce.MeasuredAllReduce> measured = new ArrayList<>(allReduces());
         for (int n : new int[] {4, 8}) {
-            Bytes payload = new Bytes(50_000_000);
+            var payload = new Bytes(50_000_000);
             Seconds ring = TRUTH.cluster()
                     .time(Collective.ALL_REDUCE, payload, TRUTH.cluster().group(n, 1), Cluster.Algorithm.RING);
             measured.add(new RingAllReduce.MeasuredAllReduce(n, payload, ring));
@@ -143,7 +143,7 @@ class CalibrationTest {
 
     @Test
     void aClusterWithOneClassOfLinksIsAPlainRing() {
-        Link link = new Link("link", Seconds.us(3), Bandwidth.gb(100));
+        var link = new Link("link", Seconds.us(3), Bandwidth.gb(100));
         var cluster = new Cluster(8, link, link, Seconds.ZERO);
         var ring = new RingAllReduce(Seconds.us(3), Bandwidth.gb(100));
         var payload = new Bytes(1_000_000_000);

@@ -89,7 +89,7 @@ class ClusterTest {
         var nodes = new Cluster(1, FAST, FAST, Seconds.ZERO);
         DeviceGroup group = nodes.group(32, 1);
         for (long bytes : new long[] {64, 64_000_000}) {
-            Bytes payload = new Bytes(bytes);
+            var payload = new Bytes(bytes);
             double simulated = new MessageSimulation(nodes, group, payload)
                     .tree(bytes > 64 ? 256 : 1)
                     .finish()
@@ -105,8 +105,8 @@ class ClusterTest {
         var h200 = Cluster.H200;
         DeviceGroup many = h200.group(1024, 1);
         DeviceGroup few = h200.group(16, 1);
-        Bytes small = new Bytes(1_000_000);
-        Bytes large = new Bytes(100_000_000_000L);
+        var small = new Bytes(1_000_000);
+        var large = new Bytes(100_000_000_000L);
         assertEquals(
                 h200.time(Collective.ALL_REDUCE, small, many, Algorithm.TREE),
                 h200.time(Collective.ALL_REDUCE, small, many, Algorithm.BEST));
@@ -117,7 +117,7 @@ class ClusterTest {
 
     @Test
     void withInfiniteBandwidthOnlyLatencyCounts() {
-        Bandwidth infinite = new Bandwidth(Double.POSITIVE_INFINITY);
+        var infinite = new Bandwidth(Double.POSITIVE_INFINITY);
         var cluster = new Cluster(4, FAST.withBandwidth(infinite), SLOW.withBandwidth(infinite), new Seconds(3));
         // a launch of 3 s, and 2 · (4 − 1) steps with a latency of 1 s
         assertEquals(

@@ -20,19 +20,25 @@ class CommunicationAccountingTest {
     private static final int[][] MATRICES = new int[252][];
 
     static {
-        for (int i = 0; i < 252; i++) MATRICES[i] = i % 2 == 0 ? new int[] {16384, 53248} : new int[] {53248, 16384};
+        for (int i = 0; i < 252; i++) {
+            MATRICES[i] = i % 2 == 0 ? new int[] {16384, 53248} : new int[] {53248, 16384};
+        }
     }
 
     private static BigInteger parameters() {
         BigInteger sum = BigInteger.ZERO;
-        for (int[] m : MATRICES) sum = sum.add(BigInteger.valueOf(m[0]).multiply(BigInteger.valueOf(m[1])));
+        for (int[] m : MATRICES) {
+            sum = sum.add(BigInteger.valueOf(m[0]).multiply(BigInteger.valueOf(m[1])));
+        }
         return sum;
     }
 
     /** Each matrix keeps its input in bf16. */
     private static BigInteger kept(long tokens) {
         BigInteger sum = BigInteger.ZERO;
-        for (int[] m : MATRICES) sum = sum.add(BigInteger.valueOf(2L * m[0]).multiply(BigInteger.valueOf(tokens)));
+        for (int[] m : MATRICES) {
+            sum = sum.add(BigInteger.valueOf(2L * m[0]).multiply(BigInteger.valueOf(tokens)));
+        }
         return sum;
     }
 
@@ -57,15 +63,17 @@ class CommunicationAccountingTest {
 
     @Test
     void theNumberOfDevicesIsTheSmallestThatFits() {
-        BigDecimal limit = new BigDecimal("95e9");
+        var limit = new BigDecimal("95e9");
         for (Tokens tokens : BATCHES) {
-            BigDecimal half = new BigDecimal(kept(tokens.count())).divide(BigDecimal.valueOf(2));
-            BigDecimal split = new BigDecimal(parameters().multiply(BigInteger.valueOf(16))).add(half);
+            var half = new BigDecimal(kept(tokens.count())).divide(BigDecimal.valueOf(2));
+            var split = new BigDecimal(parameters().multiply(BigInteger.valueOf(16))).add(half);
             int n = 1;
             while (split.divide(BigDecimal.valueOf(n), 9, RoundingMode.CEILING)
                             .add(half)
                             .compareTo(limit)
-                    >= 0) n++;
+                    >= 0) {
+                n++;
+            }
             var memory = new FsdpMemory(ModelShape.XXL, TrainingState.MIXED, tokens, 0.5);
             assertEquals(n, memory.devicesToFit(Accelerator.TPU_V5P.memory()), tokens.toString());
             assertTrue(memory.perDevice(n).count() < 95_000_000_000L);
@@ -113,8 +121,12 @@ class CommunicationAccountingTest {
         for (double x = 0.5; x < 64; x *= 1.0001) {
             double y = n / x;
             double left = 1 - y * alpha / 53248;
-            if (left >= 0) concurrent = Math.min(concurrent, x * alpha / 2);
-            if (left > 0) sequential = Math.min(sequential, x * alpha / 2 / left);
+            if (left >= 0) {
+                concurrent = Math.min(concurrent, x * alpha / 2);
+            }
+            if (left > 0) {
+                sequential = Math.min(sequential, x * alpha / 2 / left);
+            }
         }
         var mesh = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 16, 2, 4, 1);
         assertEquals(concurrent, mesh.batchOfBestMeshConcurrent().count(), 2);
@@ -123,7 +135,7 @@ class CommunicationAccountingTest {
 
     @Test
     void atTheBestMeshBothCommunicationsTakeEquallyLong() {
-        Tokens batch = new Tokens(1 << 20);
+        var batch = new Tokens(1 << 20);
         var any = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, 512, 2, 8, 1);
         int x = (int) Math.round(any.bestFsdp(batch));
         var best = new ComputeBound(16384, 53248, Accelerator.TPU_V5P, x, 2, 1, 1);

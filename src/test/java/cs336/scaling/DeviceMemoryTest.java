@@ -67,7 +67,7 @@ class DeviceMemoryTest {
         // half of the blocks, but two micro-batches
         assertEquals(2_400, bytes(new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), "kept"));
         assertEquals(12_800, bytes(Mesh.single().withData(2), "master weights"));
-        Mesh all = new Mesh(2, 4, ZeroStage.PARAMETERS, 2, 2);
+        var all = new Mesh(2, 4, ZeroStage.PARAMETERS, 2, 2);
         assertEquals(32, all.devices());
         assertEquals(8, all.batchShards());
         assertEquals(800, bytes(all, "master weights"));

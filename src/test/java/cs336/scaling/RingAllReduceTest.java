@@ -38,12 +38,20 @@ class RingAllReduceTest {
         var random = new Random(5);
         for (int n : new int[] {2, 3, 4, 6}) {
             long[][] ranks = new long[n][12 * n];
-            for (long[] rank : ranks) Arrays.setAll(rank, i -> random.nextInt(1000));
+            for (long[] rank : ranks) {
+                Arrays.setAll(rank, i -> random.nextInt(1000));
+            }
             long[] sums = new long[12 * n];
-            for (long[] rank : ranks) Arrays.setAll(sums, i -> sums[i] + rank[i]);
+            for (long[] rank : ranks) {
+                Arrays.setAll(sums, i -> sums[i] + rank[i]);
+            }
 
-            for (long sent : allReduce(ranks)) assertEquals(RingAllReduce.sent(n) * 12 * n, sent, 1e-9);
-            for (long[] rank : ranks) assertEquals(Arrays.toString(sums), Arrays.toString(rank), n + " ranks");
+            for (long sent : allReduce(ranks)) {
+                assertEquals(RingAllReduce.sent(n) * 12 * n, sent, 1e-9);
+            }
+            for (long[] rank : ranks) {
+                assertEquals(Arrays.toString(sums), Arrays.toString(rank), n + " ranks");
+            }
         }
     }
 

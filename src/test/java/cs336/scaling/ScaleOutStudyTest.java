@@ -76,7 +76,7 @@ class ScaleOutStudyTest {
         rows.add("backend,on,nodes,processes,megabytes," + numbers(""));
         for (int n : new int[] {2, 4}) {
             for (String mb : List.of("0.512", "1", "10", "100", "1000")) {
-                Bytes payload = new Bytes(Math.round(Double.parseDouble(mb) * 1e6));
+                var payload = new Bytes(Math.round(Double.parseDouble(mb) * 1e6));
                 var group = TRUTH.cluster().group(n, 1);
                 double ms = TRUTH.cluster()
                         .time(Collective.ALL_REDUCE, payload, group, Cluster.Algorithm.RING)
@@ -95,8 +95,9 @@ class ScaleOutStudyTest {
     }
 
     private static String numbers(String names, double... value) {
-        if (value.length == 0)
+        if (value.length == 0) {
             return "implementation,metric,unit,n,mean,std,median,min,max,status,device,versions,commit,date";
+        }
         return names + ",5,%1$s,0,%1$s,%1$s,%1$s,ok,device,versions,commit,date".formatted(value[0]);
     }
 
@@ -119,7 +120,9 @@ class ScaleOutStudyTest {
     void allReducesOfFourGpusFollowFromThoseOfTwo() throws IOException {
         Table allReduces = new ScaleOutStudy(generated()).allReduces();
         assertEquals(10, allReduces.rowCount());
-        for (Row row : allReduces) assertEquals(0, row.getDouble("error (%)"), 1e-6);
+        for (Row row : allReduces) {
+            assertEquals(0, row.getDouble("error (%)"), 1e-6);
+        }
     }
 
     @Test
@@ -143,7 +146,9 @@ class ScaleOutStudyTest {
         Table curves = new ScaleOutStudy(generated()).curves();
         for (Row row : curves) {
             assertTrue(row.getDouble("forward and backward (%)") < 100, row.getString("strategy"));
-            if (row.getString("model").equals("XXL")) assertTrue(row.getInt("devices") >= 64);
+            if (row.getString("model").equals("XXL")) {
+                assertTrue(row.getInt("devices") >= 64);
+            }
         }
         Table flat = curves.where(curves.stringColumn("strategy").isEqualTo("ddp-flat"));
         assertEquals(12, flat.rowCount());

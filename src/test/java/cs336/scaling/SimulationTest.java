@@ -76,13 +76,17 @@ class SimulationTest {
         long seed = System.nanoTime();
         var random = new Random(seed);
         List<Resource> resources = new ArrayList<>();
-        for (int i = 0; i < 4; i++) resources.add(i % 2 == 0 ? simulation.stream("r" + i) : simulation.link("r" + i));
+        for (int i = 0; i < 4; i++) {
+            resources.add(i % 2 == 0 ? simulation.stream("r" + i) : simulation.link("r" + i));
+        }
         List<SimulationTask> tasks = new ArrayList<>();
         List<List<Integer>> after = new ArrayList<>();
         double work = 0;
         for (int i = 0; i < 300; i++) {
             List<Integer> before = new ArrayList<>();
-            for (int j = 0; j < 2 && i > 0; j++) before.add(random.nextInt(i));
+            for (int j = 0; j < 2 && i > 0; j++) {
+                before.add(random.nextInt(i));
+            }
             double length = 1 + random.nextInt(5);
             work += length;
             tasks.add(simulation.task(

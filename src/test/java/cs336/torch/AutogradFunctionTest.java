@@ -186,7 +186,7 @@ class AutogradFunctionTest {
         Tensor same = values.clone().set_requires_grad(true);
         Tensor h = x;
         Tensor g = same;
-        Scalar tenth = new Scalar(0.1);
+        var tenth = new Scalar(0.1);
         for (int i = 0; i < 4; i++) {
             h = h.add(SQUARE.apply(h)[0].mul(tenth)).add(EXP.apply(h.tanh())[0]);
             g = g.add(g.mul(g).mul(tenth)).add(g.tanh().exp());
@@ -241,7 +241,7 @@ class AutogradFunctionTest {
 
     @Test
     void backwardIsNotRunWhereNoGradientArrives() {
-        AtomicInteger runs = new AtomicInteger();
+        var runs = new AtomicInteger();
         AutogradFunction counted = function((ctx, inputs) -> tensors(inputs[0].clone()), (ctx, dy) -> {
             runs.incrementAndGet();
             return tensors(dy[0]);
@@ -379,7 +379,7 @@ class AutogradFunctionTest {
     void valuesReachBackwardByTheirClass() {
         AutogradFunction power = function(
                 (ctx, inputs) -> {
-                    Exponent exponent = new Exponent(3);
+                    var exponent = new Exponent(3);
                     ctx.put(exponent);
                     ctx.put("three");
                     ctx.save(inputs[0]);

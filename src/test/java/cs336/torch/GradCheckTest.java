@@ -124,7 +124,7 @@ class GradCheckTest {
 
     @Test
     void outputsAreCheckedSeparatelyAndTogether() {
-        AutogradFunction onlyTogether = new AutogradFunction() {
+        var onlyTogether = new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
                 return new Tensor[] {inputs[0].neg(), inputs[0].clone()};
@@ -139,7 +139,7 @@ class GradCheckTest {
             }
         };
         assertContains("derivative of output 0 ", wrong(onlyTogether::apply, x));
-        AutogradFunction onlySeparately = new AutogradFunction() {
+        var onlySeparately = new AutogradFunction() {
             @Override
             protected Tensor[] forward(Context ctx, Tensor... inputs) {
                 return new Tensor[] {inputs[0].neg(), inputs[0].clone()};

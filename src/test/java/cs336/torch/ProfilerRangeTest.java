@@ -31,7 +31,7 @@ class ProfilerRangeTest {
 
     @Test
     void rangesNestAndEndInReverseOrder() {
-        RangeRecorder recorder = new RangeRecorder();
+        var recorder = new RangeRecorder();
         ProfilerRange.addListener(recorder);
         try (var outer = ProfilerRange.of("outer")) {
             try (var inner = ProfilerRange.of("inner")) {
@@ -46,8 +46,8 @@ class ProfilerRangeTest {
 
     @Test
     void aListenerReceivesNoEndWithoutABegin() {
-        RangeRecorder first = new RangeRecorder();
-        RangeRecorder second = new RangeRecorder();
+        var first = new RangeRecorder();
+        var second = new RangeRecorder();
         ProfilerRange.addListener(first);
         try (var outer = ProfilerRange.of("outer")) {
             ProfilerRange.addListener(second);

@@ -44,7 +44,7 @@ class TensorJsonTest {
 
     @Test
     void everyFloat64IsReadExactly() {
-        SplittableRandom random = new SplittableRandom(1);
+        var random = new SplittableRandom(1);
         double[] values = new double[5000];
         Arrays.setAll(values, i -> finite(Double.longBitsToDouble(random.nextLong())));
         double[] edges = {
@@ -73,7 +73,7 @@ class TensorJsonTest {
 
     @Test
     void everyFloat32IsReadExactly() {
-        SplittableRandom random = new SplittableRandom(2);
+        var random = new SplittableRandom(2);
         float[] values = new float[5000];
         String[] data = new String[values.length];
         for (int i = 0; i < values.length; i++) {

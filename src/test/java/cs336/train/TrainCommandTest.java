@@ -45,7 +45,9 @@ class TrainCommandTest {
     private List<Double> losses() {
         Matcher loss = Pattern.compile("loss (\\S+)").matcher(out.toString());
         var losses = new ArrayList<Double>();
-        while (loss.find()) losses.add(Double.parseDouble(loss.group(1)));
+        while (loss.find()) {
+            losses.add(Double.parseDouble(loss.group(1)));
+        }
         return losses;
     }
 

@@ -61,7 +61,9 @@ public final class AllReduceBenchmark {
             once(tensor, 1);
             double estimate = group.max(new double[] {once(tensor, 1)})[0];
             int affordable = (int) Math.min(Integer.MAX_VALUE, 1e3 * plan.seconds() / estimate);
-            for (int i = 2; i < Math.min(plan.warmup(), 2 + affordable / 4); i++) once(tensor, 1);
+            for (int i = 2; i < Math.min(plan.warmup(), 2 + affordable / 4); i++) {
+                once(tensor, 1);
+            }
             List<Double> time = timed(tensor, Math.max(LEAST_STEPS, Math.min(plan.steps(), affordable)), 1);
             requireSum(tensor);
             return new AllReduceTimes(group.size(), bytes, time, queued(tensor, affordable));
@@ -69,7 +71,9 @@ public final class AllReduceBenchmark {
     }
 
     private List<Double> queued(Tensor tensor, int affordable) {
-        if (group.backend() != CollectiveBackend.NCCL) return List.of();
+        if (group.backend() != CollectiveBackend.NCCL) {
+            return List.of();
+        }
         int queue = Math.max(LEAST_QUEUED, Math.min(QUEUED, affordable / LEAST_STEPS));
         once(tensor, queue);
         return timed(tensor, Math.max(LEAST_STEPS, Math.min(GROUPS, affordable / queue)), queue);
@@ -77,7 +81,9 @@ public final class AllReduceBenchmark {
 
     private List<Double> timed(Tensor tensor, int samples, int repeat) {
         double[] ms = new double[samples];
-        for (int i = 0; i < samples; i++) ms[i] = once(tensor, repeat);
+        for (int i = 0; i < samples; i++) {
+            ms[i] = once(tensor, repeat);
+        }
         return Arrays.stream(group.max(ms)).boxed().toList();
     }
 
@@ -91,7 +97,9 @@ public final class AllReduceBenchmark {
             device.synchronize();
         }
         long start = System.nanoTime();
-        for (int i = 0; i < repeat; i++) group.allReduce(tensor, Reduction.SUM);
+        for (int i = 0; i < repeat; i++) {
+            group.allReduce(tensor, Reduction.SUM);
+        }
         device.synchronize();
         return (System.nanoTime() - start) / NANOS_PER_MS / repeat;
     }

@@ -139,7 +139,9 @@ public final class AllReduceCommand extends LabCommand {
         boolean gpus = kind == DeviceKind.CUDA;
         List<String> names = backends == null ? List.of(gpus ? "nccl" : "gloo") : backends;
         var chosen = new ArrayList<CollectiveBackend>();
-        for (String name : names) chosen.add(CollectiveBackend.parse(name));
+        for (String name : names) {
+            chosen.add(CollectiveBackend.parse(name));
+        }
         if (!gpus && chosen.contains(CollectiveBackend.NCCL)) {
             throw new IllegalArgumentException("--backend nccl needs --device cuda, not " + storage.device());
         }
@@ -153,7 +155,9 @@ public final class AllReduceCommand extends LabCommand {
     private AllReducePlan plan() {
         storage.requireNames();
         launch.check(processes);
-        if (full && megabytes != null) throw new IllegalArgumentException("--full cannot be combined with --megabytes");
+        if (full && megabytes != null) {
+            throw new IllegalArgumentException("--full cannot be combined with --megabytes");
+        }
         List<String> sizes = megabytes != null ? megabytes : full ? FULL_MEGABYTES : MEGABYTES;
         return new AllReducePlan(
                 sizes.stream().map(AllReduceCommand::bytes).toList(),
@@ -167,7 +171,9 @@ public final class AllReduceCommand extends LabCommand {
     private static long bytes(String megabytes) {
         try {
             long bytes = new BigDecimal(megabytes).movePointRight(MEGA).longValueExact();
-            if (bytes >= 4 && bytes % 4 == 0) return bytes;
+            if (bytes >= 4 && bytes % 4 == 0) {
+                return bytes;
+            }
         } catch (ArithmeticException | NumberFormatException e) {
             // reported below
         }

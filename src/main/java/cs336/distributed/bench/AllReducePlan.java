@@ -25,7 +25,9 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
         bytes = List.copyOf(bytes);
         ArgumentCheck.atLeast("warmup", 2, warmup);
         ArgumentCheck.atLeast("steps", AllReduceBenchmark.LEAST_STEPS, steps);
-        if (!(seconds > 0)) throw new IllegalArgumentException("seconds must be above 0, not " + seconds);
+        if (!(seconds > 0)) {
+            throw new IllegalArgumentException("seconds must be above 0, not " + seconds);
+        }
     }
 
     /** Returns a plan of 5 + 20 steps for each size, or of as many as fit into one second, that stores nothing. */

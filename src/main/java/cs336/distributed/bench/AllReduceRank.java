@@ -24,7 +24,9 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
         MeasurementStore store = group.rank() == 0 && plan.storage() != null ? open(group, plan.storage()) : null;
         var open = new ArrayList<Long>();
         for (long bytes : plan.bytes()) {
-            if (store == null || store.lacks(toCase(group, nodes, bytes))) open.add(bytes);
+            if (store == null || store.lacks(toCase(group, nodes, bytes))) {
+                open.add(bytes);
+            }
         }
         var benchmark = new AllReduceBenchmark(group, plan);
         var measured = new ArrayList<AllReduceTimes>();
@@ -63,7 +65,9 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
     private static MeasurementStore open(ProcessGroup group, MeasurementFile storage) throws IOException {
         MeasurementStore store = MeasurementStore.of(storage, group.device(), Device.cudaCount());
         System.out.println("into " + store.path());
-        if (group.device().isCuda()) LinkTopology.record(Path.of(storage.folder()), store.provenance());
+        if (group.device().isCuda()) {
+            LinkTopology.record(Path.of(storage.folder()), store.provenance());
+        }
         return store;
     }
 }

@@ -48,7 +48,9 @@ public record AllReduceTimes(int ranks, long bytes, List<Double> time, List<Doub
     List<Samples> samples() {
         var samples = new ArrayList<Samples>();
         samples.add(new Samples(Metric.ms("time"), time));
-        if (!queued.isEmpty()) samples.add(new Samples(Metric.ms("queued"), queued));
+        if (!queued.isEmpty()) {
+            samples.add(new Samples(Metric.ms("queued"), queued));
+        }
         samples.add(Samples.once(new Metric("algorithm-bandwidth", "GB/s"), algorithmBandwidth() / GB));
         samples.add(Samples.once(new Metric("bus-bandwidth", "GB/s"), busBandwidth() / GB));
         return samples;

@@ -90,11 +90,15 @@ public final class DdpBenchmark implements RankProgram<DdpPlan, StoredResult> {
             for (int i = 0; i < cases.size(); i++) {
                 SampleCollector samples = collected.get(i);
                 try (var ddp = training.wrap(RankCase.of(cases.get(i)))) {
-                    for (double[] step : training.times(ddp, plan)) add(samples, group.max(step));
+                    for (double[] step : training.times(ddp, plan)) {
+                        add(samples, group.max(step));
+                    }
                     samples.set(MESSAGES, List.of(ddp == null ? 0.0 : ddp.collectivesPerStep()));
                     samples.set(GRADIENTS, List.of((double) training.gradientBytes()));
                 }
-                if (group.rank() == 0) store(store, cases.get(i), samples.samples());
+                if (group.rank() == 0) {
+                    store(store, cases.get(i), samples.samples());
+                }
             }
             store.reportRound(group, round, plan.rounds());
         }

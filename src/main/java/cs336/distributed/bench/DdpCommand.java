@@ -178,7 +178,9 @@ public final class DdpCommand extends LabCommand {
             var plan = new DdpPlan(
                     rounds.plan(cases, storage), traces == null ? null : traces.toString(), new ArrayList<>(traced));
             StoredResult result = launcher.run(DdpBenchmark.class, plan).get(0);
-            if (!ranks.reports()) continue;
+            if (!ranks.reports()) {
+                continue;
+            }
             out().println(ResultTable.of(new Measurements(Path.of(result.file())), cases));
             out().flush();
         }

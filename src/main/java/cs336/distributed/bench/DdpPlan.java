@@ -15,7 +15,9 @@ public record DdpPlan(TrainingPlan training, String traceFolder, ArrayList<Strin
         implements Serializable {
     /** Returns whether traces of the case are requested. Steps without communication are never recorded. */
     boolean traces(Case c) {
-        if (traceFolder == null || c.text("mode").equals(DdpBenchmark.NONE)) return false;
+        if (traceFolder == null || c.text("mode").equals(DdpBenchmark.NONE)) {
+            return false;
+        }
         return tracedModes.isEmpty() || tracedModes.contains(DdpBenchmark.label(c));
     }
 }

@@ -41,7 +41,9 @@ final class DdpTraces {
                 .map(c ->
                         new Case(c.workload(), c.implementation(), c.parameters(), c.settings(), StepOverlap.metrics()))
                 .toList();
-        if (requested.isEmpty()) return new DdpTraces(group, null, store, List.of());
+        if (requested.isEmpty()) {
+            return new DdpTraces(group, null, store, List.of());
+        }
         return new DdpTraces(group, Path.of(plan.traceFolder()), store, store.lacking(group, requested));
     }
 
@@ -57,7 +59,9 @@ final class DdpTraces {
             try (var ddp = training.wrap(RankCase.of(c))) {
                 ranks = group.allGather(record(training, ddp, DdpBenchmark.label(c)));
             }
-            if (group.rank() != 0) continue;
+            if (group.rank() != 0) {
+                continue;
+            }
             store.put(c, StepOverlap.samples(ranks));
             System.out.printf("traces of %s are in %s%n", DdpBenchmark.label(c), folder);
         }
@@ -71,7 +75,9 @@ final class DdpTraces {
         Profile profile;
         try (var profiler = Profiler.start()) {
             for (int i = 0; i < STEPS; i++) {
-                if (i > 0) profiler.step();
+                if (i > 0) {
+                    profiler.step();
+                }
                 training.synchronizedStep(ddp);
             }
             profile = profiler.stop();

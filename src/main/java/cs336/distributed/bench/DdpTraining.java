@@ -63,7 +63,9 @@ final class DdpTraining implements AutoCloseable {
 
     /** Wraps the model for the case's mode. Returns null for {@link DdpBenchmark#NONE}. */
     DistributedDataParallel wrap(RankCase c) {
-        if (c.mode().equals(DdpBenchmark.NONE)) return null;
+        if (c.mode().equals(DdpBenchmark.NONE)) {
+            return null;
+        }
         return new DistributedDataParallel(model, group, Strategy.parse(c.mode(), c.bucketMb()));
     }
 
@@ -80,7 +82,9 @@ final class DdpTraining implements AutoCloseable {
             step(ddp);
             double[] phases = splits.ms(); // synchronises the device
             double total = (System.nanoTime() - start) / NANOS_PER_MS;
-            if (i < plan.warmup()) continue;
+            if (i < plan.warmup()) {
+                continue;
+            }
             double[] step = Arrays.copyOf(phases, phases.length + 1);
             step[phases.length] = total;
             times.add(step);
@@ -108,7 +112,9 @@ final class DdpTraining implements AutoCloseable {
             }
             splits.mark();
         }
-        if (ddp != null) ddp.finishGradientSynchronization();
+        if (ddp != null) {
+            ddp.finishGradientSynchronization();
+        }
         splits.mark();
         optimizer.step();
         optimizer.zeroGrad();

@@ -53,7 +53,9 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
         List<List<String>> rows = new ArrayList<>();
         for (Matcher row = ROW.matcher(plain); row.find(); ) {
             List<String> cells = List.of(row.group(1).strip().split("\\s+"));
-            if (cells.size() >= gpus) rows.add(cells.subList(0, gpus));
+            if (cells.size() >= gpus) {
+                rows.add(cells.subList(0, gpus));
+            }
         }
         if (gpus == 0 || rows.size() != gpus) {
             String begin = plain.lines().findFirst().orElse("nothing");
@@ -73,7 +75,9 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
      */
     static void record(Path folder, Provenance provenance) throws IOException {
         Measurements measurements = Measurements.of(folder, provenance.machine(), "link_topology");
-        if (Files.exists(measurements.path())) return;
+        if (Files.exists(measurements.path())) {
+            return;
+        }
         try {
             String matrix = NvidiaSmi.output("topo", "-m");
             String nvlinks = NvidiaSmi.output("nvlink", "-s");
@@ -89,7 +93,9 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
     private void store(Measurements measurements, Provenance provenance) throws IOException {
         for (int from = 0; from < links.size(); from++) {
             for (int to = 0; to < links.size(); to++) {
-                if (from == to) continue;
+                if (from == to) {
+                    continue;
+                }
                 Case pair = Case.measuredHere("nvidia-smi")
                         .with("from", from)
                         .with("to", to)
@@ -124,7 +130,9 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
     public Map<String, Integer> pairs() {
         Map<String, Integer> pairs = new TreeMap<>();
         for (int i = 0; i < links.size(); i++) {
-            for (int j = i + 1; j < links.size(); j++) pairs.merge(links.get(i).get(j), 1, Integer::sum);
+            for (int j = i + 1; j < links.size(); j++) {
+                pairs.merge(links.get(i).get(j), 1, Integer::sum);
+            }
         }
         return pairs;
     }

@@ -48,7 +48,11 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
     public List<Case> lacking(ProcessGroup group, List<Case> cases) throws IOException {
         var lacking = new ArrayList<Case>();
         if (group.rank() == 0) {
-            for (Case c : cases) if (lacks(c)) lacking.add(c);
+            for (Case c : cases) {
+                if (lacks(c)) {
+                    lacking.add(c);
+                }
+            }
         }
         return group.allGather(lacking).get(0);
     }
@@ -60,6 +64,8 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
 
     /** Prints on rank 0 that a round is complete. */
     void reportRound(ProcessGroup group, int round, int rounds) {
-        if (group.rank() == 0) System.out.printf("round %d of %d is stored in %s%n", round, rounds, path());
+        if (group.rank() == 0) {
+            System.out.printf("round %d of %d is stored in %s%n", round, rounds, path());
+        }
     }
 }

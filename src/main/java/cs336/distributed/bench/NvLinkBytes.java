@@ -21,7 +21,9 @@ final class NvLinkBytes {
 
     /** Returns the bytes that a GPU has sent since its driver was loaded; empty without NVLink or counters. */
     static OptionalLong sent(Device device) {
-        if (!device.isCuda()) return OptionalLong.empty();
+        if (!device.isCuda()) {
+            return OptionalLong.empty();
+        }
         try {
             // by PCI bus id, because CUDA and nvidia-smi may number the GPUs differently
             return sent(NvidiaSmi.output("nvlink", "-gt", "d", "-i", Host.busId(device)));
@@ -52,7 +54,9 @@ final class NvLinkBytes {
                     || !counter.group(2).equals(transmitted ? "Tx" : "Rx")) {
                 return OptionalLong.empty();
             }
-            if (transmitted) sum += Long.parseLong(counter.group(3)) * KIB;
+            if (transmitted) {
+                sum += Long.parseLong(counter.group(3)) * KIB;
+            }
         }
         return OptionalLong.of(sum);
     }

@@ -72,7 +72,9 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
     public StoredResult run(ProcessGroup group, TrainingPlan plan) throws IOException {
         MeasurementStore store = MeasurementStore.of(plan.storage(), group.device(), group.size());
         List<Case> missing = store.lacking(group, plan.cases());
-        if (missing.isEmpty()) return new StoredResult(store.path().toString(), 0);
+        if (missing.isEmpty()) {
+            return new StoredResult(store.path().toString(), 0);
+        }
         Torch.allowTf32(false);
         var collected = new ArrayList<SampleCollector>();
         for (Case c : missing) {
@@ -112,13 +114,17 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
             Batches.Batch batch = Batches.random(
                             config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
                     .next();
-            for (int i = 0; i < plan.warmup(); i++) training.step(batch, () -> {});
+            for (int i = 0; i < plan.warmup(); i++) {
+                training.step(batch, () -> {});
+            }
             group.barrier();
             OptionalLong sentBefore = SentBytes.of(group);
             group.barrier(); // reading the counters takes some ranks longer than others
             Traffic trafficBefore = group.traffic();
             splits.start();
-            for (int i = 0; i < steps; i++) training.step(batch, splits::mark);
+            for (int i = 0; i < steps; i++) {
+                training.step(batch, splits::mark);
+            }
             double[] times = splits.ms();
             Traffic traffic = group.traffic().since(trafficBefore);
             group.barrier();
@@ -146,15 +152,21 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
                 ? (double) (after.getAsLong() - before.getAsLong()) / steps
                 : Double.NaN;
         List<Double> byRank = group.allGather(sent);
-        if (byRank.stream().noneMatch(d -> d.isNaN())) samples.set(SENT, byRank);
+        if (byRank.stream().noneMatch(d -> d.isNaN())) {
+            samples.set(SENT, byRank);
+        }
     }
 
     private static void addTimes(SampleCollector samples, double[] phases) {
         for (int from = 0; from < phases.length; from += PHASES.size()) {
             double total = 0;
-            for (int k = 0; k < PHASES.size(); k++) total += phases[from + k];
+            for (int k = 0; k < PHASES.size(); k++) {
+                total += phases[from + k];
+            }
             samples.add(TOTAL, total);
-            for (int k = 0; k < PHASES.size(); k++) samples.add(Metric.ms(PHASES.get(k)), phases[from + k]);
+            for (int k = 0; k < PHASES.size(); k++) {
+                samples.add(Metric.ms(PHASES.get(k)), phases[from + k]);
+            }
             samples.add(PARAMETERS_PERCENTAGE, 100 * phases[from + PHASES.indexOf("parameters")] / total);
         }
     }
@@ -162,6 +174,8 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
     private static void store(ProcessGroup group, MeasurementStore store, Case c, SampleCollector collected)
             throws IOException {
         List<Samples> samples = collected.samples();
-        if (group.rank() == 0 && !samples.isEmpty()) store.put(c, samples);
+        if (group.rank() == 0 && !samples.isEmpty()) {
+            store.put(c, samples);
+        }
     }
 }

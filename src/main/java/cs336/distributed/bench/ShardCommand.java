@@ -83,7 +83,9 @@ public final class ShardCommand extends LabCommand {
             TrainingPlan plan = rounds.plan(checked(() -> cases(model)), storage);
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
             StoredResult result = launcher.run(ShardBenchmark.class, plan).get(0);
-            if (!ranks.reports()) continue;
+            if (!ranks.reports()) {
+                continue;
+            }
             out().println(AlignedText.of(table(Path.of(result.file()), plan.cases())));
             out().flush();
         }

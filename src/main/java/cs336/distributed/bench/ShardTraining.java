@@ -65,7 +65,9 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
         } else {
             shards.update();
             endOfPhase.run();
-            if (mode != ShardMode.UNSYNCHRONISED) shards.synchronise();
+            if (mode != ShardMode.UNSYNCHRONISED) {
+                shards.synchronise();
+            }
         }
         optimizer.zeroGrad();
         endOfPhase.run();
@@ -73,7 +75,9 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
 
     /** Blocks until the parameters of the last step have arrived from the other ranks. */
     void awaitParameters() {
-        if (shards != null) shards.awaitParameters();
+        if (shards != null) {
+            shards.awaitParameters();
+        }
     }
 
     /** Returns the largest number of parameter bytes that a rank updates, divided by the mean. */

@@ -53,7 +53,9 @@ public final class ToyModel extends NnModule {
     @Override
     protected Tensor compute(Tensor x) {
         Tensor y = layers[0].forward(x);
-        for (int i = 1; i < layers.length; i++) y = layers[i].forward(torch.relu(y));
+        for (int i = 1; i < layers.length; i++) {
+            y = layers[i].forward(torch.relu(y));
+        }
         return y;
     }
 
@@ -75,7 +77,9 @@ public final class ToyModel extends NnModule {
         ToyLayer(Tensor weight, Tensor bias) {
             this.weight = parameter("weight", weight);
             this.bias = bias == null ? null : parameter("bias", bias);
-            if (bias != null) bias.set_requires_grad(false);
+            if (bias != null) {
+                bias.set_requires_grad(false);
+            }
         }
 
         /** Creates a layer without bias that shares the weight of another one. */

@@ -69,7 +69,9 @@ final class C10d {
 
     /** Waits for collectives in progress and stops the backend's threads. */
     void close() {
-        if (backend == CollectiveBackend.NCCL) group.shutdown();
+        if (backend == CollectiveBackend.NCCL) {
+            group.shutdown();
+        }
         group.close();
     }
 

@@ -58,7 +58,9 @@ final class CollectiveLog {
         count++;
         fingerprint = fingerprint * 1_000_003 + call.fingerprint();
         lastCalls.add(call);
-        if (lastCalls.size() > KEPT_CALLS) lastCalls.remove();
+        if (lastCalls.size() > KEPT_CALLS) {
+            lastCalls.remove();
+        }
         boolean isNew = seenSuccessors.add(call);
         seenSuccessors = successors.computeIfAbsent(call, c -> new HashSet<>());
         if (isNew && size > 1) {
@@ -87,7 +89,9 @@ final class CollectiveLog {
     private void compare(CollectiveCall call) {
         rendezvous.post("first/" + count, call.toString());
         for (int other = 0; other < size; other++) {
-            if (other == rank) continue;
+            if (other == rank) {
+                continue;
+            }
             String theirs = rendezvous.read("first/" + count, other, rendezvous.timeout());
             if (theirs == null) {
                 throw new CollectiveFailure("rank " + other + " did not call collective " + count + ", " + call
@@ -105,7 +109,9 @@ final class CollectiveLog {
      * no other rank responds. Ranks must call this at about the same time.
      */
     synchronized String difference() {
-        if (difference == null) difference = size > 1 ? compareLastCalls() : "";
+        if (difference == null) {
+            difference = size > 1 ? compareLastCalls() : "";
+        }
         return difference;
     }
 
@@ -114,10 +120,14 @@ final class CollectiveLog {
             rendezvous.post("calls", describeLastCalls());
             long end = System.nanoTime() + COMPARISON_TIMEOUT.toNanos();
             for (int other = 0; other < size; other++) {
-                if (other == rank) continue;
+                if (other == rank) {
+                    continue;
+                }
                 String theirs = rendezvous.read("calls", other, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
                 String difference = theirs == null ? "" : difference(other, theirs);
-                if (!difference.isEmpty()) return "; " + difference;
+                if (!difference.isEmpty()) {
+                    return "; " + difference;
+                }
             }
         } catch (RuntimeException e) {
             // Rank 0, which hosts the store, has exited; the first failure is all that can be reported.
@@ -136,7 +146,9 @@ final class CollectiveLog {
         String[] lines = theirCalls.split("\n");
         long theirCount = Long.parseLong(lines[0]);
         Map<Long, String> theirs = new LinkedHashMap<>();
-        for (int i = 1; i < lines.length; i++) theirs.put(theirCount - (lines.length - 1) + i, lines[i]);
+        for (int i = 1; i < lines.length; i++) {
+            theirs.put(theirCount - (lines.length - 1) + i, lines[i]);
+        }
         long number = count - lastCalls.size();
         for (CollectiveCall call : lastCalls) {
             String theirCall = theirs.get(++number);
@@ -145,7 +157,9 @@ final class CollectiveLog {
                         + other;
             }
         }
-        if (theirCount == count) return "";
+        if (theirCount == count) {
+            return "";
+        }
         return "rank " + rank + " has called " + count + " collectives, rank " + other + " " + theirCount;
     }
 }

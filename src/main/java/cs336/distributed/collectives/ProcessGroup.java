@@ -62,7 +62,9 @@ public final class ProcessGroup implements AutoCloseable {
         try {
             c10d = C10d.connect(rendezvous, backend, device);
         } catch (RuntimeException e) {
-            if (e instanceof CollectiveFailure) throw e;
+            if (e instanceof CollectiveFailure) {
+                throw e;
+            }
             throw new CollectiveFailure(
                     "rank " + world.rank() + " of " + world.size() + " could not connect through " + backend + ": "
                             + CollectiveFailure.reason(e),
@@ -110,13 +112,18 @@ public final class ProcessGroup implements AutoCloseable {
 
     private static Device device(World world, CollectiveBackend backend, DeviceKind kind) {
         if (kind == DeviceKind.CPU) {
-            if (backend == CollectiveBackend.NCCL)
+            if (backend == CollectiveBackend.NCCL) {
                 throw new IllegalArgumentException("device must be cuda for nccl, not cpu");
+            }
             return Device.cpu();
         }
         int gpus = Device.cudaCount();
-        if (gpus <= 1) return Device.cuda(0); // Slurm may show each rank only its own GPU
-        if (backend == CollectiveBackend.GLOO) return Device.cuda(world.localRank() % gpus);
+        if (gpus <= 1) {
+            return Device.cuda(0); // Slurm may show each rank only its own GPU
+        }
+        if (backend == CollectiveBackend.GLOO) {
+            return Device.cuda(world.localRank() % gpus);
+        }
         if (world.localRank() >= gpus) {
             throw new IllegalArgumentException("nccl needs a GPU for each rank: local rank " + world.localRank()
                     + " of " + world.localSize() + " has none, since this machine has " + gpus);
@@ -166,7 +173,9 @@ public final class ProcessGroup implements AutoCloseable {
         return start(
                 CollectiveCall.of(name("all-reduce", reduction), tensor),
                 () -> {
-                    if (divideFirst) divide(tensor);
+                    if (divideFirst) {
+                        divide(tensor);
+                    }
                     return c10d.allReduce(tensor, reduction, async);
                 },
                 reduction.divides(backend) && !divideFirst ? tensor : null);
@@ -269,7 +278,9 @@ public final class ProcessGroup implements AutoCloseable {
                     .await();
             device.synchronize();
             long[] found = Tensors.toLongs(extremes); // the maximum, and the complement of the minimum
-            if (found[0] != ~found[1]) throw divergence("in a barrier");
+            if (found[0] != ~found[1]) {
+                throw divergence("in a barrier");
+            }
         }
     }
 
@@ -291,7 +302,9 @@ public final class ProcessGroup implements AutoCloseable {
     public double[] max(double[] values) {
         double[] largest = values.clone();
         for (double[] others : allGather(values)) {
-            for (int i = 0; i < largest.length; i++) largest[i] = Math.max(largest[i], others[i]);
+            for (int i = 0; i < largest.length; i++) {
+                largest[i] = Math.max(largest[i], others[i]);
+            }
         }
         return largest;
     }
@@ -345,7 +358,9 @@ public final class ProcessGroup implements AutoCloseable {
         long[] found = Tensors.toLongs(heads);
         int[] lengths = new int[size()];
         for (int other = 0; other < size(); other++) {
-            if (found[2 * other + 1] != fingerprint) throw divergence("when values are gathered");
+            if (found[2 * other + 1] != fingerprint) {
+                throw divergence("when values are gathered");
+            }
             lengths[other] = (int) found[2 * other];
         }
         return lengths;
@@ -374,7 +389,9 @@ public final class ProcessGroup implements AutoCloseable {
 
     private PendingCollective start(CollectiveCall call, Supplier<Work> work, Tensor toDivide) {
         synchronized (calls) { // collectives start in the order in which they are recorded
-            if (closed) throw new IllegalStateException("the process group is closed");
+            if (closed) {
+                throw new IllegalStateException("the process group is closed");
+            }
             long number = 0;
             try (var scope = MemoryScope.open()) {
                 number = calls.record(call);
@@ -390,7 +407,9 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private CollectiveFailure failure(RuntimeException e, long number, CollectiveCall call) {
-        if (e instanceof CollectiveFailure known) return keepFirst(known);
+        if (e instanceof CollectiveFailure known) {
+            return keepFirst(known);
+        }
         return keepFirst(new CollectiveFailure(
                 "collective %d, %s, failed on rank %d of %d: %s%s"
                         .formatted(number, call, rank(), size(), CollectiveFailure.reason(e), calls.difference()),
@@ -399,7 +418,9 @@ public final class ProcessGroup implements AutoCloseable {
 
     /** Keeps the first failure; later ones are its consequences. */
     private CollectiveFailure keepFirst(CollectiveFailure next) {
-        if (failure == null) failure = next;
+        if (failure == null) {
+            failure = next;
+        }
         return next;
     }
 
@@ -450,20 +471,32 @@ public final class ProcessGroup implements AutoCloseable {
 
         @Override
         public synchronized void await() {
-            if (failed != null) throw failed;
-            if (ended) return;
+            if (failed != null) {
+                throw failed;
+            }
+            if (ended) {
+                return;
+            }
             waiting = this;
             try {
-                if (work != null) work._wait();
-                if (toDivide != null) divide(toDivide);
+                if (work != null) {
+                    work._wait();
+                }
+                if (toDivide != null) {
+                    divide(toDivide);
+                }
             } catch (RuntimeException e) {
                 failed = failure(e, number, call);
                 throw failed;
             } finally {
                 waiting = null;
                 ended = true;
-                if (work != null) work.close();
-                if (toDivide != null) toDivide.close();
+                if (work != null) {
+                    work.close();
+                }
+                if (toDivide != null) {
+                    toDivide.close();
+                }
             }
         }
     }
@@ -475,7 +508,9 @@ public final class ProcessGroup implements AutoCloseable {
      */
     @Override
     public void close() {
-        if (closed) return;
+        if (closed) {
+            return;
+        }
         closed = true;
         if (failure != null) {
             abandon();
@@ -509,11 +544,15 @@ public final class ProcessGroup implements AutoCloseable {
                 throw keepFirst(new CollectiveFailure("rank " + other + " did not leave the group within "
                         + Rendezvous.text(rendezvous.timeout()) + " after rank " + rank() + calls.difference()));
             }
-            if (!theirs.equals(mine)) throw divergence("when leaving the group");
+            if (!theirs.equals(mine)) {
+                throw divergence("when leaving the group");
+            }
         }
         rendezvous.post("left", "");
         if (rank() == 0) { // rank 0 hosts the store
-            for (int other = 1; other < size(); other++) rendezvous.read("left", other, rendezvous.timeout());
+            for (int other = 1; other < size(); other++) {
+                rendezvous.read("left", other, rendezvous.timeout());
+            }
         }
     }
 
@@ -523,7 +562,9 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private void requireOneGpuEach(List<String> locations) {
-        if (backend == CollectiveBackend.GLOO) return;
+        if (backend == CollectiveBackend.GLOO) {
+            return;
+        }
         for (int other = 0; other < size(); other++) {
             if (other != rank() && locations.get(other).equals(locations.get(rank()))) {
                 throw new IllegalArgumentException("nccl needs a GPU for each rank: ranks " + Math.min(rank(), other)

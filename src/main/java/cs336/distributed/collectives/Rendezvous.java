@@ -61,7 +61,9 @@ public final class Rendezvous implements AutoCloseable {
      */
     static Rendezvous atMaster(World world, Duration timeout) {
         NativeLog.errorsOnly();
-        if (world.rank() > 0) awaitListener(world, timeout);
+        if (world.rank() > 0) {
+            awaitListener(world, timeout);
+        }
         try {
             return withTimeout(timeout, () -> {
                 var options = new TCPStoreOptions();
@@ -150,7 +152,9 @@ public final class Rendezvous implements AutoCloseable {
         var all = new ArrayList<String>();
         for (int rank = 0; rank < world.size(); rank++) {
             String posted = read("here", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
-            if (posted == null) throw new CollectiveFailure(absent());
+            if (posted == null) {
+                throw new CollectiveFailure(absent());
+            }
             String[] parts = posted.split(" ", 2);
             if (!parts[0].equals(String.valueOf(world.size()))) {
                 throw new CollectiveFailure("world size must be equal on all ranks; it is " + world.size() + " on rank "
@@ -163,7 +167,11 @@ public final class Rendezvous implements AutoCloseable {
 
     private String absent() {
         var absent = new ArrayList<Integer>();
-        for (int rank = 0; rank < world.size(); rank++) if (!has(key("here", rank))) absent.add(rank);
+        for (int rank = 0; rank < world.size(); rank++) {
+            if (!has(key("here", rank))) {
+                absent.add(rank);
+            }
+        }
         String ranks = absent.stream().map(String::valueOf).collect(Collectors.joining(", "));
         return (absent.size() == 1 ? "rank " : "ranks ") + ranks + " of " + world.size() + " did not arrive within "
                 + text(timeout);
@@ -185,7 +193,9 @@ public final class Rendezvous implements AutoCloseable {
             try {
                 store._wait(new StringVector(key), milliseconds(limit));
             } catch (RuntimeException e) {
-                if (store.check(new StringVector(key))) throw e;
+                if (store.check(new StringVector(key))) {
+                    throw e;
+                }
                 return null;
             }
             return new String(store.get(key).get(), StandardCharsets.UTF_8);
@@ -197,7 +207,9 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private <T> T request(Duration limit, Supplier<T> request) {
-        if (unresponsive) throw new CollectiveFailure(NO_RESPONSE);
+        if (unresponsive) {
+            throw new CollectiveFailure(NO_RESPONSE);
+        }
         try {
             return withTimeout(limit, request);
         } catch (TimeoutException e) {
@@ -249,7 +261,9 @@ public final class Rendezvous implements AutoCloseable {
     /** Disconnects from the store, unless a request is still unanswered. */
     @Override
     public void close() {
-        if (unresponsive) return;
+        if (unresponsive) {
+            return;
+        }
         store.close();
         owned.close();
     }

@@ -34,7 +34,9 @@ public record Traffic(Map<String, Volume> byOperation) {
         /** Adds one call in a group of {@code ranks} ranks. */
         public void count(CollectiveCall call, int ranks) {
             long bytes = call.dtype().bytes();
-            for (long size : call.shape()) bytes *= size;
+            for (long size : call.shape()) {
+                bytes *= size;
+            }
             long[] volume = counts.computeIfAbsent(call.operation(), operation -> new long[2]);
             volume[0]++;
             volume[1] += isShard(call.operation()) ? bytes * ranks : bytes;

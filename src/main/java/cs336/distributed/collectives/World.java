@@ -28,7 +28,9 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         require("local world size", localSize, 1, size);
         require("local rank", localRank, 0, localSize - 1);
         require("master port", masterPort, 1, LARGEST_PORT);
-        if (masterAddress.isBlank()) throw new IllegalArgumentException("master address must not be empty");
+        if (masterAddress.isBlank()) {
+            throw new IllegalArgumentException("master address must not be empty");
+        }
     }
 
     /**
@@ -61,8 +63,12 @@ public record World(int rank, int size, int localRank, int localSize, String mas
 
     static World of(Map<String, String> environment) {
         var variables = new Variables(environment);
-        if (variables.has("RANK")) return ofTorchrun(variables);
-        if (variables.has("SLURM_PROCID")) return ofSlurm(variables);
+        if (variables.has("RANK")) {
+            return ofTorchrun(variables);
+        }
+        if (variables.has("SLURM_PROCID")) {
+            return ofSlurm(variables);
+        }
         throw new IllegalArgumentException(
                 "neither RANK (torchrun) nor SLURM_PROCID (srun) is set: start ranks with srun, with torchrun,"
                         + " or with --processes on this machine");
@@ -109,14 +115,18 @@ public record World(int rank, int size, int localRank, int localSize, String mas
                         name + " must be a list like 3,2 or 4(x2),1, not '" + variables.text(name) + "'");
             }
             nodes += m.group(2) == null ? 1 : Integer.parseInt(m.group(2));
-            if (node < nodes) return Integer.parseInt(m.group(1));
+            if (node < nodes) {
+                return Integer.parseInt(m.group(1));
+            }
         }
         throw new IllegalArgumentException("SLURM_NODEID must be below " + nodes + ", the number of nodes in " + name
                 + " " + variables.text(name) + ", not " + node);
     }
 
     private static String slurmMaster(Variables variables) {
-        if (variables.has("MASTER_ADDR")) return variables.text("MASTER_ADDR");
+        if (variables.has("MASTER_ADDR")) {
+            return variables.text("MASTER_ADDR");
+        }
         String nodes =
                 variables.text(variables.has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
         return firstHost(nodes);
@@ -125,13 +135,16 @@ public record World(int rank, int size, int localRank, int localSize, String mas
     /** Returns the first host of {@code nodea,nodeb}, of {@code node[03-07,12]} or of {@code rack[2-3]node[03-07]}. */
     static String firstHost(String nodes) {
         Matcher first = Pattern.compile("[^,\\[\\]](?:[^,\\[]|\\[[^\\]]*\\])*").matcher(nodes);
-        if (!first.lookingAt())
+        if (!first.lookingAt()) {
             throw new IllegalArgumentException("Slurm's list of nodes must name a node, not '" + nodes + "'");
+        }
         return first.group().replaceAll("\\[(\\w*)[^\\]]*\\]", "$1");
     }
 
     private static int slurmPort(Variables variables) {
-        if (variables.has("MASTER_PORT")) return variables.number("MASTER_PORT", 1, LARGEST_PORT);
+        if (variables.has("MASTER_PORT")) {
+            return variables.number("MASTER_PORT", 1, LARGEST_PORT);
+        }
         return FIRST_SLURM_PORT + variables.number("SLURM_JOB_ID", 0, Integer.MAX_VALUE) % SLURM_PORTS;
     }
 
@@ -152,7 +165,9 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         }
 
         String text(String name) {
-            if (!has(name)) throw new IllegalArgumentException(name + " is not set");
+            if (!has(name)) {
+                throw new IllegalArgumentException(name + " is not set");
+            }
             return all.get(name).strip();
         }
 

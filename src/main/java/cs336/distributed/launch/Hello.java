@@ -48,15 +48,21 @@ public final class Hello implements RankProgram<String[], Integer> {
                 world.localSize(),
                 InetAddress.getLocalHost().getHostName());
         int rounds = 1;
-        if (nanos == 0) return rounds;
-        while (!allReduce(group, System.nanoTime() - begin > nanos)) rounds++;
+        if (nanos == 0) {
+            return rounds;
+        }
+        while (!allReduce(group, System.nanoTime() - begin > nanos)) {
+            rounds++;
+        }
         rounds++;
         System.out.printf("rank %d: %d all-reduces, each with the right sum%n", world.rank(), rounds);
         return rounds;
     }
 
     private static Duration duration(String[] argument) {
-        if (argument.length == 0) return Duration.ZERO;
+        if (argument.length == 0) {
+            return Duration.ZERO;
+        }
         if (argument.length > 1 || !argument[0].matches("\\d{1,6}")) {
             throw new IllegalArgumentException(
                     "argument must be a number of seconds or absent, not '" + String.join(" ", argument) + "'");

@@ -28,13 +28,19 @@ final class LabelledStream extends OutputStream {
 
     @Override
     public synchronized void write(int b) throws IOException {
-        if (length == 0) append(label);
+        if (length == 0) {
+            append(label);
+        }
         append(new byte[] {(byte) b});
-        if (b == '\n') writeLine();
+        if (b == '\n') {
+            writeLine();
+        }
     }
 
     private void append(byte[] bytes) {
-        if (length + bytes.length > line.length) line = Arrays.copyOf(line, 2 * (length + bytes.length));
+        if (length + bytes.length > line.length) {
+            line = Arrays.copyOf(line, 2 * (length + bytes.length));
+        }
         System.arraycopy(bytes, 0, line, length, bytes.length);
         length += bytes.length;
     }
@@ -48,6 +54,8 @@ final class LabelledStream extends OutputStream {
     /** Writes an unfinished last line; the underlying stream stays open. */
     @Override
     public synchronized void close() throws IOException {
-        if (length > 0) writeLine();
+        if (length > 0) {
+            writeLine();
+        }
     }
 }

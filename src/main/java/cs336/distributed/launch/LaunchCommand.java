@@ -106,7 +106,9 @@ public final class LaunchCommand extends LabCommand {
             throws InterruptedException {
         List<Serializable> values = launcher.run(type, arguments);
         for (int rank = 0; rank < values.size(); rank++) {
-            if (values.get(rank) != null) System.out.println("[" + rank + "] " + values.get(rank));
+            if (values.get(rank) != null) {
+                System.out.println("[" + rank + "] " + values.get(rank));
+            }
         }
         return 0;
     }
@@ -119,7 +121,9 @@ public final class LaunchCommand extends LabCommand {
         System.setErr(LabelledStream.of(label, err));
         try {
             Serializable value = launcher.run(type, arguments).get(world.rank());
-            if (value != null) System.out.println(value);
+            if (value != null) {
+                System.out.println(value);
+            }
             return 0;
         } finally {
             System.out.close();
@@ -132,8 +136,12 @@ public final class LaunchCommand extends LabCommand {
     private Launcher configured(Launcher launcher) {
         launcher.backend(backend.value());
         timeouts.apply(launcher);
-        if (device != null) launcher.device(kind(device));
-        if (threads != null) launcher.threads(threads);
+        if (device != null) {
+            launcher.device(kind(device));
+        }
+        if (threads != null) {
+            launcher.threads(threads);
+        }
         return launcher;
     }
 

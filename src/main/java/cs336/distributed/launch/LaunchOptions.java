@@ -34,10 +34,13 @@ public class LaunchOptions {
     public void check(List<Integer> processes) {
         processes.forEach(n -> ArgumentCheck.atLeast("--processes", 1, n));
         timeouts.check();
-        if (emulatedNodes == null) return;
+        if (emulatedNodes == null) {
+            return;
+        }
         ArgumentCheck.atLeast("--emulate-nodes", 2, emulatedNodes);
-        if (join)
+        if (join) {
             throw new IllegalArgumentException("--emulate-nodes cannot be combined with --join, whose nodes are real");
+        }
         for (int n : processes) {
             if (n % emulatedNodes != 0) {
                 throw new IllegalArgumentException(
@@ -86,7 +89,9 @@ public class LaunchOptions {
             }
             launcher.environment(EmulatedNodes.environment(emulatedNodes, processes));
         }
-        if (!join) requireGpu(backend);
+        if (!join) {
+            requireGpu(backend);
+        }
         launcher.backend(backend);
         timeouts.apply(launcher);
         return switch (forAllRanks(device)) {
@@ -98,7 +103,9 @@ public class LaunchOptions {
 
     /** Checks for NCCL that this machine has a GPU, before any rank starts. */
     static void requireGpu(CollectiveBackend backend) {
-        if (backend == CollectiveBackend.NCCL) Device.cuda(0);
+        if (backend == CollectiveBackend.NCCL) {
+            Device.cuda(0);
+        }
     }
 
     /**
@@ -107,7 +114,9 @@ public class LaunchOptions {
      * @throws IllegalArgumentException if it is not {@code best}, {@code cpu} or {@code cuda}
      */
     public static String forAllRanks(String device) {
-        if (List.of("best", "cpu", "cuda").contains(device)) return device;
+        if (List.of("best", "cpu", "cuda").contains(device)) {
+            return device;
+        }
         throw new IllegalArgumentException(
                 "device must be best, cpu or cuda (each rank selects its own GPU), not '" + device + "'");
     }

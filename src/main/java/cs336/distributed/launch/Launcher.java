@@ -106,7 +106,9 @@ public final class Launcher {
     }
 
     private static Duration requirePositive(String name, Duration duration) {
-        if (duration.toMillis() >= 1) return duration;
+        if (duration.toMillis() >= 1) {
+            return duration;
+        }
         throw new IllegalArgumentException(name + " must be at least 1 ms, not " + duration);
     }
 
@@ -143,7 +145,9 @@ public final class Launcher {
     }
 
     private DeviceKind deviceKind() {
-        if (device != null) return device;
+        if (device != null) {
+            return device;
+        }
         return backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU;
     }
 
@@ -156,7 +160,9 @@ public final class Launcher {
         }
         try {
             boolean isPublic = Modifier.isPublic(program.getModifiers());
-            if (isPublic && Modifier.isPublic(program.getDeclaredConstructor().getModifiers())) return;
+            if (isPublic && Modifier.isPublic(program.getDeclaredConstructor().getModifiers())) {
+                return;
+            }
         } catch (NoSuchMethodException e) {
             // Reported below.
         }
@@ -168,7 +174,9 @@ public final class Launcher {
         String line = Serialization.line(job);
         try (var port = ReservedPort.any();
                 var ranks = new RankProcesses(processes, timeout, loadingTimeout, output)) {
-            for (int rank = 0; rank < processes; rank++) ranks.start(variables(rank, port.number()));
+            for (int rank = 0; rank < processes; rank++) {
+                ranks.start(variables(rank, port.number()));
+            }
             return ranks.run(line);
         } catch (IOException e) {
             throw new UncheckedIOException("the process of a rank could not be started", e);
@@ -183,7 +191,9 @@ public final class Launcher {
     private Map<String, String> variables(int rank, int port) {
         var variables = new HashMap<String, String>();
         variables.put("OMP_NUM_THREADS", String.valueOf(threads));
-        if (System.getenv(RESOLVER) == null) variables.put(RESOLVER, "timeout:1");
+        if (System.getenv(RESOLVER) == null) {
+            variables.put(RESOLVER, "timeout:1");
+        }
         variables.putAll(environment.apply(rank));
         variables.put("RANK", String.valueOf(rank));
         variables.put("WORLD_SIZE", String.valueOf(processes));

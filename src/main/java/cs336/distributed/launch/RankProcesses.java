@@ -84,7 +84,9 @@ final class RankProcesses implements AutoCloseable {
         ranks.add(rank);
         rank.jvm = ChildJvm.start(RankWorker.class, variables, line -> {
             rank.lastActivity = System.nanoTime();
-            if (isRelevant(line)) output.println("[" + rank.number + "] " + line);
+            if (isRelevant(line)) {
+                output.println("[" + rank.number + "] " + line);
+            }
         });
         var listener = new Thread(() -> listen(rank));
         listener.setDaemon(true);
@@ -114,16 +116,22 @@ final class RankProcesses implements AutoCloseable {
      * @throws RankFailure if a rank failed
      */
     <R extends Serializable> List<R> run(String job) throws InterruptedException {
-        while (!ranks.stream().allMatch(rank -> rank.loaded)) handleNext(loadingTimeout);
+        while (!ranks.stream().allMatch(rank -> rank.loaded)) {
+            handleNext(loadingTimeout);
+        }
         jobIsSent = true;
         ranks.forEach(rank -> {
             rank.lastActivity = System.nanoTime();
             rank.jvm.tell(job);
         });
-        while (!ranks.stream().allMatch(rank -> rank.value != null)) handleNext(timeout.plus(MARGIN));
+        while (!ranks.stream().allMatch(rank -> rank.value != null)) {
+            handleNext(timeout.plus(MARGIN));
+        }
         collectReportsUntil(() -> ranks.stream().allMatch(rank -> rank.ending != null)); // and their last output
         var values = new ArrayList<R>();
-        for (RankProcess rank : ranks) values.add(Serialization.value(rank.value.value()));
+        for (RankProcess rank : ranks) {
+            values.add(Serialization.value(rank.value.value()));
+        }
         return values;
     }
 
@@ -132,18 +140,23 @@ final class RankProcesses implements AutoCloseable {
         long now = System.nanoTime();
         long left = limit.toNanos();
         for (RankProcess rank : ranks) {
-            if (isAwaited(rank)) left = Math.min(left, awaitedSince(rank) + limit.toNanos() - now);
+            if (isAwaited(rank)) {
+                left = Math.min(left, awaitedSince(rank) + limit.toNanos() - now);
+            }
         }
         RankEvent event = events.poll(Math.max(0, left), TimeUnit.NANOSECONDS);
         if (event == null) {
             for (RankProcess rank : ranks) {
-                if (isAwaited(rank) && System.nanoTime() - awaitedSince(rank) >= limit.toNanos())
+                if (isAwaited(rank) && System.nanoTime() - awaitedSince(rank) >= limit.toNanos()) {
                     throw jobIsSent ? silent(rank, limit) : notLoaded(rank, limit);
+                }
             }
             return;
         }
         update(event);
-        if (ranks.stream().anyMatch(rank -> rank.failed != null || rank.isLost())) throw failure();
+        if (ranks.stream().anyMatch(rank -> rank.failed != null || rank.isLost())) {
+            throw failure();
+        }
     }
 
     /** Returns whether the launcher waits for this rank. */
@@ -159,13 +172,17 @@ final class RankProcesses implements AutoCloseable {
         RankProcess rank = ranks.get(event.rank);
         if (event.ending != null) {
             rank.ending = event.ending;
-            if (rank.failed == null) rank.failed = ncclTimeout(event.ending);
+            if (rank.failed == null) {
+                rank.failed = ncclTimeout(event.ending);
+            }
         } else if (event.message instanceof RankWorker.Loaded) {
             rank.loaded = true;
         } else if (event.message instanceof RankWorker.Value value) {
             rank.value = value;
         } else if (event.message instanceof RankWorker.Failed failed) {
-            if (rank.failed == null) rank.failed = failed;
+            if (rank.failed == null) {
+                rank.failed = failed;
+            }
         } else if (event.message instanceof RankWorker.CurrentLocation current) {
             rank.location = current.location();
         }
@@ -203,7 +220,11 @@ final class RankProcesses implements AutoCloseable {
     /** Collects the reports of all ranks and names the most likely cause. */
     private RankFailure failure() throws InterruptedException {
         collectReports();
-        for (RankProcess rank : ranks) if (rank.isLost()) return lost(rank);
+        for (RankProcess rank : ranks) {
+            if (rank.isLost()) {
+                return lost(rank);
+            }
+        }
         for (RankProcess rank : ranks) {
             if (rank.failed != null && !rank.failed.amongRanks()) {
                 return new RankFailure(rank.number, size, rank.failed.reason() + "\n" + rank.failed.trace());
@@ -222,7 +243,11 @@ final class RankProcesses implements AutoCloseable {
 
     private void collectReports() throws InterruptedException {
         if (jobIsSent) { // before that, a rank would mistake the question for its job
-            for (RankProcess rank : ranks) if (!rank.isOver()) rank.jvm.tell(RankWorker.WHERE);
+            for (RankProcess rank : ranks) {
+                if (!rank.isOver()) {
+                    rank.jvm.tell(RankWorker.WHERE);
+                }
+            }
         }
         collectReportsUntil(() -> ranks.stream().allMatch(RankProcess::isOver));
     }
@@ -231,7 +256,9 @@ final class RankProcesses implements AutoCloseable {
         long end = System.nanoTime() + REPORT_TIME.toNanos();
         while (!complete.getAsBoolean()) {
             RankEvent event = events.poll(end - System.nanoTime(), TimeUnit.NANOSECONDS);
-            if (event == null) return;
+            if (event == null) {
+                return;
+            }
             update(event);
         }
     }
@@ -265,6 +292,10 @@ final class RankProcesses implements AutoCloseable {
     /** Ends all processes that are still running. */
     @Override
     public void close() {
-        for (RankProcess rank : ranks) if (rank.jvm != null) rank.jvm.close();
+        for (RankProcess rank : ranks) {
+            if (rank.jvm != null) {
+                rank.jvm.close();
+            }
+        }
     }
 }

@@ -72,7 +72,9 @@ final class RankWorker {
 
         /** Returns the first line of the message, prefixed with the exception's class unless the message suffices. */
         static String reason(Throwable t) {
-            if (t instanceof CollectiveFailure || t instanceof IllegalArgumentException) return t.getMessage();
+            if (t instanceof CollectiveFailure || t instanceof IllegalArgumentException) {
+                return t.getMessage();
+            }
             String name = t.getClass().getSimpleName();
             return t.getMessage() == null ? name : name + ": " + CollectiveFailure.reason(t);
         }
@@ -112,9 +114,13 @@ final class RankWorker {
         } catch (Throwable t) {
             group.abandon();
             // A collective that fails in a callback from native code loses its exception on the way back.
-            if (group.failure() != null) throw group.failure();
+            if (group.failure() != null) {
+                throw group.failure();
+            }
             Throwable origin = NativeCrossing.origin(t);
-            if (origin instanceof Exception exception) throw exception;
+            if (origin instanceof Exception exception) {
+                throw exception;
+            }
             throw t;
         }
     }
@@ -134,14 +140,18 @@ final class RankWorker {
             ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined, Thread main) {
         startDaemon(() -> {
             while (true) {
-                if (launcher.next().equals(WHERE)) send(launcher, new CurrentLocation(location(joined.get(), main)));
+                if (launcher.next().equals(WHERE)) {
+                    send(launcher, new CurrentLocation(location(joined.get(), main)));
+                }
             }
         });
     }
 
     private static String location(ProcessGroup group, Thread main) {
         String collective = group == null ? null : group.waitingIn();
-        if (collective != null) return "is blocked in " + collective;
+        if (collective != null) {
+            return "is blocked in " + collective;
+        }
         String frames = Arrays.stream(main.getStackTrace())
                 .filter(frame -> !frame.getClassName().startsWith("java.")
                         && !frame.getClassName().startsWith("jdk."))
@@ -163,7 +173,9 @@ final class RankWorker {
             while (true) {
                 TimeUnit.NANOSECONDS.sleep(HEARTBEAT_INTERVAL.toNanos());
                 long calls = joined.get() == null ? 0 : joined.get().calls();
-                if (calls > reported) send(launcher, new Alive());
+                if (calls > reported) {
+                    send(launcher, new Alive());
+                }
                 reported = calls;
             }
         });

@@ -58,7 +58,9 @@ public record BucketLayout(List<Bucket> buckets) {
      * @throws IllegalArgumentException if {@code mostBytes} is below 1
      */
     public static BucketLayout of(List<ParameterSize> parameters, long mostBytes) {
-        if (mostBytes < 1) throw new IllegalArgumentException("mostBytes must be at least 1, not " + mostBytes);
+        if (mostBytes < 1) {
+            throw new IllegalArgumentException("mostBytes must be at least 1, not " + mostBytes);
+        }
         Map<DType, List<Integer>> open = new LinkedHashMap<>();
         Map<DType, Long> filled = new LinkedHashMap<>();
         List<Bucket> buckets = new ArrayList<>();

@@ -45,7 +45,9 @@ final class CommunicationThread implements AutoCloseable {
                 state.close();
             });
         }
-        if (!device.isCuda()) return;
+        if (!device.isCuda()) {
+            return;
+        }
         CUDAStream stream = MemoryScope.keep(torch_cuda.getCurrentCUDAStream((byte) device.index()));
         submit(() -> {
             device.makeCurrent();
@@ -58,7 +60,9 @@ final class CommunicationThread implements AutoCloseable {
     void submit(Runnable action) {
         submitted.add(executor.submit(() -> {
             try {
-                if (failure == null) action.run();
+                if (failure == null) {
+                    action.run();
+                }
             } catch (Throwable thrown) {
                 // Also after an Error: a later collective would be matched with a different one on the other ranks.
                 failure = thrown;
@@ -69,14 +73,20 @@ final class CommunicationThread implements AutoCloseable {
     /** Waits until all actions have run, and throws the first failure. */
     void drain() {
         awaitAllBut(0);
-        if (failure instanceof Error error) throw error;
-        if (failure != null) throw (RuntimeException) failure; // a Runnable throws no checked exception
+        if (failure instanceof Error error) {
+            throw error;
+        }
+        if (failure != null) {
+            throw (RuntimeException) failure; // a Runnable throws no checked exception
+        }
     }
 
     /** Waits until at most {@code left} actions have not run yet. */
     void awaitAllBut(int left) {
         try {
-            while (submitted.size() > left) submitted.remove().get();
+            while (submitted.size() > left) {
+                submitted.remove().get();
+            }
         } catch (ExecutionException e) {
             throw new AssertionError("actions catch their own exceptions", e);
         } catch (InterruptedException e) {

@@ -133,11 +133,15 @@ public final class DistributedDataParallel implements AutoCloseable {
                 parameters.add(parameter);
             }
         });
-        if (parameters.isEmpty()) throw new IllegalArgumentException("module must have a trainable parameter");
+        if (parameters.isEmpty()) {
+            throw new IllegalArgumentException("module must have a trainable parameter");
+        }
         collectives = layout.apply(parameters);
         collectiveOf = new int[parameters.size()];
         for (int c = 0; c < collectives.size(); c++) {
-            for (int member : collectives.get(c).members()) collectiveOf[member] = c;
+            for (int member : collectives.get(c).members()) {
+                collectiveOf[member] = c;
+            }
         }
         missing = new int[collectives.size()];
         ready = new boolean[parameters.size()];
@@ -182,10 +186,14 @@ public final class DistributedDataParallel implements AutoCloseable {
                 hooks.flush();
                 thread.drain();
             }
-            while (started < order.length) start(order[started++]);
+            while (started < order.length) {
+                start(order[started++]);
+            }
             await(allReduceUsed());
             dropGradientsOfUnused();
-            if (hooks != null && !orderIsFinal) adoptOrder();
+            if (hooks != null && !orderIsFinal) {
+                adoptOrder();
+            }
         }
         begin();
     }
@@ -205,8 +213,12 @@ public final class DistributedDataParallel implements AutoCloseable {
      */
     public NoSync noSync() {
         requireOpen("noSync()");
-        if (!synchronising) throw new IllegalStateException("noSync() was called inside noSync()");
-        if (hooks != null) hooks.flush();
+        if (!synchronising) {
+            throw new IllegalStateException("noSync() was called inside noSync()");
+        }
+        if (hooks != null) {
+            hooks.flush();
+        }
         if (started > 0) {
             throw new IllegalStateException("noSync() was called after collectives of this step started;"
                     + " call finishGradientSynchronization() first");
@@ -224,9 +236,13 @@ public final class DistributedDataParallel implements AutoCloseable {
         /** Ends the scope. A second call does nothing. */
         @Override
         public void close() {
-            if (ended) return;
+            if (ended) {
+                return;
+            }
             ended = true;
-            if (hooks != null) hooks.flush();
+            if (hooks != null) {
+                hooks.flush();
+            }
             synchronising = true;
         }
     }
@@ -248,8 +264,9 @@ public final class DistributedDataParallel implements AutoCloseable {
                     group.device().options(DType.FLOAT64));
             group.allReduce(total, Reduction.SUM);
             double all = total.item_double();
-            if (all == 0)
+            if (all == 0) {
                 throw new IllegalArgumentException("examples must be at least 1 on some rank, not 0 on all ranks");
+            }
             return examples * group.size() / all;
         }
     }
@@ -268,12 +285,16 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     private void requireOpen(String call) {
-        if (closed) throw new IllegalStateException(call + " was called on a closed container; create a new one");
+        if (closed) {
+            throw new IllegalStateException(call + " was called on a closed container; create a new one");
+        }
     }
 
     private static List<GradientCollective> collectives(Strategy strategy, List<Tensor> parameters) {
         int n = parameters.size();
-        if (strategy instanceof Strategy.Naive) return single(IntStream.range(0, n), parameters);
+        if (strategy instanceof Strategy.Naive) {
+            return single(IntStream.range(0, n), parameters);
+        }
         if (strategy instanceof Strategy.Overlapped) {
             return single(IntStream.range(0, n).map(i -> n - 1 - i), parameters);
         }
@@ -293,7 +314,9 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     private void begin() {
         Arrays.fill(ready, false);
-        for (int c = 0; c < missing.length; c++) missing[c] = collectives.get(c).members().length;
+        for (int c = 0; c < missing.length; c++) {
+            missing[c] = collectives.get(c).members().length;
+        }
         completed.clear();
         pending.clear();
         started = 0;
@@ -301,20 +324,28 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     /** Hook of the backward pass, called on its thread when a gradient is ready. */
     private void ready(int parameter) {
-        if (!synchronising) return;
+        if (!synchronising) {
+            return;
+        }
         if (ready[parameter]) {
             throw new IllegalStateException("a second backward pass reached parameter " + names.get(parameter)
                     + " before finishGradientSynchronization(); run all but the last one of a step in noSync()");
         }
         ready[parameter] = true;
         int collective = collectiveOf[parameter];
-        if (--missing[collective] > 0) return;
+        if (--missing[collective] > 0) {
+            return;
+        }
         completed.add(collective);
         while (started < order.length && missing[order[started]] == 0) {
-            if (started == 0) thread.useCurrentStream();
+            if (started == 0) {
+                thread.useCurrentStream();
+            }
             int next = order[started++];
             thread.submit(() -> start(next));
-            if (!orderIsFinal) thread.awaitAllBut(1);
+            if (!orderIsFinal) {
+                thread.awaitAllBut(1);
+            }
         }
     }
 
@@ -349,22 +380,32 @@ public final class DistributedDataParallel implements AutoCloseable {
             used.copy_(ones); // on the device, without a copy from the host
         } else {
             float[] numbers = new float[present.length];
-            for (int i = 0; i < numbers.length; i++) numbers[i] = present[i] ? 1 : 0;
+            for (int i = 0; i < numbers.length; i++) {
+                numbers[i] = present[i] ? 1 : 0;
+            }
             used.copy_(Tensors.of(numbers, numbers.length));
         }
         return group.allReduceAsync(used, Reduction.MAX);
     }
 
     private void dropGradientsOfUnused() {
-        if (allPresent()) return; // every parameter is used, at least on this rank
+        if (allPresent()) {
+            return; // every parameter is used, at least on this rank
+        }
         double[] usedAnywhere = Tensors.toDoubles(used);
         for (int i = 0; i < usedAnywhere.length; i++) {
-            if (usedAnywhere[i] == 0) parameters.get(i).mutable_grad().reset();
+            if (usedAnywhere[i] == 0) {
+                parameters.get(i).mutable_grad().reset();
+            }
         }
     }
 
     private boolean allPresent() {
-        for (boolean hadGradient : present) if (!hadGradient) return false;
+        for (boolean hadGradient : present) {
+            if (!hadGradient) {
+                return false;
+            }
+        }
         return true;
     }
 

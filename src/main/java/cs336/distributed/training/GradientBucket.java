@@ -91,7 +91,9 @@ final class GradientBucket implements GradientCollective {
     }
 
     private void copy(List<Tensor> gradients, List<Tensor> targets) {
-        if (gradients.isEmpty()) return;
+        if (gradients.isEmpty()) {
+            return;
+        }
         try (var from = TensorList.of(gradients)) {
             if (targets.size() == members.length) {
                 FOREACH_COPY.call(allViews, from, false);

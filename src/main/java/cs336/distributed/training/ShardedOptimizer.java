@@ -156,10 +156,16 @@ public final class ShardedOptimizer<O> implements Optimizer {
         }
         List<String> failures = group.allGather(failure == null ? "" : failure.toString());
         for (int rank = 0; rank < failures.size(); rank++) {
-            if (failures.get(rank).isEmpty()) continue;
-            if (created != null) created.close();
+            if (failures.get(rank).isEmpty()) {
+                continue;
+            }
+            if (created != null) {
+                created.close();
+            }
             shards.undo();
-            if (failure != null) throw failure;
+            if (failure != null) {
+                throw failure;
+            }
             throw new IllegalArgumentException(
                     "the optimizer of rank " + rank + " could not be created: " + failures.get(rank));
         }
@@ -417,7 +423,9 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     private void requireOpen(String call) {
-        if (closed) throw new IllegalStateException(call + " was called on a closed optimizer; create a new one");
+        if (closed) {
+            throw new IllegalStateException(call + " was called on a closed optimizer; create a new one");
+        }
     }
 
     /**

@@ -22,7 +22,9 @@ final class SingleGradient implements GradientCollective {
     public Tensor collect(boolean[] present) {
         Tensor gradient = parameter.grad();
         present[index] = gradient.defined();
-        if (present[index]) return gradient;
+        if (present[index]) {
+            return gradient;
+        }
         Tensor zeros = torch.zeros_like(parameter);
         parameter.mutable_grad().put(zeros);
         return zeros;

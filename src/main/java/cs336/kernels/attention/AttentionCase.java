@@ -26,7 +26,9 @@ record AttentionCase(String attention, int batch, Integer heads, int d, int cont
     AttentionCase {
         Attention.named(attention);
         ArgumentCheck.atLeast("batch", 1, batch);
-        if (heads != null) ArgumentCheck.atLeast("heads", 1, heads);
+        if (heads != null) {
+            ArgumentCheck.atLeast("heads", 1, heads);
+        }
         ArgumentCheck.atLeast("d", 1, d);
         ArgumentCheck.atLeast("context", 1, context);
     }

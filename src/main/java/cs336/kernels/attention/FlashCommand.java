@@ -108,8 +108,12 @@ public final class FlashCommand extends LabCommand {
 
     /** Returns all combinations; cases that share a process are adjacent, small ones first. */
     private List<Case> cases() {
-        if (widths == null) widths = full ? FULL_WIDTHS : WIDTHS;
-        if (contexts == null) contexts = full ? FULL_CONTEXTS : CONTEXTS;
+        if (widths == null) {
+            widths = full ? FULL_WIDTHS : WIDTHS;
+        }
+        if (contexts == null) {
+            contexts = full ? FULL_CONTEXTS : CONTEXTS;
+        }
         AttentionProtocol.DO_BENCH.requireTiming(warmup, rep);
         var cases = new ArrayList<Case>();
         for (String dtype : dtypes) {

@@ -29,7 +29,9 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
      * @param deterministic whether dQ must be bitwise reproducible; all other results always are
      */
     static FlashVariant of(Tensor q, boolean deterministic) {
-        if (HopperFlash.supports(q)) return new HopperFlash(deterministic);
+        if (HopperFlash.supports(q)) {
+            return new HopperFlash(deterministic);
+        }
         return MmaFlash.supports(q) ? new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3) : TiledFlash.DEFAULT;
     }
 

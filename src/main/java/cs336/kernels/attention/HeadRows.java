@@ -23,7 +23,9 @@ record HeadRows(Tensor tensor) {
      * @param width columns of the result, at least d; columns from d on are zero
      */
     static HeadRows of(Tensor x, int width) {
-        if (fits(x, width)) return new HeadRows(x);
+        if (fits(x, width)) {
+            return new HeadRows(x);
+        }
         Tensor copy = dense(x, width);
         long d = x.size(-1);
         if (d < width) {
@@ -83,11 +85,17 @@ record HeadRows(Tensor tensor) {
     }
 
     private static boolean fits(Tensor x, int width) {
-        if (x.size(-1) != width || x.stride(-1) != 1) return false;
-        if (x.data_ptr().address() % ACCESS_BYTES != 0) return false;
+        if (x.size(-1) != width || x.stride(-1) != 1) {
+            return false;
+        }
+        if (x.data_ptr().address() % ACCESS_BYTES != 0) {
+            return false;
+        }
         long bytes = x.element_size();
         for (int axis = (int) x.dim() - 2; axis >= 0; axis--) {
-            if (x.size(axis) > 1 && x.stride(axis) * bytes % ACCESS_BYTES != 0) return false;
+            if (x.size(axis) > 1 && x.stride(axis) * bytes % ACCESS_BYTES != 0) {
+                return false;
+            }
         }
         return x.stride(-2) <= Integer.MAX_VALUE;
     }

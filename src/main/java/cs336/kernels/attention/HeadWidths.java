@@ -19,7 +19,9 @@ final class HeadWidths {
      */
     static int of(long d) {
         for (int width : ALL) {
-            if (width >= d) return width;
+            if (width >= d) {
+                return width;
+            }
         }
         throw new IllegalArgumentException("d must be at most " + WIDEST + ", not " + d);
     }

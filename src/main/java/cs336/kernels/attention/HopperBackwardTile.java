@@ -84,7 +84,9 @@ public record HopperBackwardTile(int width, int split) {
 
     /** Returns the number of pairs of a tile of keys and a block of queries. */
     private long steps(long tiles, long blocks, boolean causal) {
-        if (!causal) return tiles * blocks;
+        if (!causal) {
+            return tiles * blocks;
+        }
         // blocks of queries that each tile skips in addition to those of the previous one
         long skipped = KEYS / queries();
         long attended = Math.min(tiles, ceilDiv(blocks, skipped));

@@ -176,8 +176,12 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
             int tiles = tile.tiles(heads, queries);
             int concurrent = tile.clusters(multiprocessors);
             int rounds = (tiles + concurrent - 1) / concurrent;
-            if (!causal) return rounds * (fixed + perBlock * blocks(keys));
-            if (rounds == 1) return clusterTime(0, 1, tiles, concurrent, heads, queries, keys);
+            if (!causal) {
+                return rounds * (fixed + perBlock * blocks(keys));
+            }
+            if (rounds == 1) {
+                return clusterTime(0, 1, tiles, concurrent, heads, queries, keys);
+            }
             if (rounds > MANY_ROUNDS) { // all clusters have nearly the same amount of work
                 double meanKeys = queries <= keys ? queries / 2.0 : keys * (1 - keys / 2.0 / queries);
                 return (fixed + perBlock * blocks(meanKeys + tile.queries() / 2.0)) * tiles / concurrent;
@@ -199,7 +203,9 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
             for (int round = 0; round < rounds; round++) {
                 int number = round * concurrent + (round % 2 == 0 ? cluster : concurrent - 1 - cluster);
                 int queryEnd = groups * BOX_ROWS - number / heads * tile.queries();
-                if (number < tiles) sum += fixed + perBlock * blocks(Math.min(keys, queryEnd));
+                if (number < tiles) {
+                    sum += fixed + perBlock * blocks(Math.min(keys, queryEnd));
+                }
             }
             return sum;
         }

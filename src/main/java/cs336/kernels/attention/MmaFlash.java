@@ -177,7 +177,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
      */
     private void launch(LaunchStream stream, MmaKernel mmaKernel, Object[] sizes, Object... tensors) {
         HeadRows own = (HeadRows) tensors[mmaKernel == MmaKernel.KEYS ? 1 : 0];
-        MmaProblem problem = new MmaProblem(
+        var problem = new MmaProblem(
                 mmaKernel,
                 DType.of(own.tensor()),
                 fp32,
@@ -186,10 +186,14 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
                 Gpu.of(own.tensor()).device());
         LoadedMmaTile loaded = LOADED.computeIfAbsent(problem, LoadedMmaTile::of);
         List<Object> arguments = new ArrayList<>();
-        for (Object tensor : tensors) arguments.add(tensor instanceof HeadRows rows ? rows.tensor() : tensor);
+        for (Object tensor : tensors) {
+            arguments.add(tensor instanceof HeadRows rows ? rows.tensor() : tensor);
+        }
         arguments.addAll(Arrays.asList(sizes));
         for (Object tensor : tensors) {
-            if (tensor instanceof HeadRows rows) arguments.addAll(Arrays.asList(rows.strides()));
+            if (tensor instanceof HeadRows rows) {
+                arguments.addAll(Arrays.asList(rows.strides()));
+            }
         }
         MmaTile tile = loaded.tile;
         int blocks = Math.toIntExact((own.rows() + tile.rows() - 1) / tile.rows());

@@ -87,14 +87,20 @@ public record MmaTile(
     MmaTile fitting(GpuArchitecture architecture) {
         int shared = Occupancy.sharedBytes(architecture);
         MmaTile tile = this;
-        while (tile.sharedBytes() + Occupancy.SHARED_OF_SYSTEM > shared) tile = tile.smaller();
+        while (tile.sharedBytes() + Occupancy.SHARED_OF_SYSTEM > shared) {
+            tile = tile.smaller();
+        }
         int blocks = shared / (tile.sharedBytes() + Occupancy.SHARED_OF_SYSTEM);
         return tile.smBlocks <= blocks ? tile : tile.with(tile.rowWarps, tile.columnWarps, tile.columns, blocks);
     }
 
     private MmaTile smaller() {
-        if (rowWarps > 1) return with(rowWarps / 2, columnWarps, columns, smBlocks);
-        if (columnWarps > 1) return with(rowWarps, columnWarps / 2, columns, smBlocks);
+        if (rowWarps > 1) {
+            return with(rowWarps / 2, columnWarps, columns, smBlocks);
+        }
+        if (columnWarps > 1) {
+            return with(rowWarps, columnWarps / 2, columns, smBlocks);
+        }
         return with(rowWarps, columnWarps, columns / 2, smBlocks);
     }
 
@@ -105,7 +111,9 @@ public record MmaTile(
     /** Returns the macros that the kernel is compiled with. */
     public Map<String, Object> defines() {
         Map<String, Object> defines = new LinkedHashMap<>();
-        if (kernel != MmaKernel.FORWARD) defines.put(kernel.name(), 1);
+        if (kernel != MmaKernel.FORWARD) {
+            defines.put(kernel.name(), 1);
+        }
         defines.put("ELEMENT", RowLayout.cudaName(type));
         defines.put("PRODUCTS", products);
         defines.put("HEAD_DIM", width);

@@ -132,7 +132,9 @@ public final class MmaTileTable {
             int multiprocessors) {
         MmaLayout found = null;
         for (MmaLayout layout : layouts(architecture, kernel, type, products, width)) {
-            if (layout.fromRows <= rows * MULTIPROCESSORS / multiprocessors) found = layout;
+            if (layout.fromRows <= rows * MULTIPROCESSORS / multiprocessors) {
+                found = layout;
+            }
         }
         return tile(kernel, type, products, width, found).fitting(architecture);
     }

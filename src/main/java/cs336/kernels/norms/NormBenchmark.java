@@ -152,7 +152,9 @@ final class NormBenchmark {
         try (var timer = DeviceTimer.on(device, 2)) {
             for (int group = 0; group < GROUPS; group++) {
                 device.synchronize();
-                if (device.isCuda()) repeat(LEAD, pass);
+                if (device.isCuda()) {
+                    repeat(LEAD, pass);
+                }
                 timer.mark(0);
                 repeat(passes, pass);
                 timer.mark(1);

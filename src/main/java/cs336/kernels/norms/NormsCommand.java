@@ -125,7 +125,9 @@ public final class NormsCommand extends LabCommand {
                 chosen.forEach(i -> cases.add(caseOf(i.toString(), width, type, NormBenchmark.METRICS)));
             }
         }
-        for (Case c : cases) measurements.requireSameColumns(c);
+        for (Case c : cases) {
+            measurements.requireSameColumns(c);
+        }
         return new NormsPlan(device, provenance, measurements, types, chosen, cases);
     }
 
@@ -144,7 +146,9 @@ public final class NormsCommand extends LabCommand {
         List<NormImplementation> missing = new ArrayList<>();
         for (NormImplementation implementation : plan.implementations) {
             Case c = caseOf(implementation.toString(), width, dtype, NormBenchmark.METRICS);
-            if (storage.again() || !plan.measurements.holds(c)) missing.add(implementation);
+            if (storage.again() || !plan.measurements.holds(c)) {
+                missing.add(implementation);
+            }
         }
         if (missing.isEmpty()) {
             out.printf("%d × %d %s: stored already%n", rows, width, dtype);
@@ -153,7 +157,7 @@ public final class NormsCommand extends LabCommand {
         }
         int failed = 0;
         try (var scope = MemoryScope.open()) {
-            NormBenchmark benchmark = new NormBenchmark(rows, width, dtype, plan.device, passes);
+            var benchmark = new NormBenchmark(rows, width, dtype, plan.device, passes);
             List<Samples> copy = benchmark.copy();
             store(plan, caseOf(COPY, width, dtype, NormBenchmark.COPY_METRICS), copy, Status.OK);
             double copyBandwidth = NormBenchmark.copyBandwidth(copy);
@@ -173,7 +177,9 @@ public final class NormsCommand extends LabCommand {
                 } catch (RuntimeException e) {
                     Status status = Status.of(e);
                     store(plan, c, List.of(), status);
-                    if (status == Status.ERROR) failed++;
+                    if (status == Status.ERROR) {
+                        failed++;
+                    }
                     out.printf("  %-15s %s: %s%n", implementation, status, e.getMessage());
                 }
                 out.flush();
@@ -189,7 +195,9 @@ public final class NormsCommand extends LabCommand {
     private static void store(NormsPlan plan, Case c, List<Samples> samples, Status status) throws IOException {
         List<Measurement> rows = new ArrayList<>();
         samples.forEach(s -> rows.add(Measurement.of(s)));
-        if (status != Status.OK) c.metrics().forEach(m -> rows.add(Measurement.missing(m, status)));
+        if (status != Status.OK) {
+            c.metrics().forEach(m -> rows.add(Measurement.missing(m, status)));
+        }
         plan.measurements.put(c, rows, plan.provenance);
     }
 }

@@ -78,7 +78,9 @@ public record RmsNormTile(
     public static RmsNormTile backward(RowLayout layout) {
         int rowThreads = rowThreads(layout, 8, 512);
         int elements = elements(layout, rowThreads);
-        if (elements > 16) return wide(RmsNormPass.BACKWARD_WIDE, 512);
+        if (elements > 16) {
+            return wide(RmsNormPass.BACKWARD_WIDE, 512);
+        }
         int block = Math.max(BLOCK, rowThreads);
         // Two blocks of 512 threads leave 64 registers per thread. They suffice if every access has 16 bytes,
         // all threads of a row have the same number of elements, and the weight has the dtype of x.
@@ -102,7 +104,9 @@ public record RmsNormTile(
      */
     private static int rowThreads(RowLayout layout, int maxElements, int maxThreads) {
         int threads = 32;
-        while (threads < maxThreads && elements(layout, threads) > maxElements) threads *= 2;
+        while (threads < maxThreads && elements(layout, threads) > maxElements) {
+            threads *= 2;
+        }
         return threads;
     }
 
@@ -122,7 +126,9 @@ public record RmsNormTile(
 
     /** Returns the dynamic shared memory per block, in bytes. */
     public int sharedBytes(RowLayout layout) {
-        if (pass.isWide() || stages == 1) return 0;
+        if (pass.isWide() || stages == 1) {
+            return 0;
+        }
         int tensors = pass.isForward() ? 1 : 2;
         return stages * tensors * accessesPerThread(layout, rowThreads) * blockThreads() * layout.accessBytes();
     }

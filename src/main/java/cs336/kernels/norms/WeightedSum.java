@@ -114,7 +114,7 @@ public final class WeightedSum extends AutogradFunction {
         long rows = x.numel() / layout.width();
         int gridX = (layout.accesses() + THREADS - 1) / THREADS;
         long gridY = Math.max(1, (long) gpu.multiprocessors() * SM_BLOCKS / gridX);
-        GridDim grid = new GridDim(gridX, (int) Math.min(rows, gridY));
+        var grid = new GridDim(gridX, (int) Math.min(rows, gridY));
         Tensor partial = gpu.empty(grid.y(), layout.width());
         kernel("backward", layout)
                 .launch(grid, new BlockDim(THREADS), 0, x, weight, dy, dx, partial, rows, layout.width());

@@ -91,7 +91,9 @@ public final class MultiTensorAdamW implements AdamWKernel {
 
         @Override
         public void step(List<Tensor> gradients, AdamWScalars scalars) {
-            if (chunks == 0) return;
+            if (chunks == 0) {
+                return;
+            }
             updateAddresses(gradients);
             kernel.launch(
                     new GridDim(chunks),
@@ -118,13 +120,17 @@ public final class MultiTensorAdamW implements AdamWKernel {
                 moved |= words[WORDS * i + GRADIENT] != address;
                 words[WORDS * i + GRADIENT] = address;
             }
-            if (!moved) return;
+            if (!moved) {
+                return;
+            }
             try (var scope = MemoryScope.open()) {
                 boolean nonBlocking = true; // the driver has copied pageable memory when the call returns
                 tensors.copy_(Tensors.of(words, words.length / WORDS, WORDS), nonBlocking);
             }
             boolean aligned = true;
-            for (int i = 0; i < words.length; i++) aligned &= i % WORDS == ELEMENTS || words[i] % ALIGNMENT == 0;
+            for (int i = 0; i < words.length; i++) {
+                aligned &= i % WORDS == ELEMENTS || words[i] % ALIGNMENT == 0;
+            }
             kernel = KERNELS.computeIfAbsent(
                     new KernelKey(aligned ? 4 : 1, device),
                     key -> KernelModule.load(SOURCE, defines(key.vector), device)

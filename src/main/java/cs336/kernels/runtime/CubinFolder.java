@@ -33,7 +33,9 @@ final class CubinFolder {
         Path folder = caches.resolve("cs336").resolve("kernels");
         try {
             Files.createDirectories(folder);
-            if (Files.isWritable(folder)) return new CubinFolder(folder);
+            if (Files.isWritable(folder)) {
+                return new CubinFolder(folder);
+            }
         } catch (IOException e) {
             // the home directory is read-only, as in some containers
         }
@@ -45,7 +47,9 @@ final class CubinFolder {
     Cubin get(String key) {
         try {
             Path file = file(key);
-            if (!Files.exists(file)) return null;
+            if (!Files.exists(file)) {
+                return null;
+            }
             var in = new DataInputStream(new ByteArrayInputStream(Files.readAllBytes(file)));
             byte[] log = new byte[in.readInt()];
             in.readFully(log);

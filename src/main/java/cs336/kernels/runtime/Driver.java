@@ -23,7 +23,9 @@ final class Driver {
      * @throws IllegalStateException if the call failed, with CUDA's name of the error, such as CUDA_ERROR_INVALID_VALUE
      */
     static void check(int result, String call) {
-        if (result == cudart.CUDA_SUCCESS) return;
+        if (result == cudart.CUDA_SUCCESS) {
+            return;
+        }
         throw new IllegalStateException(call + " failed: " + text(result, true) + " (" + text(result, false) + ")");
     }
 
@@ -38,7 +40,7 @@ final class Driver {
     static CUctx_st context(int device) {
         return CONTEXTS.computeIfAbsent(device, index -> {
             check(cudart.cuInit(0), "cuInit");
-            CUctx_st context = new CUctx_st();
+            var context = new CUctx_st();
             check(cudart.cuDevicePrimaryCtxRetain(context, index), "cuDevicePrimaryCtxRetain");
             return context;
         });
@@ -63,7 +65,9 @@ final class Driver {
      * allocates an object.
      */
     static int deviceIndex(Tensor tensor) {
-        if (ONE_GPU) return 0;
+        if (ONE_GPU) {
+            return 0;
+        }
         try (var device = tensor.device()) {
             return device.index();
         }

@@ -42,7 +42,9 @@ public record GpuArchitecture(int major, int minor, boolean specific) {
      * @throws IllegalArgumentException if the device is the CPU
      */
     public static GpuArchitecture of(Device device) {
-        if (!device.isCuda()) throw new IllegalArgumentException("device must be a CUDA device, not " + device);
+        if (!device.isCuda()) {
+            throw new IllegalArgumentException("device must be a CUDA device, not " + device);
+        }
         try (var scope = MemoryScope.open()) {
             cudaDeviceProp properties = torch_cuda.getDeviceProperties((byte) device.index());
             return new GpuArchitecture(properties.major(), properties.minor(), properties.major() == HOPPER);

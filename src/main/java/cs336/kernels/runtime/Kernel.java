@@ -118,7 +118,9 @@ public final class Kernel {
                     on.stream(),
                     argumentPointers,
                     (PointerPointer<?>) null);
-            if (result != cudart.CUDA_SUCCESS) Driver.check(result, "launch of " + shape(grid, block, sharedBytes));
+            if (result != cudart.CUDA_SUCCESS) {
+                Driver.check(result, "launch of " + shape(grid, block, sharedBytes));
+            }
         }
         if (KernelLog.isOpen()) {
             KernelLog.note(
@@ -167,7 +169,9 @@ public final class Kernel {
     }
 
     private void requireSameDevice(int i, Tensor tensor) {
-        if (tensor.is_cuda() && Driver.deviceIndex(tensor) == device.index()) return;
+        if (tensor.is_cuda() && Driver.deviceIndex(tensor) == device.index()) {
+            return;
+        }
         try (var where = tensor.device()) {
             throw new IllegalArgumentException("argument " + i + " of " + name + " is on "
                     + where.str().getString() + ", but the kernel is on " + device);
@@ -188,7 +192,7 @@ public final class Kernel {
     private static List<Integer> parameterBytes(CUfunc_st function) {
         List<Integer> sizes = new ArrayList<>();
         try (SizeTPointer offset = new SizeTPointer(1);
-                SizeTPointer size = new SizeTPointer(1)) {
+                var size = new SizeTPointer(1)) {
             while (cudart.cuFuncGetParamInfo(function, sizes.size(), offset, size) == cudart.CUDA_SUCCESS) {
                 sizes.add((int) size.get());
             }

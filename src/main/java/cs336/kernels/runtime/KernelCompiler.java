@@ -67,7 +67,9 @@ public final class KernelCompiler {
                 k -> { // runs once, even if several threads need the kernel
                     Cubin stored = folder.get(key);
                     origin[0] = stored != null ? CubinOrigin.DISK : CubinOrigin.COMPILER;
-                    if (stored != null) return stored;
+                    if (stored != null) {
+                        return stored;
+                    }
                     Cubin compiled = Nvrtc.compile(source, options);
                     folder.put(key, compiled);
                     return compiled;

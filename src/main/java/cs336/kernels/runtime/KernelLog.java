@@ -38,7 +38,7 @@ public final class KernelLog implements AutoCloseable {
 
     /** Opens a log. Several can be open at the same time. */
     public static KernelLog open() {
-        KernelLog log = new KernelLog();
+        var log = new KernelLog();
         OPEN.add(log);
         return log;
     }
@@ -69,12 +69,14 @@ public final class KernelLog implements AutoCloseable {
     }
 
     static void note(Route route, String name, String detail) {
-        KernelLogEntry entry = new KernelLogEntry(route, name, detail);
+        var entry = new KernelLogEntry(route, name, detail);
         OPEN.forEach(log -> log.entries.add(entry));
     }
 
     /** Records that tensor operations replaced a kernel, and the reason. */
     public static void noteTensorOperations(String name, String reason) {
-        if (isOpen()) note(Route.TENSOR_OPERATIONS, name, reason);
+        if (isOpen()) {
+            note(Route.TENSOR_OPERATIONS, name, reason);
+        }
     }
 }

@@ -30,7 +30,7 @@ public final class KernelModule {
         this.device = device;
         context = Driver.context(device.index());
         try (BytePointer image = new BytePointer(cubin.image());
-                CUctx_st scratch = new CUctx_st()) {
+                var scratch = new CUctx_st()) {
             Driver.in(context, scratch, () -> Driver.check(cudart.cuModuleLoadData(module, image), "cuModuleLoadData"));
         }
     }

@@ -85,7 +85,9 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
 
     private static String fromClassPath(String name) throws IOException {
         try (InputStream file = KernelSource.class.getResourceAsStream("/cs336/kernels/" + name)) {
-            if (file == null) throw new NoSuchFileException("kernels/" + name);
+            if (file == null) {
+                throw new NoSuchFileException("kernels/" + name);
+            }
             return new String(file.readAllBytes(), StandardCharsets.UTF_8);
         }
     }

@@ -67,7 +67,9 @@ final class Nvrtc {
      * @throws IllegalStateException if it is not found
      */
     private static synchronized NvrtcLibrary api() {
-        if (api == null) api = load();
+        if (api == null) {
+            api = load();
+        }
         return api;
     }
 
@@ -75,8 +77,8 @@ final class Nvrtc {
 
     /** Returns the version, such as {@code 13.1}. */
     static String version() {
-        IntByReference major = new IntByReference();
-        IntByReference minor = new IntByReference();
+        var major = new IntByReference();
+        var minor = new IntByReference();
         check(api().nvrtcVersion(major, minor), "nvrtcVersion");
         return major.getValue() + "." + minor.getValue();
     }
@@ -96,7 +98,7 @@ final class Nvrtc {
      */
     static Cubin compile(KernelSource source, List<String> options) {
         NvrtcLibrary api = api();
-        PointerByReference program = new PointerByReference();
+        var program = new PointerByReference();
         var includes = source.includes();
         check(
                 api.nvrtcCreateProgram(
@@ -110,9 +112,9 @@ final class Nvrtc {
         try {
             Pointer handle = program.getValue();
             int result = api.nvrtcCompileProgram(handle, options.size(), strings(options.toArray(String[]::new)));
-            LongByReference size = new LongByReference();
+            var size = new LongByReference();
             check(api.nvrtcGetProgramLogSize(handle, size), "nvrtcGetProgramLogSize");
-            Memory text = new Memory(size.getValue() + 1);
+            var text = new Memory(size.getValue() + 1);
             text.clear();
             check(api.nvrtcGetProgramLog(handle, text), "nvrtcGetProgramLog");
             String log = text.getString(0, ENCODING);
@@ -121,7 +123,7 @@ final class Nvrtc {
             }
             check(result, "nvrtcCompileProgram " + String.join(" ", options) + "\n" + log);
             check(api.nvrtcGetCUBINSize(handle, size), "nvrtcGetCUBINSize");
-            Memory image = new Memory(size.getValue());
+            var image = new Memory(size.getValue());
             check(api.nvrtcGetCUBIN(handle, image), "nvrtcGetCUBIN");
             return new Cubin(image.getByteArray(0, (int) size.getValue()), log);
         } finally {
@@ -172,7 +174,9 @@ final class Nvrtc {
             URL resource = Nvrtc.class
                     .getClassLoader()
                     .getResource("org/bytedeco/cuda/" + Loader.getPlatform().replace("-gpu", "") + "/" + IN_JAR[i]);
-            if (resource == null) return null;
+            if (resource == null) {
+                return null;
+            }
             try {
                 File file = Loader.cacheResource(resource);
                 files[i] = file.getAbsolutePath();

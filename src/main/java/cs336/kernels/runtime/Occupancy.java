@@ -72,7 +72,9 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
         int[] blocks = {limits.warps / warps, limits.blocks, byRegisters, limits.sharedKib * 1024 / shared, byBarriers};
         int scarcest = 0;
         for (int i = 1; i < blocks.length; i++) {
-            if (blocks[i] < blocks[scarcest]) scarcest = i;
+            if (blocks[i] < blocks[scarcest]) {
+                scarcest = i;
+            }
         }
         return new Occupancy(blocks[scarcest], blocks[scarcest] * warps, limits.warps, Limit.values()[scarcest]);
     }

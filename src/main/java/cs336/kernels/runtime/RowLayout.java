@@ -47,7 +47,9 @@ public record RowLayout(int width, DType type, DType gainType, int vector, Devic
 
     private static boolean allAligned(Tensor[] tensors, int bytes) {
         for (Tensor tensor : tensors) {
-            if (!aligned(tensor, bytes)) return false;
+            if (!aligned(tensor, bytes)) {
+                return false;
+            }
         }
         return true;
     }

@@ -64,7 +64,9 @@ public final class TensorChecks {
 
     /** Returns whether two tensors are on the same device. */
     public static boolean oneDevice(Tensor a, Tensor b) {
-        if (a.is_cuda() && b.is_cuda()) return Driver.deviceIndex(a) == Driver.deviceIndex(b);
+        if (a.is_cuda() && b.is_cuda()) {
+            return Driver.deviceIndex(a) == Driver.deviceIndex(b);
+        }
         return !a.is_cuda() && !b.is_cuda() && a.is_cpu() == b.is_cpu();
     }
 

@@ -80,7 +80,9 @@ public final class TensorMap {
             int from = n - 1 - i;
             sizes[i] = from < missing ? 1 : tensor.size(from - missing);
             reversed[i] = box[from];
-            if (i > 0) strides[i - 1] = sizes[i] == 1 ? ALIGNMENT : tensor.stride(from - missing) * dtype.bytes();
+            if (i > 0) {
+                strides[i - 1] = sizes[i] == 1 ? ALIGNMENT : tensor.stride(from - missing) * dtype.bytes();
+            }
             if (box[from] < 1 || box[from] > MAX_BOX) {
                 throw new IllegalArgumentException(
                         "box must have 1 to " + MAX_BOX + " elements per dimension, not " + Arrays.toString(box));
@@ -101,7 +103,9 @@ public final class TensorMap {
     public static boolean fits(Tensor tensor) {
         long bytes = tensor.element_size();
         int last = (int) tensor.dim() - 1;
-        if (tensor.numel() == 0 || tensor.stride(last) != 1 && tensor.size(last) > 1) return false;
+        if (tensor.numel() == 0 || tensor.stride(last) != 1 && tensor.size(last) > 1) {
+            return false;
+        }
         boolean aligned = tensor.data_ptr().address() % ALIGNMENT == 0;
         for (int i = 0; i < last; i++) {
             long stride = tensor.stride(i) * bytes;
@@ -145,7 +149,9 @@ public final class TensorMap {
         /** Encodes a map, unless the buffer already has the same values. The GPU's context must be current. */
         void write(TensorMap next) {
             TensorMapContent content = next.content;
-            if (written != null && content.equalTo(written)) return;
+            if (written != null && content.equalTo(written)) {
+                return;
+            }
             int[] elementStrides = new int[content.box.length];
             Arrays.fill(elementStrides, 1);
             Driver.check(

@@ -51,7 +51,9 @@ public final class MemoryCommand extends LabCommand {
             List<ModelCase> cases = models.cases();
             int exitCode = sweep.run(
                     spec, machine -> models.cases(machine).map(this::toCase).toList());
-            for (ModelCase c : cases) draw(ModelCases.folder(toCase(c)));
+            for (ModelCase c : cases) {
+                draw(ModelCases.folder(toCase(c)));
+            }
             return exitCode;
         } catch (IllegalArgumentException e) {
             throw new ParameterException(spec.commandLine(), e.getMessage(), e);

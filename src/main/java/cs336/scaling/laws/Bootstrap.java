@@ -23,7 +23,9 @@ public record Bootstrap(double confidence, int resamples, long seed) {
         if (!(confidence > 0 && confidence < 1)) {
             throw new IllegalArgumentException("confidence must be between 0 and 1, not " + confidence);
         }
-        if (resamples < 100) throw new IllegalArgumentException("resamples must be at least 100, not " + resamples);
+        if (resamples < 100) {
+            throw new IllegalArgumentException("resamples must be at least 100, not " + resamples);
+        }
     }
 
     SplittableRandom random() {

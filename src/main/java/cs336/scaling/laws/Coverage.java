@@ -28,7 +28,9 @@ public record Coverage(int sets, int exponents, int parameters) {
      * @throws IllegalArgumentException if {@code sets} is below 1
      */
     public static Map<FitMethod, Coverage> of(SyntheticRuns synthetic, int sets, double compute, Bootstrap bootstrap) {
-        if (sets < 1) throw new IllegalArgumentException("sets must be at least 1, not " + sets);
+        if (sets < 1) {
+            throw new IllegalArgumentException("sets must be at least 1, not " + sets);
+        }
         PowerLaw truth = synthetic.surface().law();
         Map<FitMethod, Coverage> counted = new EnumMap<>(FitMethod.class);
         for (int seed = 1; seed <= sets; seed++) {

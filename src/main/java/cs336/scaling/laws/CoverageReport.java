@@ -39,7 +39,9 @@ record CoverageReport(int sets, double confidence, Map<FitMethod, Coverage> cove
             out.printf(
                     "%-16s  exponent %.1f %%  size at %s %.1f %%%n",
                     method, 100 * counted.ofExponents(), IsoFlops.flop(COMPUTE), 100 * counted.ofParameters());
-            if (name == null) continue;
+            if (name == null) {
+                continue;
+            }
             stored.put(
                     Case.measuredHere(method.toString()).with("runs", name).with("confidence", confidence),
                     List.of(

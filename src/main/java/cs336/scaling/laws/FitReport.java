@@ -53,8 +53,12 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     void store(String name, Path file, CalculatedResults laws, CalculatedResults optima) throws IOException {
         String fingerprint = fingerprint(file);
         var computes = new TreeSet<Double>();
-        for (double compute : budgets) computes.add(compute);
-        for (double compute : DECADES) computes.add(compute);
+        for (double compute : budgets) {
+            computes.add(compute);
+        }
+        for (double compute : DECADES) {
+            computes.add(compute);
+        }
         study.runs().profiles().forEach(profile -> computes.add(profile.compute()));
         for (FitMethod method : FitMethod.values()) {
             laws.put(
@@ -80,7 +84,9 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                 number("exponent-low", "", fit.exponent().low()),
                 number("exponent-high", "", fit.exponent().high()),
                 number("coefficient", "", fit.law().coefficient())));
-        if (fit instanceof LineFit line) numbers.add(number("deviation", "", line.residualStandardDeviation()));
+        if (fit instanceof LineFit line) {
+            numbers.add(number("deviation", "", line.residualStandardDeviation()));
+        }
         if (fit instanceof SurfaceFit of) {
             LossSurface surface = of.surface();
             numbers.addAll(List.of(

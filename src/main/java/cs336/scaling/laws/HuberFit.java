@@ -53,11 +53,14 @@ final class HuberFit {
         LeastSquaresOptimizer.Optimum best = null;
         for (double[] start : starts(logLosses)) {
             LeastSquaresOptimizer.Optimum found = minimize(start, logLosses);
-            if (found != null && (best == null || found.getCost() < best.getCost())) best = found;
+            if (found != null && (best == null || found.getCost() < best.getCost())) {
+                best = found;
+            }
         }
-        if (best == null)
+        if (best == null) {
             throw new IllegalStateException(
                     "the fit of the loss surface does not converge from any of its starting points");
+        }
         return surface(best.getPoint());
     }
 

@@ -9,7 +9,9 @@ package cs336.scaling.laws;
 public record Interval(double low, double high) {
     /** @throws IllegalArgumentException if {@code low} is above {@code high}, or one of them is NaN */
     public Interval {
-        if (!(low <= high)) throw new IllegalArgumentException("low must be at most high, not " + low + " > " + high);
+        if (!(low <= high)) {
+            throw new IllegalArgumentException("low must be at most high, not " + low + " > " + high);
+        }
     }
 
     /** Returns whether the interval contains a value, its ends included. */

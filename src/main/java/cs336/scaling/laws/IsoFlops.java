@@ -30,7 +30,9 @@ public record IsoFlops(List<TrainingRun> runs) {
     /** @throws IllegalArgumentException for fewer than three budgets, or fewer than three sizes of a budget */
     public IsoFlops {
         runs = List.copyOf(runs);
-        if (runs.isEmpty()) throw new IllegalArgumentException("there are no runs");
+        if (runs.isEmpty()) {
+            throw new IllegalArgumentException("there are no runs");
+        }
         List<Double> budgets =
                 runs.stream().map(TrainingRun::compute).distinct().sorted().toList();
         if (budgets.size() < BUDGETS) {
@@ -135,7 +137,7 @@ public record IsoFlops(List<TrainingRun> runs) {
 
     /** Returns a budget in short notation: 1e18, 2.5e23. */
     static String flop(double compute) {
-        BigDecimal digits = new BigDecimal(compute).round(new MathContext(15)).stripTrailingZeros();
+        var digits = new BigDecimal(compute).round(new MathContext(15)).stripTrailingZeros();
         return digits.toString().replace("E+", "e");
     }
 }

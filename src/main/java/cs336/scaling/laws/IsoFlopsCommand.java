@@ -103,16 +103,22 @@ public final class IsoFlopsCommand extends LabCommand {
     @Override
     public Integer call() throws IOException {
         return checked(() -> {
-            if (generated != null) generate();
-            else if (sets != null) coverage().write(out(), name, results("isoflops_coverage"));
-            else fit();
+            if (generated != null) {
+                generate();
+            } else if (sets != null) {
+                coverage().write(out(), name, results("isoflops_coverage"));
+            } else {
+                fit();
+            }
             out().flush();
             return 0;
         });
     }
 
     private void generate() throws IOException {
-        if (sets != null) throw new IllegalArgumentException("--generate and --coverage exclude each other");
+        if (sets != null) {
+            throw new IllegalArgumentException("--generate and --coverage exclude each other");
+        }
         SyntheticRuns synthetic = SyntheticRuns.SHIPPED.seeded(seed);
         LossSurface surface = synthetic.surface();
         IsoFlops drawn = synthetic.draw();
@@ -145,7 +151,9 @@ public final class IsoFlopsCommand extends LabCommand {
         }
         var report = new FitReport(IsoFlopsStudy.of(IsoFlops.read(runs), bootstrap()), confidence, asked);
         report.print(out());
-        if (name != null) report.store(name, runs, results("isoflops_laws"), results("isoflops_optima"));
+        if (name != null) {
+            report.store(name, runs, results("isoflops_laws"), results("isoflops_optima"));
+        }
     }
 
     private Bootstrap bootstrap() {

@@ -28,7 +28,9 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
      */
     public static IsoFlopsStudy of(IsoFlops runs, Bootstrap bootstrap) {
         Map<FitMethod, ScalingFit> fits = new EnumMap<>(FitMethod.class);
-        for (FitMethod method : FitMethod.values()) fits.put(method, method.fit(runs, bootstrap));
+        for (FitMethod method : FitMethod.values()) {
+            fits.put(method, method.fit(runs, bootstrap));
+        }
         return new IsoFlopsStudy(runs, fits);
     }
 

@@ -68,7 +68,9 @@ public final class LineFit implements ScalingFit {
                     .toArray();
             LogLine other = LogLine.through(x, y);
             // If all points get the same residual, there is no standard error to divide by.
-            if (other.residualStandardDeviation() > EXACT) return other;
+            if (other.residualStandardDeviation() > EXACT) {
+                return other;
+            }
         }
     }
 
@@ -101,7 +103,9 @@ public final class LineFit implements ScalingFit {
 
     private Interval interval(ToDoubleFunction<LogLine> value, ToDoubleFunction<LogLine> error) {
         double estimate = value.applyAsDouble(line);
-        if (refitted.isEmpty()) return new Interval(estimate, estimate);
+        if (refitted.isEmpty()) {
+            return new Interval(estimate, estimate);
+        }
         Interval t = bootstrap.central(refitted.stream()
                 .mapToDouble(other -> (value.applyAsDouble(other) - estimate) / error.applyAsDouble(other))
                 .toArray());

@@ -9,8 +9,12 @@ package cs336.scaling.laws;
 public record Optimum(double compute, double parameters) {
     /** @throws IllegalArgumentException if a number is not positive */
     public Optimum {
-        if (!(compute > 0)) throw new IllegalArgumentException("compute must be above 0 FLOP, not " + compute);
-        if (!(parameters > 0)) throw new IllegalArgumentException("parameters must be above 0, not " + parameters);
+        if (!(compute > 0)) {
+            throw new IllegalArgumentException("compute must be above 0 FLOP, not " + compute);
+        }
+        if (!(parameters > 0)) {
+            throw new IllegalArgumentException("parameters must be above 0, not " + parameters);
+        }
     }
 
     /** Returns D, the number of tokens, from C = 6·N·D. */

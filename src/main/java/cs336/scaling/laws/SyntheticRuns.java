@@ -27,7 +27,9 @@ public record SyntheticRuns(LossSurface surface, double noise, long seed) {
 
     /** @throws IllegalArgumentException if the noise is below 0 */
     public SyntheticRuns {
-        if (!(noise >= 0)) throw new IllegalArgumentException("noise must be at least 0, not " + noise);
+        if (!(noise >= 0)) {
+            throw new IllegalArgumentException("noise must be at least 0, not " + noise);
+        }
     }
 
     /** Returns the generator with another seed. */
@@ -48,7 +50,9 @@ public record SyntheticRuns(LossSurface surface, double noise, long seed) {
                 long parameters = size(step);
                 double tokens = TrainingRun.tokens(compute, parameters);
                 double ratio = tokens / parameters;
-                if (ratio < LEAST_TOKENS_PER_PARAMETER || ratio > MOST_TOKENS_PER_PARAMETER) continue;
+                if (ratio < LEAST_TOKENS_PER_PARAMETER || ratio > MOST_TOKENS_PER_PARAMETER) {
+                    continue;
+                }
                 double loss = surface.loss(parameters, tokens) * StrictMath.exp(noise * random.nextGaussian());
                 runs.add(new TrainingRun(parameters, compute, Math.rint(loss * DECIMALS) / DECIMALS));
             }

@@ -16,7 +16,9 @@ public record TrainingRun(long parameters, double compute, double loss) {
      *     token
      */
     public TrainingRun {
-        if (parameters <= 0) throw new IllegalArgumentException("parameters must be above 0, not " + parameters);
+        if (parameters <= 0) {
+            throw new IllegalArgumentException("parameters must be above 0, not " + parameters);
+        }
         positive("compute_budget", compute, "FLOP");
         positive("final_loss", loss, "nats per token");
         double tokens = tokens(compute, parameters);

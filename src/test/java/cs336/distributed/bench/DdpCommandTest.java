@@ -39,9 +39,15 @@ class DdpCommandTest extends CommandTest {
             double value = row.getDouble("median");
             switch (row.getString("metric")) {
                 case "messages" -> {
-                    if (mode.equals("naive") || mode.equals("overlapped")) assertEquals(parameters, value);
-                    if (mode.equals("flat")) assertEquals(1, value);
-                    if (mode.equals("none")) assertEquals(0, value);
+                    if (mode.equals("naive") || mode.equals("overlapped")) {
+                        assertEquals(parameters, value);
+                    }
+                    if (mode.equals("flat")) {
+                        assertEquals(1, value);
+                    }
+                    if (mode.equals("none")) {
+                        assertEquals(0, value);
+                    }
                 }
                 case "total" -> assertEquals(4, row.getInt("n"), "2 rounds of 2 steps");
                 default -> assertTrue(value >= 0, row.getString("metric") + " of " + mode + " is " + value);
@@ -50,7 +56,9 @@ class DdpCommandTest extends CommandTest {
         Table overlap = Measurements.read(stored.resolve("ddp_benchmarking_overlap.csv"));
         for (Row row : overlap) {
             boolean ratio = row.getString("metric").equals("overlap-ratio");
-            if (ratio && row.getString("mode").equals("naive")) assertEquals(0, row.getDouble("max"));
+            if (ratio && row.getString("mode").equals("naive")) {
+                assertEquals(0, row.getDouble("max"));
+            }
         }
         for (String name : List.of("naive", "flat", "overlapped", "bucketed-0.001mb", "bucketed-1mb")) {
             for (int rank = 0; rank < 2; rank++) {

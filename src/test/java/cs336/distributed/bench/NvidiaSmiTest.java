@@ -28,7 +28,9 @@ class NvidiaSmiTest {
         var e = assertThrows(IOException.class, () -> NvidiaSmi.output(endless, Duration.ofSeconds(1)));
         assertEquals(String.join(" ", endless) + " did not end within 1 s", e.getMessage());
         var process = ProcessHandle.of(Long.parseLong(Files.readString(pid).strip()));
-        if (process.isPresent()) process.get().onExit().get(20, TimeUnit.SECONDS);
+        if (process.isPresent()) {
+            process.get().onExit().get(20, TimeUnit.SECONDS);
+        }
         assertFalse(process.map(ProcessHandle::isAlive).orElse(false));
     }
 }

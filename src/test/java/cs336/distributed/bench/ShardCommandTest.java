@@ -81,7 +81,9 @@ class ShardCommandTest extends CommandTest {
 
     private static double sumOfCategories(Map<String, Double> numbers, String when) {
         double sum = 0;
-        for (MemoryCategory category : MemoryCategory.values()) sum += numbers.get(when + "-" + category.column());
+        for (MemoryCategory category : MemoryCategory.values()) {
+            sum += numbers.get(when + "-" + category.column());
+        }
         return sum;
     }
 

@@ -59,7 +59,9 @@ class ShardedMemoryTest {
             }
             for (Row row : stored.where(stored.stringColumn("mode").isEqualTo(mode))) {
                 Long count = counted.get(row.getString("metric"));
-                if (count == null) continue;
+                if (count == null) {
+                    continue;
+                }
                 double fullest = row.getDouble("max");
                 assertEquals(fullest, count, fullest / 20, mode + " " + row.getString("metric"));
                 checked++;

@@ -55,10 +55,14 @@ class ProcessGroupGpuTest {
         public Integer run(ProcessGroup group, String how) throws Exception {
             for (int step = 0; ; step++) {
                 try (var scope = MemoryScope.open()) {
-                    if (step == 100 && group.rank() == 1) disturb(how);
+                    if (step == 100 && group.rank() == 1) {
+                        disturb(how);
+                    }
                     Tensor t = torch.ones(new long[] {1_000_000}, group.device().options(DType.FLOAT32));
                     group.allReduce(t, Reduction.SUM);
-                    if (step % 10 == 0) group.device().synchronize();
+                    if (step % 10 == 0) {
+                        group.device().synchronize();
+                    }
                 }
             }
         }

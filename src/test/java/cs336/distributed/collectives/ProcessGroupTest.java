@@ -127,7 +127,9 @@ class ProcessGroupTest {
     private static double[] reduce(List<double[]> all, BinaryOperator<Double> operator) {
         double[] result = all.get(0).clone();
         for (double[] next : all.subList(1, all.size())) {
-            for (int i = 0; i < N; i++) result[i] = operator.apply(result[i], next[i]);
+            for (int i = 0; i < N; i++) {
+                result[i] = operator.apply(result[i], next[i]);
+            }
         }
         return result;
     }
@@ -194,7 +196,9 @@ class ProcessGroupTest {
     private static void requireNoGrowth(ProcessGroup group) {
         long before = 0;
         for (int i = 0; i < 350; i++) {
-            if (i == 50) before = Pointer.physicalBytes();
+            if (i == 50) {
+                before = Pointer.physicalBytes();
+            }
             try (var scope = MemoryScope.open()) {
                 group.allReduceAsync(torch.ones(new long[] {262_144}), Reduction.AVERAGE)
                         .await();

@@ -29,8 +29,11 @@ class WorldTest {
 
     static Map<String, String> with(Map<String, String> variables, String name, String value) {
         var changed = new HashMap<>(variables);
-        if (value == null) changed.remove(name);
-        else changed.put(name, value);
+        if (value == null) {
+            changed.remove(name);
+        } else {
+            changed.put(name, value);
+        }
         return changed;
     }
 

@@ -121,7 +121,9 @@ public class FailingWellTest {
         var printed = new PrintStream(output, true, StandardCharsets.UTF_8) {
             @Override
             public void println(String line) {
-                if (line.equals("[1] now")) now = System.nanoTime();
+                if (line.equals("[1] now")) {
+                    now = System.nanoTime();
+                }
                 super.println(line);
             }
         };
@@ -131,7 +133,9 @@ public class FailingWellTest {
         System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
         assertTrue(seconds < BOUND_S, "took " + seconds + " s");
         assertEquals(2, pids().size());
-        for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
+        for (long pid : pids()) {
+            assertFalse(isAlive(pid), "rank's process " + pid + " is left");
+        }
         return e;
     }
 
@@ -227,10 +231,14 @@ public class FailingWellTest {
             }
         });
         run.start();
-        while (pids().size() < 2) Thread.sleep(20);
+        while (pids().size() < 2) {
+            Thread.sleep(20);
+        }
         run.interrupt();
         assertInstanceOf(InterruptedException.class, interrupted.get(30, TimeUnit.SECONDS));
-        for (long pid : pids()) assertFalse(isAlive(pid), "rank's process " + pid + " is left");
+        for (long pid : pids()) {
+            assertFalse(isAlive(pid), "rank's process " + pid + " is left");
+        }
     }
 
     /** Prints for longer than the timeout, and then hangs. */
@@ -277,7 +285,9 @@ public class FailingWellTest {
         while (true) {
             List<ProcessHandle> found =
                     of.children().filter(child -> !ignored.contains(child)).toList();
-            if (found.size() == number) return found;
+            if (found.size() == number) {
+                return found;
+            }
             Thread.sleep(20);
         }
     }
@@ -301,7 +311,9 @@ public class FailingWellTest {
                     e.getMessage());
             assertEquals(1, e.rank());
             assertTrue(seconds < LOADING_S + 15, "took " + seconds + " s");
-            for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+            for (var rank : ranks) {
+                assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+            }
         }
     }
 
@@ -312,7 +324,9 @@ public class FailingWellTest {
                     cacheVariables(cache), "--processes", "1", "--loading-timeout", "1", Hello.class.getName());
             List<ProcessHandle> ranks = children(command.toHandle(), 1, List.of());
             requireContains(requireEnd(1, command), "cs336: rank 0 of 1: native libraries not loaded within 1 s");
-            for (var rank : ranks) assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+            for (var rank : ranks) {
+                assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
+            }
         }
     }
 
@@ -329,8 +343,11 @@ public class FailingWellTest {
             cases.put("shape", group -> allReduce(group, DType.FLOAT32, first ? 3 : 4));
             cases.put("dtype", group -> allReduce(group, first ? DType.FLOAT32 : DType.BFLOAT16, 3));
             cases.put("operation", group -> {
-                if (first) allReduce(group, DType.FLOAT32, 3);
-                else group.broadcast(ones(DType.FLOAT32, 3), 0);
+                if (first) {
+                    allReduce(group, DType.FLOAT32, 3);
+                } else {
+                    group.broadcast(ones(DType.FLOAT32, 3), 0);
+                }
             });
             cases.put("order", group -> {
                 allReduce(group, DType.FLOAT32, 3);
@@ -340,19 +357,25 @@ public class FailingWellTest {
                 group.barrier();
             });
             cases.put("count", group -> {
-                for (int i = 0; i < (first ? 3 : 2); i++) allReduce(group, DType.FLOAT32, 3);
+                for (int i = 0; i < (first ? 3 : 2); i++) {
+                    allReduce(group, DType.FLOAT32, 3);
+                }
                 group.close();
             });
             cases.put("count at a barrier", group -> {
                 group.barrier();
-                for (int i = 0; i < (first ? 2 : 1); i++) allReduce(group, DType.FLOAT32, 2);
+                for (int i = 0; i < (first ? 2 : 1); i++) {
+                    allReduce(group, DType.FLOAT32, 2);
+                }
                 group.barrier();
             });
             cases.put("sharded optimizer", group -> {
                 var parameters = Map.of("w", ones(DType.FLOAT32, 3));
                 try (var optimizer = new ShardedOptimizer<>(
                         parameters, AdamW::new, AdamWSettings.of(0.1), group, Sharding.allGather(1))) {
-                    for (int i = 0; i < (first ? 4 : 3); i++) optimizer.step();
+                    for (int i = 0; i < (first ? 4 : 3); i++) {
+                        optimizer.step();
+                    }
                 }
             });
             cases.put("none", group -> {
@@ -374,7 +397,9 @@ public class FailingWellTest {
 
         /** Joins another group of the same ranks, through a file or a free port of rank 0. */
         private static ProcessGroup next(ProcessGroup all, Path file) {
-            if (file != null) return ProcessGroup.join(all.world(), CollectiveBackend.GLOO, TIMEOUT, file);
+            if (file != null) {
+                return ProcessGroup.join(all.world(), CollectiveBackend.GLOO, TIMEOUT, file);
+            }
             try (var port = ReservedPort.any()) {
                 int number = all.allGather(port.number()).get(0);
                 return ProcessGroup.join(World.local(all.rank(), all.size(), number), CollectiveBackend.GLOO, TIMEOUT);
@@ -420,7 +445,9 @@ public class FailingWellTest {
     }
 
     private static void requireContains(String message, String... parts) {
-        for (String part : parts) assertTrue(message.contains(part), "\"" + message + "\" has no " + part);
+        for (String part : parts) {
+            assertTrue(message.contains(part), "\"" + message + "\" has no " + part);
+        }
     }
 
     /** Starts a rank of {@link Hello} like torchrun. */
@@ -566,7 +593,9 @@ public class FailingWellTest {
             try (var lines = launcher.inputReader()) {
                 while (ranks.size() < 2) {
                     Matcher pid = Pattern.compile("\\[\\d] pid (\\d+)").matcher(lines.readLine());
-                    if (pid.matches()) ranks.add(Long.parseLong(pid.group(1)));
+                    if (pid.matches()) {
+                        ranks.add(Long.parseLong(pid.group(1)));
+                    }
                 }
                 new ProcessBuilder("sh", "-c", "kill -" + signal + " " + launcher.pid())
                         .start()
@@ -575,8 +604,12 @@ public class FailingWellTest {
                 assertNotEquals(0, launcher.exitValue());
             }
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
-            while (ranks.stream().anyMatch(FailingWellTest::isAlive) && System.nanoTime() < end) Thread.sleep(20);
-            for (long pid : ranks) assertFalse(isAlive(pid), signal + " left the rank's process " + pid);
+            while (ranks.stream().anyMatch(FailingWellTest::isAlive) && System.nanoTime() < end) {
+                Thread.sleep(20);
+            }
+            for (long pid : ranks) {
+                assertFalse(isAlive(pid), signal + " left the rank's process " + pid);
+            }
         }
     }
 

@@ -157,7 +157,7 @@ class LauncherTest {
                     "option"));
         }
         for (int rank = 0; rank < 3; rank++) {
-            String said = new String(ranks.get(rank).getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            var said = new String(ranks.get(rank).getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             assertTrue(ranks.get(rank).waitFor(30, TimeUnit.SECONDS));
             assertEquals(0, ranks.get(rank).exitValue(), said);
             String local = rank == 2 ? "0 of 1" : rank + " of 2";

@@ -90,7 +90,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private static void require(boolean holds, String failure) {
-        if (!holds) throw new AssertionError(failure);
+        if (!holds) {
+            throw new AssertionError(failure);
+        }
     }
 
     private static void requireNear(double difference, String of) {
@@ -175,7 +177,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         void backward(double weight, Tensor... used) {
             try (var scope = MemoryScope.open()) {
                 Tensor sum = used[0].sum();
-                for (int i = 1; i < used.length; i++) sum = sum.add(used[i].sum());
+                for (int i = 1; i < used.length; i++) {
+                    sum = sum.add(used[i].sum());
+                }
                 Backward.of(sum.mul(new Scalar(weight))).run();
             }
         }
@@ -186,7 +190,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
 
         /** Returns the common value of a gradient's elements; NaN if there is no gradient. */
         static double gradient(Tensor parameter) {
-            if (!parameter.grad().defined()) return Double.NaN;
+            if (!parameter.grad().defined()) {
+                return Double.NaN;
+            }
             double[] all = Tensors.toDoubles(parameter.grad());
             // Elements may be summed over ranks in different orders.
             boolean equal = Arrays.stream(all).allMatch(value -> Math.abs(value - all[0]) <= EXACT);
@@ -225,8 +231,12 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             for (int step = 0; step < 3; step++) {
                 // Only the last rank uses b; no rank uses c, except rank 0 in step 1.
                 List<Tensor> used = new ArrayList<>(List.of(model.a));
-                if (group.rank() == last) used.add(model.b);
-                if (group.rank() == 0 && step == 1) used.add(model.c);
+                if (group.rank() == last) {
+                    used.add(model.b);
+                }
+                if (group.rank() == 0 && step == 1) {
+                    used.add(model.c);
+                }
                 model.backward(1 + group.rank(), used.toArray(Tensor[]::new));
                 ddp.finishGradientSynchronization();
                 Branches.requireGradient(model.a, (n + 1) / 2, "a");
@@ -251,7 +261,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 double expected = model.b.sum().item_double();
                 ddp.finishGradientSynchronization();
                 int aFirst = 0; // ranks where a is ready first
-                for (int rank = 0; rank < group.size(); rank++) aFirst += (rank + step) % 2 == 0 ? 1 : 0;
+                for (int rank = 0; rank < group.size(); rank++) {
+                    aFirst += (rank + step) % 2 == 0 ? 1 : 0;
+                }
                 double fraction = (double) aFirst / group.size();
                 Branches.requireGradient(model.a, fraction * expected + (1 - fraction), "a");
                 Branches.requireGradient(model.c, (1 - fraction) * expected + fraction, "c");
@@ -263,7 +275,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     /** Eight parameters of unique sizes, so that ranks compare each of their collectives. */
     private static final class EightParameters extends NnModule {
         EightParameters(Device device, int smallest) {
-            for (int i = 0; i < 8; i++) parameter("p" + i, Branches.random(device, smallest + i));
+            for (int i = 0; i < 8; i++) {
+                parameter("p" + i, Branches.random(device, smallest + i));
+            }
         }
 
         @Override
@@ -273,7 +287,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void fastRank(Strategy strategy) {
-        if (group.size() == 1) return; // no rank to wait for
+        if (group.size() == 1) {
+            return; // no rank to wait for
+        }
         double late = 1; // far longer than a backward pass on a busy machine
         try (var model = new EightParameters(device, 1000 + 10 * STRATEGIES.indexOf(strategy));
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
@@ -281,14 +297,18 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             for (int step = 0; step < 2; step++) {
                 Tensor loss = ddp.forward(torch.zeros(new long[] {}, device.options(FP64)));
                 group.barrier();
-                if (group.rank() == 1 && step == 0) pause(late);
+                if (group.rank() == 1 && step == 0) {
+                    pause(late);
+                }
                 long start = System.nanoTime();
                 Backward.of(loss).run();
                 seconds[step] = (System.nanoTime() - start) / 1e9;
                 ddp.finishGradientSynchronization();
                 model.parameters().forEach(p -> p.mutable_grad().reset());
             }
-            if (group.rank() == 1) return;
+            if (group.rank() == 1) {
+                return;
+            }
             boolean waits = strategy.overlaps() && ddp.collectivesPerStep() > 2;
             require(
                     (seconds[0] > late / 2) == waits,
@@ -344,8 +364,10 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void uneven(Strategy strategy) {
-        if (group.size() == 1) return; // there are no examples at all
-        // Rank r has r examples, rank 0 none; the gradient of example i of all is i.
+        if (group.size() == 1) {
+            return; // there are no examples at all
+            // Rank r has r examples, rank 0 none; the gradient of example i of all is i.
+        }
         int n = group.rank();
         int before = n * (n - 1) / 2;
         int all = group.size() * (group.size() - 1) / 2;
@@ -353,7 +375,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             double weight = ddp.weight(n);
             double mean = before + (n - 1) / 2.0;
-            if (n > 0) model.backward(weight * mean, model.a);
+            if (n > 0) {
+                model.backward(weight * mean, model.a);
+            }
             ddp.finishGradientSynchronization();
             Branches.requireGradient(model.a, (all - 1) / 2.0, "a");
         }
@@ -387,7 +411,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             long before = 0;
             for (int step = 0; step < 40; step++) {
-                if (step == 10) before = Pointer.totalCount();
+                if (step == 10) {
+                    before = Pointer.totalCount();
+                }
                 try (var scope = MemoryScope.open()) {
                     model.backward(1, model.a, model.b);
                     ddp.finishGradientSynchronization();
@@ -446,7 +472,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 }
             }
             requireClosedIsRejected(model, strategy);
-            if (!strategy.overlaps()) return;
+            if (!strategy.overlaps()) {
+                return;
+            }
             model.backward(1, model.a, model.b, model.c);
             requireRejected(
                     () -> model.backward(1, model.a, model.b, model.c),
@@ -481,7 +509,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     /** Parameters p0, p1, … of one element each. */
     private final class ScalarParameters extends NnModule {
         ScalarParameters(int count, DType dtype) {
-            for (int i = 0; i < count; i++) parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
+            for (int i = 0; i < count; i++) {
+                parameter("p" + i, torch.zeros(new long[] {1}, device.options(dtype)));
+            }
         }
 
         @Override
@@ -491,7 +521,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void differentModels(Strategy strategy) {
-        if (group.size() == 1) return;
+        if (group.size() == 1) {
+            return;
+        }
         int last = group.size() - 1;
         boolean isLast = group.rank() == last;
         requireDifferent(

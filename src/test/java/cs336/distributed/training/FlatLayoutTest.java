@@ -13,7 +13,9 @@ import org.junit.jupiter.api.Test;
 class FlatLayoutTest {
     private static Map<String, Long> sizes(long... elements) {
         var sizes = new LinkedHashMap<String, Long>();
-        for (int i = 0; i < elements.length; i++) sizes.put("p" + i, elements[i]);
+        for (int i = 0; i < elements.length; i++) {
+            sizes.put("p" + i, elements[i]);
+        }
         return sizes;
     }
 

@@ -18,7 +18,9 @@ import org.junit.jupiter.params.provider.CsvSource;
 class ShardAssignmentTest {
     private static Map<String, Long> sizes(long... bytes) {
         var sizes = new LinkedHashMap<String, Long>();
-        for (int i = 0; i < bytes.length; i++) sizes.put("p" + i, bytes[i]);
+        for (int i = 0; i < bytes.length; i++) {
+            sizes.put("p" + i, bytes[i]);
+        }
         return sizes;
     }
 
@@ -28,9 +30,15 @@ class ShardAssignmentTest {
         long d = c.dModel();
         sizes.put("token_embeddings", 4L * c.vocabSize() * d);
         for (int layer = 0; layer < c.numLayers(); layer++) {
-            for (String name : new String[] {"q", "k", "v", "o"}) sizes.put(layer + name, 4 * d * d);
-            for (String name : new String[] {"w1", "w2", "w3"}) sizes.put(layer + name, 4 * d * c.dFf());
-            for (String name : new String[] {"ln1", "ln2"}) sizes.put(layer + name, 4 * d);
+            for (String name : new String[] {"q", "k", "v", "o"}) {
+                sizes.put(layer + name, 4 * d * d);
+            }
+            for (String name : new String[] {"w1", "w2", "w3"}) {
+                sizes.put(layer + name, 4 * d * c.dFf());
+            }
+            for (String name : new String[] {"ln1", "ln2"}) {
+                sizes.put(layer + name, 4 * d);
+            }
         }
         sizes.put("ln_final", 4 * d);
         sizes.put("lm_head", 4L * c.vocabSize() * d);

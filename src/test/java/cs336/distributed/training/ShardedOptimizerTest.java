@@ -101,7 +101,9 @@ class ShardedOptimizerTest {
                                     new long[] {1, ToyModel.IN}, group.device().options(DType.FLOAT32)))
                             .sum()
                             .backward();
-                    if (step == 2 && group.rank() == 1) disturb(group, disturbance.what, optimizer);
+                    if (step == 2 && group.rank() == 1) {
+                        disturb(group, disturbance.what, optimizer);
+                    }
                     optimizer.step();
                 }
             }

@@ -343,7 +343,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 shards.overlapWith(model);
                 long before = 0;
                 for (int step = 0; step < 24; step++) {
-                    if (step == 8) before = Pointer.totalCount();
+                    if (step == 8) {
+                        before = Pointer.totalCount();
+                    }
                     try (var scope = MemoryScope.open()) {
                         backward(task.seed + step, model);
                         shards.clipGradients(1);
@@ -361,7 +363,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
 
     private static Map<String, Tensor> only(NnModule model, String... names) {
         var some = new LinkedHashMap<String, Tensor>();
-        for (String name : names) some.put(name, model.namedParameters().get(name));
+        for (String name : names) {
+            some.put(name, model.namedParameters().get(name));
+        }
         return some;
     }
 
@@ -410,7 +414,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         int last = group.size() - 1;
         AdamWSettings invalid = COURSE.withLearningRate(0.5);
         BiFunction<Map<String, Tensor>, AdamWSettings, Optimizer> factory = (parameters, options) -> {
-            if (options.equals(invalid) && group.rank() == last) throw new IllegalStateException("no memory");
+            if (options.equals(invalid) && group.rank() == last) {
+                throw new IllegalStateException("no memory");
+            }
             return new AdamW(parameters, options);
         };
         for (Sharding sharding : SHARDINGS) {
@@ -549,7 +555,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 resume(task, file, model, group, SHARDINGS.get((s + 1) % SHARDINGS.size()));
                 Path ofFour = checkpoint(task, 4, s);
                 boolean afterFour = group.size() < 4 && group.backend() == CollectiveBackend.GLOO;
-                if (afterFour) resume(task, ofFour, model, group, SHARDINGS.get(s));
+                if (afterFour) {
+                    resume(task, ofFour, model, group, SHARDINGS.get(s));
+                }
                 var error = assertThrows(
                         IOException.class,
                         () -> shards.save(Path.of("/proc/nothing/here"), model.namedParameters(), Map.of()));
@@ -620,13 +628,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 assertRejected(shards, without(good, "fc3.weight.v"), "state of fc3.weight is incomplete");
                 train(model, shards, task, 2, 3);
                 var counts = shards.wholeState();
-                if (group.rank() == 0)
+                if (group.rank() == 0) {
                     assertEquals(3, counts.get("fc1.weight.step").item_long());
+                }
                 shards.loadState(good);
                 counts = shards.wholeState();
                 assertEquals(group.rank() == 0, counts.containsKey("fc1.weight.step"));
-                if (group.rank() == 0)
+                if (group.rank() == 0) {
                     assertEquals(1, counts.get("fc1.weight.step").item_long());
+                }
             }
         }
     }
@@ -649,7 +659,9 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
     }
 
     private static void differentParameters(ProcessGroup group, ShardingTask task) {
-        if (group.size() > 1) requireSameParameters(group);
+        if (group.size() > 1) {
+            requireSameParameters(group);
+        }
         for (Map<String, Tensor> invalid : List.of(
                 Map.of("w", torch.ones(new long[] {3}, device.options(DType.INT64))),
                 Map.of(

@@ -28,28 +28,28 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
     static FlashReference of(FlashInputs inputs, boolean causal) {
         FlashInputs x = inputs.to(DType.FLOAT64);
         FlashInputs abs = x.each(Tensor::abs);
-        Scalar scale = new Scalar(1 / Math.sqrt(x.q().size(-1)));
+        var scale = new Scalar(1 / Math.sqrt(x.q().size(-1)));
 
         Tensor s = mask(timesTransposed(x.q(), x.k()).mul(scale), Double.NEGATIVE_INFINITY, causal);
         Tensor l = s.logsumexp(-1);
         Tensor p = s.sub(l.unsqueeze(-1)).exp();
         Tensor o = p.matmul(x.v());
         Tensor dS = p.mul(timesTransposed(x.dO(), x.v()).sub(rowSums(x.dO().mul(o))));
-        FlashResult exact = new FlashResult(
+        var exact = new FlashResult(
                 o, l, dS.matmul(x.k()).mul(scale), transposedTimes(dS, x.q()).mul(scale), transposedTimes(p, x.dO()));
 
         Tensor sTerms = mask(timesTransposed(abs.q(), abs.k()).mul(scale), 0, causal);
         Tensor oTerms = p.matmul(abs.v());
         Tensor dSTerms =
                 p.mul(timesTransposed(abs.dO(), abs.v()).add(rowSums(abs.dO().mul(oTerms))));
-        FlashResult terms = new FlashResult(
+        var terms = new FlashResult(
                 oTerms,
                 sTerms.amax(new long[] {-1}, false).add(new Scalar(1)),
                 dSTerms.matmul(abs.k()).mul(scale),
                 transposedTimes(dSTerms, abs.q()).mul(scale),
                 transposedTimes(p, abs.dO()));
         Tensor one = torch.ones_like(l);
-        FlashResult subnormal = new FlashResult(
+        var subnormal = new FlashResult(
                 onePlusColumnSums(abs.v()),
                 one,
                 onePlusColumnSums(abs.k().mul(scale)),
@@ -59,7 +59,9 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
     }
 
     private static Tensor mask(Tensor scores, double value, boolean causal) {
-        if (!causal) return scores;
+        if (!causal) {
+            return scores;
+        }
         Tensor masked = torch.ones_like(scores).triu(1).gt(new Scalar(0));
         return scores.masked_fill(masked, new Scalar(value));
     }
@@ -87,7 +89,9 @@ record FlashReference(FlashResult exact, FlashResult terms, FlashResult subnorma
      */
     void assertClose(TestedVariant tested, DType type, FlashResult actual, String what) {
         assertElementsClose(tested, type, actual, 0, what);
-        if (fewest() < 63) return;
+        if (fewest() < 63) {
+            return;
+        }
         for (int i = 0; i < FlashResult.NAMES.size(); i++) {
             double allowed = unit(tested, type, i);
             double error = relative(exact.tensors().get(i), actual.tensors().get(i));

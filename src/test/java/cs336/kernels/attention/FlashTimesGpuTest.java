@@ -37,7 +37,9 @@ class FlashTimesGpuTest {
         try (var scope = MemoryScope.open()) {
             long[] ofQueries = {1, HEADS, queries, d}, ofKeys = {1, HEADS, keys, d};
             FlashInputs x = FlashInputs.random(GPU, DType.parse(type), ofQueries, ofKeys);
-            for (Tensor input : List.of(x.q(), x.k(), x.v())) input.set_requires_grad(true);
+            for (Tensor input : List.of(x.q(), x.k(), x.v())) {
+                input.set_requires_grad(true);
+            }
             double theirs = milliseconds(new PyTorchFlash(), x, causal);
             double ours = milliseconds(new FlashAttentions.Fastest(), x, causal);
             assertTrue(ours < theirs, "%.3f ms; PyTorch's: %.3f ms".formatted(ours, theirs));

@@ -212,7 +212,7 @@ abstract class FlashVariantContract {
                 assertTrue(other.k().equal(dense.k()) && !other.k().is_contiguous(), what);
                 assertRight(tested, type, other, what);
             });
-            FlashInputs expanded = new FlashInputs(
+            var expanded = new FlashInputs(
                     dense.q(),
                     dense.k().narrow(1, 0, 1).expand(2, 3, 90, d),
                     dense.v().narrow(1, 0, 1).expand(2, 3, 90, d),
@@ -248,7 +248,7 @@ abstract class FlashVariantContract {
             FlashInputs random = random(DType.BFLOAT16, new Shape(1, 2, 150, 200), d);
             Tensor q = torch.full_like(random.q(), new Scalar(128));
             Tensor k = random.k().mul(new Scalar(0.03)).add(new Scalar(score / 1024));
-            FlashInputs x = new FlashInputs(q, k, random.v(), random.dO()).to(type);
+            var x = new FlashInputs(q, k, random.v(), random.dO()).to(type);
             for (boolean causal : MASKS) {
                 // The rounding error of a score, a sum of 64 numbers up to 1e4, is a few times 1e4 · 2⁻²³.
                 FlashReference.of(x, causal)
@@ -267,7 +267,7 @@ abstract class FlashVariantContract {
                     .mul(new Scalar(slope / 8))
                     .unsqueeze(-1);
             Tensor k = random.k().mul(new Scalar(0.1)).add(ramp);
-            FlashInputs x = new FlashInputs(torch.ones_like(random.q()), k, random.v(), random.dO())
+            var x = new FlashInputs(torch.ones_like(random.q()), k, random.v(), random.dO())
                     .to(DType.BFLOAT16)
                     .to(type);
             for (boolean causal : MASKS) {
@@ -304,7 +304,7 @@ abstract class FlashVariantContract {
         FlashInputs without = random(type, new Shape(1, 2, 100, 130), 64);
         without.k().abs_().add_(new Scalar(2));
         int query = 77;
-        FlashInputs with = new FlashInputs(
+        var with = new FlashInputs(
                 without.q().clone(), without.k(), without.v(), without.dO().clone());
         with.q().select(2, query).fill_(new Scalar(-3e38)); // its scores overflow
         without.dO().select(2, query).fill_(new Scalar(0)); // so that it contributes no gradient
@@ -326,7 +326,7 @@ abstract class FlashVariantContract {
     void nanStaysInItsQueryAndItsHead(TestedVariant tested, DType type) {
         FlashInputs clean = random(type, new Shape(1, 3, 100, 130), 64);
         int query = 50;
-        FlashInputs dirty = new FlashInputs(clean.q().clone(), clean.k(), clean.v(), clean.dO());
+        var dirty = new FlashInputs(clean.q().clone(), clean.k(), clean.v(), clean.dO());
         dirty.q().select(1, 1).select(1, query).narrow(1, 3, 1).fill_(new Scalar(Double.NaN)); // of head 1
         for (boolean causal : MASKS) {
             FlashResult expected = run(tested, clean, causal);
@@ -354,7 +354,7 @@ abstract class FlashVariantContract {
             FlashReference.of(clean, causal).assertClose(tested, type, result, "the others");
 
             // A NaN key does not affect queries that do not attend to it.
-            FlashInputs later = new FlashInputs(clean.q(), clean.k().clone(), clean.v(), clean.dO());
+            var later = new FlashInputs(clean.q(), clean.k().clone(), clean.v(), clean.dO());
             later.k().select(2, query).fill_(new Scalar(Double.NaN));
             FlashVariant.AttentionOutput output = tested.variant().forward(later.q(), later.k(), later.v(), causal);
             int firstAttending = causal ? query : 0;
@@ -449,7 +449,9 @@ abstract class FlashVariantContract {
     @ParameterizedTest
     @MethodSource("variants")
     void unsupportedInputsAreRejectedBeforeAnyNativeCall(TestedVariant tested) {
-        if (tested.variant() instanceof TiledFlash) return; // supports everything
+        if (tested.variant() instanceof TiledFlash) {
+            return; // supports everything
+        }
         FlashInputs cpu =
                 FlashInputs.random(Device.cpu(), DType.BFLOAT16, new long[] {1, 9, 16}, new long[] {1, 9, 16});
         assertRejected(tested, cpu, "cpu");

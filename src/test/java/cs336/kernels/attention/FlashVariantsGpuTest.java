@@ -74,7 +74,9 @@ class FlashVariantsGpuTest extends FlashVariantContract {
             {2048, 2048}
         };
         List<Shape> shapes = new ArrayList<>();
-        for (int[] each : lengths) shapes.add(Shape.of(each[0], each[1]));
+        for (int[] each : lengths) {
+            shapes.add(Shape.of(each[0], each[1]));
+        }
         return shapes;
     }
 
@@ -103,7 +105,9 @@ class FlashVariantsGpuTest extends FlashVariantContract {
     @ParameterizedTest
     @MethodSource("variantsAndTypes")
     void errorsAreNoLargerThanThoseOfPyTorchsFlashAttention(TestedVariant tested, DType type) {
-        if (!TestedVariant.HALVES.contains(type)) return; // PyTorch's kernel supports no others
+        if (!TestedVariant.HALVES.contains(type)) {
+            return; // PyTorch's kernel supports no others
+        }
         for (int d : new int[] {16, 32, 64, 128}) {
             for (boolean causal : new boolean[] {false, true}) {
                 try (var each = MemoryScope.open()) {

@@ -71,7 +71,9 @@ class HopperFlashBackwardGpuTest {
         /** Fills memory with NaN, so that elements that are not written show. */
         private void poison() {
             List<Tensor> poisoned = new ArrayList<>();
-            for (Tensor like : List.of(q, k, v)) poisoned.add(torch.full_like(like, new Scalar(Double.NaN)));
+            for (Tensor like : List.of(q, k, v)) {
+                poisoned.add(torch.full_like(like, new Scalar(Double.NaN)));
+            }
             Tensor workspace = q.repeat(1, 1, 1, 4).to(DType.FLOAT32.scalarType());
             poisoned.add(workspace.fill_(new Scalar(Double.NaN)));
             poisoned.forEach(Tensor::close);
@@ -123,7 +125,9 @@ class HopperFlashBackwardGpuTest {
         List<Arguments> all = new ArrayList<>();
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
             for (int d : new int[] {8, 16, 32, 40, 64, 96, 128}) {
-                for (boolean causal : new boolean[] {true, false}) all.add(Arguments.of(type, d, causal));
+                for (boolean causal : new boolean[] {true, false}) {
+                    all.add(Arguments.of(type, d, causal));
+                }
             }
         }
         return all.stream();
@@ -164,7 +168,9 @@ class HopperFlashBackwardGpuTest {
                     FlashVariant.AttentionGradients again = inputs.run(deterministic);
                     assertTrue(first.dK().equal(again.dK()), "dK, run " + i);
                     assertTrue(first.dV().equal(again.dV()), "dV, run " + i);
-                    if (deterministic) assertTrue(first.dQ().equal(again.dQ()), "dQ, run " + i);
+                    if (deterministic) {
+                        assertTrue(first.dQ().equal(again.dQ()), "dQ, run " + i);
+                    }
                 }
             }
         }

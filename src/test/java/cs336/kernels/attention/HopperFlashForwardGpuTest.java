@@ -198,7 +198,7 @@ class HopperFlashForwardGpuTest {
     void unsupportedInputsAreNamed() {
         Tensor half = random(DType.BFLOAT16, 1, 2, 10, 64), single = random(DType.FLOAT32, 1, 2, 10, 64);
         Tensor odd = random(DType.BFLOAT16, 1, 2, 10, 20);
-        HopperFlash variant = new HopperFlash(false);
+        var variant = new HopperFlash(false);
         assertMessage("v must be one of", () -> variant.forward(half, half, single, true));
         assertMessage("q must have a multiple of 8 columns", () -> variant.forward(odd, odd, odd, true));
         Tensor cpu = half.cpu();

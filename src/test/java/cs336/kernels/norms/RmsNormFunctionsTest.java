@@ -67,7 +67,7 @@ class RmsNormFunctionsTest {
     }
 
     private static Tensor random(double scale, DType dtype, long... shape) {
-        Random random = new Random(Arrays.hashCode(shape));
+        var random = new Random(Arrays.hashCode(shape));
         double[] values = random.doubles(Arrays.stream(shape).reduce(1, (a, b) -> a * b))
                 .map(u -> scale * (2 * u - 1))
                 .toArray();

@@ -59,7 +59,9 @@ class RmsNormKernelsGpuTest {
         for (int width : new int[] {1, 7, 32, 50, 1000, 1024, 2048, 4096, 4097, 8192, 16384, 65536}) {
             for (DType type : List.of(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16)) {
                 all.add(Arguments.of(width, type, type));
-                if (type != DType.FLOAT32) all.add(Arguments.of(width, type, DType.FLOAT32));
+                if (type != DType.FLOAT32) {
+                    all.add(Arguments.of(width, type, DType.FLOAT32));
+                }
             }
         }
         return all.stream();
@@ -121,7 +123,9 @@ class RmsNormKernelsGpuTest {
         Tensor y = torch.full_like(x, new Scalar(Double.NaN)), dx = torch.full_like(x, new Scalar(Double.NaN));
         RowLayout layout = RowLayout.of(weight, x, y, dx, dy);
         new RmsNormKernels(layout, RmsNormTile.forward(layout)).launchForward(x, weight, y, EPS);
-        for (int blocks = 66; blocks <= 2112; blocks *= 2) poison((long) blocks * width);
+        for (int blocks = 66; blocks <= 2112; blocks *= 2) {
+            poison((long) blocks * width);
+        }
         Tensor dw = new RmsNormKernels(layout, RmsNormTile.backward(layout)).launchBackward(x, weight, dy, dx, EPS)[1];
         check(x, weight, dy, y, dx, dw);
     }
@@ -173,7 +177,9 @@ class RmsNormKernelsGpuTest {
                         y.fill_(new Scalar(Double.NaN));
                         dx.fill_(new Scalar(Double.NaN));
                         var kernels = new RmsNormKernels(layout, tile);
-                        if (!kernels.fits()) continue;
+                        if (!kernels.fits()) {
+                            continue;
+                        }
                         Tensor reference = RmsNormFunction.value(x, weight, EPS);
                         if (forward) {
                             kernels.launchForward(x, weight, y, EPS);
@@ -227,7 +233,9 @@ class RmsNormKernelsGpuTest {
                     x.mutable_grad().put(new Tensor());
                     Backward.of(FusedRmsNorm.apply(x, weight, EPS)).with(dy).run();
                     double[] dw = Tensors.toDoubles(weight.grad());
-                    if (first == null) first = dw;
+                    if (first == null) {
+                        first = dw;
+                    }
                     assertTrue(Arrays.equals(first, dw), "width " + width + ", run " + run);
                 }
             }

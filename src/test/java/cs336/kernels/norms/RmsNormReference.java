@@ -12,10 +12,14 @@ record RmsNormReference(double[] y, double[] dx, double[] dw, double dxTerm) {
         double[] y = new double[x.length], dx = new double[x.length], dw = new double[width];
         for (int from = 0; from < x.length; from += width) {
             double squares = 0;
-            for (int h = 0; h < width; h++) squares += x[from + h] * x[from + h];
+            for (int h = 0; h < width; h++) {
+                squares += x[from + h] * x[from + h];
+            }
             double r = 1 / Math.sqrt(squares / width + eps);
             double dot = 0;
-            for (int h = 0; h < width; h++) dot += dy[from + h] * weight[h] * x[from + h];
+            for (int h = 0; h < width; h++) {
+                dot += dy[from + h] * weight[h] * x[from + h];
+            }
             for (int h = 0; h < width; h++) {
                 double xh = x[from + h], dyh = dy[from + h];
                 y[from + h] = xh * r * weight[h];

@@ -38,12 +38,20 @@ public final class RmsNormTileSearch {
         List<RmsNormTile> candidates = new ArrayList<>();
         for (int rowThreads = 32; rowThreads <= 1024; rowThreads *= 2) {
             int elements = (layout.accesses() + rowThreads - 1) / rowThreads * layout.vector();
-            if (elements < layout.vector() || elements > (forward ? 64 : 32)) continue;
-            if (layout.accesses() < rowThreads) continue;
+            if (elements < layout.vector() || elements > (forward ? 64 : 32)) {
+                continue;
+            }
+            if (layout.accesses() < rowThreads) {
+                continue;
+            }
             for (int block = Math.max(128, rowThreads); block <= Math.max(512, rowThreads); block *= 2) {
-                if (rowThreads > 32 && block / rowThreads > 8) continue;
+                if (rowThreads > 32 && block / rowThreads > 8) {
+                    continue;
+                }
                 for (int smThreads : new int[] {512, 768, 1024, 1536, 2048}) {
-                    if (smThreads % block != 0 || smThreads > 64 * 1024 / 32) continue;
+                    if (smThreads % block != 0 || smThreads > 64 * 1024 / 32) {
+                        continue;
+                    }
                     int registers = 64 * 1024 / smThreads;
                     for (boolean keep : new boolean[] {true, false}) {
                         int words = layout.type().bytes() * elements / 4;
@@ -52,7 +60,9 @@ public final class RmsNormTileSearch {
                                 : 2 * words
                                         + elements
                                         + (keep ? layout.gainType().bytes() * elements / 4 : 0);
-                        if (needed + 20 > registers) continue;
+                        if (needed + 20 > registers) {
+                            continue;
+                        }
                         for (int stages = 1; stages <= 3; stages++) {
                             candidates.add(new RmsNormTile(
                                     forward ? RmsNormPass.FORWARD : RmsNormPass.BACKWARD,
@@ -124,8 +134,11 @@ public final class RmsNormTileSearch {
                             continue;
                         }
                         double ms = ms(() -> {
-                            if (forward) kernels.launchForward(x, weight, y, 1e-5);
-                            else kernels.launchBackward(x, weight, dy, y, 1e-5);
+                            if (forward) {
+                                kernels.launchForward(x, weight, y, 1e-5);
+                            } else {
+                                kernels.launchBackward(x, weight, dy, y, 1e-5);
+                            }
                         });
                         timed.add(new TimedTile(tile, ms, kernels.kernel().resources()));
                     }
@@ -135,7 +148,9 @@ public final class RmsNormTileSearch {
                 System.out.printf("  %s, %d tiles%n", forward ? "forward" : "backward", timed.size());
                 for (int i = 0; i < timed.size(); i++) {
                     TimedTile t = timed.get(i);
-                    if (i >= SHOWN && !t.tile.equals(chosen)) continue;
+                    if (i >= SHOWN && !t.tile.equals(chosen)) {
+                        continue;
+                    }
                     double fraction = (forward ? 2 : 3) / 2.0 * copyMs / t.ms;
                     System.out.printf(
                             "  %s%.4f ms %5.1f%% of copy  threads %4d rows %d blocks %d stages %d keep %b persistent %b"
@@ -166,8 +181,10 @@ public final class RmsNormTileSearch {
         int launches = 10;
         double[] ms = new double[GROUPS];
         try (CUDAEvent begin = new CUDAEvent(0);
-                CUDAEvent end = new CUDAEvent(0)) {
-            for (int i = 0; i < 3; i++) launch.run();
+                var end = new CUDAEvent(0)) {
+            for (int i = 0; i < 3; i++) {
+                launch.run();
+            }
             for (int g = 0; g < GROUPS; g++) {
                 begin.record();
                 for (int i = 0; i < launches; i++) {

@@ -81,8 +81,8 @@ class KernelGpuTest {
     void argumentsThatDoNotFitAreNamedBeforeTheLaunch() {
         Kernel affine = module.kernel("affine");
         Tensor x = torch.ones(new long[] {10}, device.options(DType.FLOAT32));
-        GridDim grid = new GridDim(1);
-        BlockDim block = new BlockDim(32);
+        var grid = new GridDim(1);
+        var block = new BlockDim(32);
         assertRefused("affine takes 4 arguments, not 3", () -> affine.launch(grid, block, 0, x, 1f, 10));
         assertRefused(
                 "argument 2 of affine has 8 bytes as Long, but the parameter has 4",
@@ -126,7 +126,9 @@ class KernelGpuTest {
                     .<Future<?>>mapToObj(i ->
                             threads.submit(() -> affine.launch(new GridDim(4), new BlockDim(256), 0, x, 1f, 1000, 1L)))
                     .toList();
-            for (Future<?> launch : launches) launch.get();
+            for (Future<?> launch : launches) {
+                launch.get();
+            }
         } finally {
             threads.shutdown();
         }
@@ -169,8 +171,8 @@ class KernelGpuTest {
     void aLaunchTakesAFewMicroseconds() {
         Kernel nothing = module.kernel("nothing");
         Tensor x = torch.ones(new long[] {1}, device.options(DType.FLOAT32));
-        GridDim grid = new GridDim(1);
-        BlockDim block = new BlockDim(32);
+        var grid = new GridDim(1);
+        var block = new BlockDim(32);
         double best = Double.POSITIVE_INFINITY;
         for (int round = 0; round < 20; round++) {
             device.synchronize();

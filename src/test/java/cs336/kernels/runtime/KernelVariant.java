@@ -40,12 +40,16 @@ public record KernelVariant(
         List<String> faults = new ArrayList<>();
         for (GpuArchitecture architecture : architectures) {
             Cubin cubin = KernelCompiler.shared().compile(KernelSource.named(file), defines, architecture);
-            for (String fault : faults(cubin)) faults.add(architecture + ": " + fault);
+            for (String fault : faults(cubin)) {
+                faults.add(architecture + ": " + fault);
+            }
             int blocks = cubin.resources(kernel)
                     .occupancy(architecture, threads, sharedBytes)
                     .blocks();
             int required = (int) defines.getOrDefault("SM_BLOCKS", 1);
-            if (blocks < required) faults.add(architecture + ": " + blocks + " blocks fit, not " + required);
+            if (blocks < required) {
+                faults.add(architecture + ": " + blocks + " blocks fit, not " + required);
+            }
         }
         return faults;
     }
@@ -54,7 +58,9 @@ public record KernelVariant(
     public static List<String> faults(Cubin cubin) {
         List<String> faults = new ArrayList<>(cubin.performanceMessages());
         cubin.resources().forEach((name, used) -> {
-            if (used.spillStores() > 0 || used.spillLoads() > 0) faults.add(name + " spills: " + used);
+            if (used.spillStores() > 0 || used.spillLoads() > 0) {
+                faults.add(name + " spills: " + used);
+            }
         });
         return faults;
     }

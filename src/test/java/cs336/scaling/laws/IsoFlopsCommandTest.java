@@ -82,7 +82,9 @@ class IsoFlopsCommandTest extends CommandTest {
             IsoFlops runs = SyntheticRuns.SHIPPED.seeded(seed).draw();
             Interval interval =
                     FitMethod.LOWEST_RUN.fit(runs, new Bootstrap(0.5, 100, 336)).exponent();
-            if (interval.low() <= truth && truth <= interval.high()) hold++;
+            if (interval.low() <= truth && truth <= interval.high()) {
+                hold++;
+            }
         }
         assertTrue(0 < hold && hold < 8, "the test cannot fail with " + hold);
         assertEquals(hold / 8.0, value(table, "lowest-run", "exponent"));

@@ -25,8 +25,11 @@ class LossSurfaceTest {
             double left = high - GOLDEN * (high - low), right = low + GOLDEN * (high - low);
             boolean leftLower = surface.loss(Math.exp(left), compute / 6 / Math.exp(left))
                     < surface.loss(Math.exp(right), compute / 6 / Math.exp(right));
-            if (leftLower) high = right;
-            else low = left;
+            if (leftLower) {
+                high = right;
+            } else {
+                low = left;
+            }
         }
         return Math.exp((low + high) / 2);
     }

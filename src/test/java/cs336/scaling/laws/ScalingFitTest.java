@@ -206,8 +206,12 @@ class ScalingFitTest {
                     .mapToObj(c -> new Optimum(c, law.at(c).parameters() * Math.exp(0.2 * noise.nextGaussian())))
                     .toList();
             var fit = new LineFit(minima, bootstrap);
-            if (fit.exponent().contains(law.exponent())) exponents++;
-            if (fit.parameters(1e24).contains(law.at(1e24).parameters())) sizes++;
+            if (fit.exponent().contains(law.exponent())) {
+                exponents++;
+            }
+            if (fit.parameters(1e24).contains(law.at(1e24).parameters())) {
+                sizes++;
+            }
         }
         assertEquals(0.95 * sets, exponents, 15);
         assertEquals(0.95 * sets, sizes, 15);
@@ -222,8 +226,12 @@ class ScalingFitTest {
         for (int set = 0; set < sets; set++) {
             ScalingFit fit =
                     FitMethod.LOSS_SURFACE.fit(SyntheticRuns.SHIPPED.seeded(set).draw(), bootstrap);
-            if (fit.exponent().contains(law.exponent())) exponents++;
-            if (fit.parameters(1e24).contains(law.at(1e24).parameters())) sizes++;
+            if (fit.exponent().contains(law.exponent())) {
+                exponents++;
+            }
+            if (fit.parameters(1e24).contains(law.at(1e24).parameters())) {
+                sizes++;
+            }
         }
         assertEquals(0.9 * sets, exponents, 6);
         assertEquals(0.9 * sets, sizes, 6);
