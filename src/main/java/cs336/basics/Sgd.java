@@ -128,10 +128,12 @@ public final class Sgd implements Optimizer {
     @Override
     public void loadState(Map<String, Tensor> saved) {
         Map<String, Tensor> found = byParameter(saved);
+        List<Tensor> replaced = List.copyOf(velocities.values());
         velocities.clear();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             found.forEach((name, tensor) -> velocity(name).copy_(tensor));
         }
+        replaced.forEach(Tensor::close); // after the copy: the state may be this optimizer's own
     }
 }

@@ -45,7 +45,7 @@ public final class AlignedText {
      * Formats a number with four significant digits, or as an integer if it is 1000 or more: 0.001235, 12.35, 1234567.
      */
     public static String number(double number) {
-        if (number == 0 || Math.abs(number) >= 1000) {
+        if (number == 0 || Math.abs(number) >= 999.95) {
             return String.format(Locale.ROOT, "%.0f", number);
         }
         int decimals = 3 - (int) Math.floor(Math.log10(Math.abs(number)));

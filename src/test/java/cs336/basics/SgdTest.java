@@ -72,6 +72,12 @@ class SgdTest extends ScopedTest {
         step(sgd, theta, 1);
         step(resumedSgd, resumed, 1);
         assertEquals(theta.item_double(), resumed.item_double());
+        Tensor velocity = resumedSgd.state().get("theta.velocity");
+        resumedSgd.loadState(resumedSgd.state());
+        assertTrue(velocity.isNull(), "the replaced velocity is freed");
+        step(sgd, theta, 1);
+        step(resumedSgd, resumed, 1);
+        assertEquals(theta.item_double(), resumed.item_double());
         assertThrows(IllegalArgumentException.class, () -> sgd.loadState(Map.of("theta", torch.ones(1))));
         assertThrows(IllegalArgumentException.class, () -> sgd.loadState(Map.of("theta.velocity", torch.ones(1))));
     }
