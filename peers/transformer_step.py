@@ -1,14 +1,16 @@
-"""The PyTorch counterpart of `cs336 benchmark`: the same measurements with PyTorch eager on the same GPU.
+"""The PyTorch counterpart of `cs336 benchmark`: the same measurements with PyTorch on the same GPU.
 
-usage: python3 peers/transformer_step.py CSV [--size small,medium] [--context 128,512] [--pass forward,step] [--warmup 5] [--steps 10]
+usage: python3 peers/transformer_step.py CSV [--size small,medium] [--context 128,512] [--dtype fp32,tf32,bf16]
+           [--mode eager,compile,reduce-overhead,max-autotune] [--pass forward,step] [--warmup 5] [--steps 10]
 
 CSV is the file that `cs336 benchmark` wrote for the 2025 model and the same batch size. Rows are added to it under the
-implementation `pytorch-eager`; rows of the same case are replaced. The protocol is that of cs336.bench.Benchmark: warm-up steps,
-then each step is timed separately, with the GPU synchronised before and after. The model is in fp32 with TF32 off, and AdamW is
-PyTorch's fused version.
+implementations `pytorch-eager`, `pytorch-compile`, `pytorch-reduce-overhead` and `pytorch-max-autotune` (the modes of
+torch.compile); rows of the same case are replaced. The protocol is that of cs336.bench.Benchmark: warm-up steps, then each step
+is timed separately, with the GPU synchronised before and after. bf16 is autocast; AdamW is PyTorch's fused version.
 """
 
 import argparse
+import itertools
 import math
 import statistics
 import time
@@ -102,25 +104,39 @@ class TransformerLM(nn.Module):
         return self.head(self.norm(x))
 
 
-def run_pass(name, model, optimizer, inputs, targets):
+def compiled(model, mode):
+    """Returns the model in this mode: as it is, or compiled by torch.compile."""
+    torch._dynamo.reset()
+    return {
+        "eager": lambda: model,
+        "compile": lambda: torch.compile(model),
+        "reduce-overhead": lambda: torch.compile(model, mode="reduce-overhead"),
+        "max-autotune": lambda: torch.compile(model, mode="max-autotune"),
+    }[mode]()
+
+
+def run_pass(name, model, optimizer, inputs, targets, dtype):
+    torch.compiler.cudagraph_mark_step_begin()
+    autocast = torch.autocast("cuda", torch.bfloat16, enabled=dtype == "bf16")
     if name == "forward":
-        with torch.no_grad():
+        with torch.no_grad(), autocast:
             model(inputs)
         return
-    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    with autocast:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
     loss.backward()
     if name == "step":
         optimizer.step()
     model.zero_grad(set_to_none=True)
 
 
-def time_pass(name, model, optimizer, inputs, targets, warmup, steps):
+def time_pass(name, model, optimizer, inputs, targets, dtype, warmup, steps):
     torch.cuda.reset_peak_memory_stats()
     times = []
     for step in range(warmup + steps):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        run_pass(name, model, optimizer, inputs, targets)
+        run_pass(name, model, optimizer, inputs, targets, dtype)
         torch.cuda.synchronize()
         if step >= warmup:
             times.append(1e3 * (time.perf_counter() - start))
@@ -132,39 +148,43 @@ def main():
     parser.add_argument("csv")
     parser.add_argument("--size", default=",".join(SIZES))
     parser.add_argument("--context", default="128,512")
+    parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--mode", default="eager")
     parser.add_argument("--pass", dest="passes", default="forward,forward-backward,step")
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
     args = parser.parse_args()
 
-    torch.backends.cuda.matmul.allow_tf32 = False
     origin = provenance()
-    for size in args.size.split(","):
-        for context in map(int, args.context.split(",")):
-            torch.manual_seed(0)
-            with torch.device("cuda"):
-                model = TransformerLM(*SIZES[size], context)
-            inputs, targets = (torch.randint(VOCAB, (BATCH, context), device="cuda") for _ in range(2))
+    for size, context in itertools.product(args.size.split(","), map(int, args.context.split(","))):
+        torch.manual_seed(0)
+        with torch.device("cuda"):
+            model = TransformerLM(*SIZES[size], context)
+        inputs, targets = (torch.randint(VOCAB, (BATCH, context), device="cuda") for _ in range(2))
+        for dtype, mode in itertools.product(args.dtype.split(","), args.mode.split(",")):
+            torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+            faster = compiled(model, mode)
             for name in args.passes.split(","):
                 case = {
-                    "size": size, "year": 2025, "batch": BATCH, "context": context, "dtype": "fp32",
-                    "pass": name, "warmup": args.warmup, "steps": args.steps, "implementation": "pytorch-eager",
+                    "size": size, "year": 2025, "batch": BATCH, "context": context, "dtype": dtype, "pass": name,
+                    "warmup": args.warmup, "steps": args.steps, "implementation": f"pytorch-{mode}",
                 }
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
                 try:
-                    times, peak = time_pass(name, model, optimizer, inputs, targets, args.warmup, args.steps)
-                    new_rows = [
+                    times, peak = time_pass(name, faster, optimizer, inputs, targets, dtype, args.warmup, args.steps)
+                    fresh = [
                         row(case, "total", "ms", times, origin),
                         row(case, "peak-memory", "bytes", [peak], origin),
                     ]
-                    print(f"{size} {context} {name}: {statistics.median(times):.2f} ms", flush=True)
+                    print(f"{mode} {size} {context} {dtype} {name}: {statistics.median(times):.2f} ms", flush=True)
                 except torch.OutOfMemoryError:
-                    new_rows = [row(case, "total", "ms", [], origin, "oom")]
-                store(args.csv, new_rows)
+                    fresh = [row(case, "total", "ms", [], origin, "oom")]
+                store(args.csv, fresh)
                 model.zero_grad(set_to_none=True)
                 del optimizer
-            del model
-            torch.cuda.empty_cache()
+            del faster
+        del model
+        torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
