@@ -6,7 +6,7 @@
 //
 // A block owns a tile of rows (queries in the forward pass) and iterates over tiles of the other side (keys), which it loads into
 // shared memory. A warp has WARP_ROWS of the block's rows. To compute scores, each lane takes one row of the streamed tile; to
-// accumulate a matrix product, each lane takes every 32nd column. A row's maximum and sum are therefore reductions over the lanes
+// accumulate a matrix multiplication, each lane takes every 32nd column. A row's maximum and sum are therefore reductions over the lanes
 // of one warp, and warps do not communicate. The backward pass computes each tile of scores twice: once in the block that
 // accumulates the gradients of its keys, once in the block that accumulates those of its queries. No two blocks add to the same
 // element, so all results are bitwise reproducible.

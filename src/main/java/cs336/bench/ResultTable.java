@@ -41,7 +41,9 @@ public final class ResultTable {
             }
             boolean bytes = row.getString("unit").equals("bytes");
             String unit = bytes ? "GiB" : row.getString("unit");
-            String heading = unit.isEmpty() ? metric : metric + " [" + unit + "]";
+            String words =
+                    metric.replace("forward-backward", "forward + backward").replace('-', ' ');
+            String heading = unit.isEmpty() ? words : words + " (" + unit + ")";
             (bytes ? memories : times).add(heading);
             rows.get(key).put(heading, cell(row, bytes ? GIB : 1));
         }

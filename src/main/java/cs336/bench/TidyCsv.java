@@ -39,7 +39,7 @@ final class TidyCsv {
         for (String line : complete.lines().toList()) {
             List<String> cells = cells(line);
             if (!lines.isEmpty() && cells.size() != lines.get(0).size()) {
-                throw new IOException("%s, line %d: %d cells under %d columns"
+                throw new IOException("%s, line %d: the row has %d cells, the header %d"
                         .formatted(
                                 path,
                                 lines.size() + 1,

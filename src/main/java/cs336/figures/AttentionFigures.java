@@ -74,7 +74,7 @@ public final class AttentionFigures {
                 .size(760, 340)
                 .figure(
                         "attention-times",
-                        "Time of forward and backward pass of plain attention over the context, a line for each width d,"
+                        "Time of forward and backward pass of plain attention over the context, one line per width d,"
                                 + " batch 8, fp32");
     }
 

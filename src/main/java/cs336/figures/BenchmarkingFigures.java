@@ -28,7 +28,7 @@ public final class BenchmarkingFigures {
                 .size(960, 340)
                 .figure(
                         "benchmarking-phases",
-                        "Time of forward pass, backward pass and optimizer step over the context, a line for each size"
+                        "Time of forward pass, backward pass and optimizer step over the context, one line per size"
                                 + " of the model, in fp32 with a batch of 4");
     }
 
@@ -61,7 +61,7 @@ public final class BenchmarkingFigures {
                 .size(960, 340)
                 .figure(
                         "benchmarking-first-steps",
-                        "Time of each of the first ten steps of a fresh process, a line for each size of the model, for"
+                        "Time of each of the first ten steps of a fresh process, one line per size of the model, for"
                                 + " forward passes and for forward and backward passes");
     }
 

@@ -194,7 +194,7 @@ public final class DataParallelFigures {
                 .levels(1)
                 .figure(
                         "data-parallel-" + mode,
-                        "What computes and what communicates during one training step on each rank, " + mode);
+                        "Computation and communication during one training step on each rank, " + mode);
     }
 
     private static double median(MeasurementQuery numbers, String selection) {

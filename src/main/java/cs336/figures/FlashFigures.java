@@ -128,7 +128,7 @@ public final class FlashFigures {
                 .figure(
                         "flash-share-of-peak",
                         "Percentage of the tensor cores' nominal peak that forward and backward pass together reach over the"
-                                + " context, one head, bf16, causal, a panel for each d");
+                                + " context, one head, bf16, causal, one panel per d");
     }
 
     /** Plots the peak memory of forward and backward pass in addition to the inputs by context length, d 64. */

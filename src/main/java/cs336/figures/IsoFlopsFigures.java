@@ -149,7 +149,7 @@ public final class IsoFlopsFigures {
         int width = 980;
         var legend = new Legend(
                 "",
-                List.of("one minimum a budget, fitted law (dashed: extrapolated), 95 % interval", label),
+                List.of("one minimum per budget, fitted law (dashed: extrapolated), 95 % interval", label),
                 (width - 80.0) * ChartStyle.UNITS);
         List<LawPanel> panels = new ArrayList<>();
         for (FitMethod method : FitMethod.values()) {

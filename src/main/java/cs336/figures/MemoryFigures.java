@@ -29,7 +29,7 @@ public final class MemoryFigures {
      */
     public static Figure forward(Path timelines, int context) {
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
-        byTitle.put("nothing kept", read(timelines.resolve("2.7B-" + context + "-fp32-forward")));
+        byTitle.put("no saved activations", read(timelines.resolve("2.7B-" + context + "-fp32-forward")));
         byTitle.put("graph kept", read(timelines.resolve("2.7B-" + context + "-fp32-forward-graph")));
         return MemoryTimelineChart.of(
                 byTitle,
@@ -76,13 +76,13 @@ public final class MemoryFigures {
                 .y("gb", "peak memory (GB)")
                 .by("series")
                 .panels("pass")
-                .rename("forward", "forward, nothing kept")
+                .rename("forward", "forward, no saved activations")
                 .rename("step", "training step")
                 .logY()
                 .size(820, 340)
                 .figure(
                         "memory-peaks",
                         "Peak memory of each size of the model as measured and as predicted, 2024 model, batch 16, context 128,"
-                                + " fp32: a forward pass with nothing kept, and a training step");
+                                + " fp32: a forward pass with no saved activations, and a training step");
     }
 }

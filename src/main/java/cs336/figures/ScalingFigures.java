@@ -93,16 +93,16 @@ public final class ScalingFigures {
         series.put("side by side", concurrent);
         return Charts.line(Charts.table(widths, series))
                 .x("x", "chips that share a matrix, Y (X = 64 / Y)")
-                .y("y", "tokens a chip")
+                .y("y", "tokens per chip")
                 .by("series")
                 .log2X()
                 .logY()
                 .size(640, 340)
                 .figure(
                         "accounting-batch",
-                        "The smallest compute-bound batch of the XXL model on 64 chips, in tokens a chip, over the width of"
+                        "The smallest compute-bound batch of the XXL model on 64 chips, in tokens per chip, over the width of"
                                 + " tensor parallelism: it halves with each doubling where both communications run side by"
-                                + " side; one after the other it is least at 8");
+                                + " side; if they run one after the other, the minimum is at 8");
     }
 
     /**
@@ -148,8 +148,8 @@ public final class ScalingFigures {
                 .size(860, 340)
                 .figure(
                         "scaling-predicted",
-                        "What summing gradients adds to a training step of the xl model on four H200s, as measured and as"
-                                + " predicted from measurements on two, for each mode of summing them and each size of"
+                        "Time that gradient communication adds to a training step of the xl model on four H200s, as measured and as"
+                                + " predicted from measurements on two, for each strategy and each size of"
                                 + " buckets");
     }
 
@@ -170,7 +170,7 @@ public final class ScalingFigures {
                         "scaling-steps",
                         "Simulated time of a training step of the xl model over 8 to 16,384 H200s, "
                                 + ScaleOutStudy.ALONE_TOKENS
-                                + " each, for several ways of splitting it; HSDP is FSDP in groups of 8 and replicas of"
+                                + " each, for several meshes; HSDP is FSDP in groups of 8 and replicas of"
                                 + " them");
     }
 
@@ -192,7 +192,7 @@ public final class ScalingFigures {
                 .figure(
                         "scaling-useful",
                         "Percentage of a simulated training step that is forward and backward pass, over 8 to 16,384 H200s, for"
-                                + " the xl and the XXL model and several ways of splitting them");
+                                + " the xl and the XXL model on several meshes");
     }
 
     private static Plot named(Plot plot) {

@@ -46,16 +46,16 @@ public final class KernelTable {
     private record PrintedKernel(
             KernelKind kind,
             long launches,
-            @Header("total [ms]") double total,
-            @Header("mean [µs]") double mean,
-            @Header("share [%]") double percent,
+            @Header("total (ms)") double total,
+            @Header("mean (µs)") double mean,
+            @Header("of total (%)") double percent,
             String kernel) {}
 
     private record PrintedKind(
             KernelKind kind,
             long launches,
-            @Header("total [ms]") double total,
-            @Header("share [%]") double percent) {}
+            @Header("total (ms)") double total,
+            @Header("of total (%)") double percent) {}
 
     private KernelTable(List<DeviceEvent> work) {
         this.work = work;
@@ -136,8 +136,8 @@ public final class KernelTable {
     }
 
     /**
-     * Returns one row per kernel with the columns {@code kind}, {@code launches}, {@code total [ms]}, {@code mean
-     * [µs]}, {@code share [%]} (of the total of this table) and {@code kernel}.
+     * Returns one row per kernel with the columns {@code kind}, {@code launches}, {@code total (ms)}, {@code mean
+     * (µs)}, {@code of total (%)} and {@code kernel}.
      */
     public Table table() {
         long all = total();
@@ -155,8 +155,8 @@ public final class KernelTable {
     }
 
     /**
-     * Returns one row per kind with the columns {@code kind}, {@code launches}, {@code total [ms]} and {@code share
-     * [%]}.
+     * Returns one row per kind with the columns {@code kind}, {@code launches}, {@code total (ms)} and {@code share
+     * (%)}.
      */
     public Table kindTable() {
         long all = total();

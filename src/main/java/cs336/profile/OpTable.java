@@ -247,21 +247,21 @@ public final class OpTable {
                 "operators", LongColumn.create("calls", rows.stream().mapToLong(OpRow::calls)));
         long cpuAll = cpuSelf();
         long deviceAll = deviceSelf();
-        add(table, "CPU self [ms]", row -> row.cpuSelf / NANOS_PER_MS);
-        add(table, "share [%]", row -> percent(row.cpuSelf, cpuAll));
-        add(table, "CPU total [ms]", row -> row.cpuTotal / NANOS_PER_MS);
-        add(table, "CPU mean [µs]", row -> row.cpuMean() / NANOS_PER_US);
+        add(table, "CPU self (ms)", row -> row.cpuSelf / NANOS_PER_MS);
+        add(table, "CPU self (%)", row -> percent(row.cpuSelf, cpuAll));
+        add(table, "CPU total (ms)", row -> row.cpuTotal / NANOS_PER_MS);
+        add(table, "CPU mean (µs)", row -> row.cpuMean() / NANOS_PER_US);
         if (rows.stream().anyMatch(row -> row.deviceTotal != 0)) {
-            add(table, "device self [ms]", row -> row.deviceSelf / NANOS_PER_MS);
-            add(table, "device share [%]", row -> percent(row.deviceSelf, deviceAll));
-            add(table, "device total [ms]", row -> row.deviceTotal / NANOS_PER_MS);
-            add(table, "device mean [µs]", row -> row.deviceMean() / NANOS_PER_US);
+            add(table, "GPU self (ms)", row -> row.deviceSelf / NANOS_PER_MS);
+            add(table, "GPU self (%)", row -> percent(row.deviceSelf, deviceAll));
+            add(table, "GPU total (ms)", row -> row.deviceTotal / NANOS_PER_MS);
+            add(table, "GPU mean (µs)", row -> row.deviceMean() / NANOS_PER_US);
         }
         if (rows.stream().anyMatch(row -> row.cpuMemory != 0)) {
-            add(table, "CPU memory [MiB]", row -> row.cpuMemory / MIB);
+            add(table, "CPU memory (MiB)", row -> row.cpuMemory / MIB);
         }
         if (rows.stream().anyMatch(row -> row.deviceMemory != 0)) {
-            add(table, "device memory [MiB]", row -> row.deviceMemory / MIB);
+            add(table, "GPU memory (MiB)", row -> row.deviceMemory / MIB);
         }
         return table.addColumns(StringColumn.create("name", rows.stream().map(OpRow::name)));
     }

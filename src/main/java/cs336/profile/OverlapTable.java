@@ -64,14 +64,14 @@ public final class OverlapTable {
             String trace,
             Integer step,
             String device,
-            @Header("span [ms]") double span,
-            @Header("communication [ms]") double communication,
-            @Header("overlapped [ms]") double overlapped,
+            @Header("span (ms)") double span,
+            @Header("communication (ms)") double communication,
+            @Header("overlapped (ms)") double overlapped,
             @Header("overlap ratio") double ratio,
-            @Header("computation [%]") double computationPercent,
-            @Header("communication [%]") double communicationPercent,
-            @Header("copies [%]") double copiesPercent,
-            @Header("idle [%]") double idlePercent) {}
+            @Header("computation (%)") double computationPercent,
+            @Header("communication (%)") double communicationPercent,
+            @Header("copies (%)") double copiesPercent,
+            @Header("idle (%)") double idlePercent) {}
 
     private OverlapTable(List<OverlapRow> rows) {
         this.rows = List.copyOf(rows);
@@ -113,10 +113,10 @@ public final class OverlapTable {
     }
 
     /**
-     * Returns the columns {@code trace}, {@code step}, {@code device} and {@code span [ms]}; of the overlap
-     * {@code communication [ms]}, {@code overlapped [ms]} and {@code overlap ratio}, which is missing without
-     * communication; and of the breakdown {@code computation [%]}, {@code communication [%]}, {@code copies [%]} and
-     * {@code idle [%]}.
+     * Returns the columns {@code trace}, {@code step}, {@code device} and {@code span (ms)}; of the overlap
+     * {@code communication (ms)}, {@code overlapped (ms)} and {@code overlap ratio}, which is missing without
+     * communication; and of the breakdown {@code computation (%)}, {@code communication (%)}, {@code copies (%)} and
+     * {@code idle (%)}.
      */
     public Table table() {
         return Tables.of(

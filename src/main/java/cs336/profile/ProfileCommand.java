@@ -67,7 +67,7 @@ public final class ProfileCommand extends LabCommand {
         SHOWN.put("stopwatch", "step (ms)");
         SHOWN.put("stopwatch-profiled", "step with profiler (ms)");
         SHOWN.put("profiled", "step in trace (ms)");
-        SHOWN.put("busy", "GPU busy (ms)");
+        SHOWN.put("busy", "GPU busy time (ms)");
         SHOWN.put("total-matmul", "GEMMs (ms)");
         SHOWN.put("total-launches", "kernel launches");
     }

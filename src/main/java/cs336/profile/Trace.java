@@ -36,7 +36,7 @@ public final class Trace {
 
     /**
      * Reads a trace, compressed if the file name ends in {@code .gz}. Skips kinds of events that this class does not
-     * represent. Needs at most about as much memory as the uncompressed file is large.
+     * represent. Uses at most about as much memory as the size of the uncompressed file.
      *
      * @throws IOException if the file cannot be read
      * @throws IllegalArgumentException if the file is not a trace; the message names the file and the error

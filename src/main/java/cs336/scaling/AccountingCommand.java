@@ -53,14 +53,14 @@ public final class AccountingCommand extends LabCommand {
             description = "XXL (feed-forward layers only, bf16), small, medium, large, xl or 2.7B (fp32, context 128).")
     private String modelName;
 
-    @Option(names = "--data", defaultValue = "1", paramLabel = "<n>", description = "Number of replicas.")
+    @Option(names = "--data", defaultValue = "1", paramLabel = "<n>", description = "number of replicas")
     private int data;
 
     @Option(
             names = "--shards",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "Number of devices that shard each replica as --stage says.")
+            description = "number of devices that shard each replica as given by --stage")
     private int shards;
 
     @Option(
@@ -76,24 +76,24 @@ public final class AccountingCommand extends LabCommand {
             names = "--tensor",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "Number of devices that shard each matrix (tensor parallelism).")
+            description = "number of devices that shard each matrix (tensor parallelism)")
     private int tensor;
 
-    @Option(names = "--pipeline", defaultValue = "1", paramLabel = "<n>", description = "Number of pipeline stages.")
+    @Option(names = "--pipeline", defaultValue = "1", paramLabel = "<n>", description = "number of pipeline stages")
     private int pipeline;
 
     @Option(
             names = "--tokens",
             defaultValue = "4096",
             paramLabel = "<n>",
-            description = "Tokens of a micro-batch on each data-parallel rank.")
+            description = "tokens of a micro-batch on each data-parallel rank")
     private int tokens;
 
     @Option(
             names = "--micro-batches",
             defaultValue = "1",
             paramLabel = "<n>",
-            description = "Number of micro-batches per step.")
+            description = "number of micro-batches per step")
     private int microBatches;
 
     @Option(names = "--chip", defaultValue = "h200", paramLabel = "<name>", description = "h100, h200 or tpu-v5p.")
@@ -101,23 +101,23 @@ public final class AccountingCommand extends LabCommand {
 
     @Option(
             names = "--answers",
-            description = "Solve the problem communication_accounting; stores the results under " + ON_PAPER + ".")
+            description = "solve the problem communication_accounting; stores the results under " + ON_PAPER)
     private boolean answers;
 
     @Option(
             names = "--simulate",
             paramLabel = "<machine>",
             description =
-                    "Predict steps on 2 to 16,384 devices from this machine's all-reduces and its steps on two and"
+                    "predict steps on 2 to 16,384 devices from this machine's all-reduces and its steps on two and"
                             + " four GPUs (batch " + ScaleOutStudy.BATCH + ", context " + ScaleOutStudy.CONTEXT
-                            + ", fp32); stores the results under " + ON_PAPER + ".")
+                            + ", fp32); stores the results under " + ON_PAPER)
     private String simulated;
 
     @Option(
             names = "--output",
             defaultValue = "data/measurements",
             paramLabel = "<folder>",
-            description = "Folder of the measurements of all machines.")
+            description = "folder of the measurements of all machines")
     private Path output;
 
     @Override

@@ -36,10 +36,10 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
         public MeasuredAllReduce {
             ArgumentCheck.atLeast("ranks", 2, ranks);
             if (payload.count() == 0) {
-                throw new IllegalArgumentException("payload must be above 0 B");
+                throw new IllegalArgumentException("payload must be above 0 B, not 0 B");
             }
             if (time.value() == 0) {
-                throw new IllegalArgumentException("time must be above 0 s");
+                throw new IllegalArgumentException("time must be above 0 s, not 0 s");
             }
         }
     }

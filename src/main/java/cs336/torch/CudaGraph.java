@@ -126,7 +126,7 @@ public final class CudaGraph implements AutoCloseable {
     public void replay() {
         requireOpen();
         if (!recorded) {
-            throw new IllegalStateException("the graph has recorded nothing yet");
+            throw new IllegalStateException("replay() was called before record()");
         }
         try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
             check(cudart.cuGraphLaunch(executable, current.stream()), "cuGraphLaunch");

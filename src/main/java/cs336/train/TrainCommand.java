@@ -1,5 +1,7 @@
 package cs336.train;
 
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
@@ -242,7 +244,7 @@ public final class TrainCommand extends LabCommand {
                 boolean last = i + 1 == steps;
                 if ((i + 1) % logEvery == 0 || last) {
                     double value = loss.item_double(); // waits for the GPU
-                    double ms = (System.nanoTime() - intervalStart) / 1e6 / (i + 1 - intervalFirstStep);
+                    double ms = (System.nanoTime() - intervalStart) / NANOS_PER_MS / (i + 1 - intervalFirstStep);
                     out().printf(
                                     "step %6d   loss %.4f   learning rate %.2e   %.1f ms per step%n",
                                     i + 1, value, optimizer.learningRate(), ms);

@@ -90,8 +90,8 @@ class BenchmarkCommandTest extends CommandTest {
         assertTrue(
                 shown.get(0)
                         .matches(
-                                "size .* total \\[ms] +forward \\[ms] +unsynchronised \\[ms] +backward \\[ms] +optimizer \\[ms]"
-                                        + " +peak-memory \\[GiB]"),
+                                "size .* total \\(ms\\) +forward \\(ms\\) +unsynchronised \\(ms\\) +backward \\(ms\\) +optimizer \\(ms\\)"
+                                        + " +peak memory \\(GiB\\)"),
                 shown.get(0));
 
         String before = Files.readString(csv);

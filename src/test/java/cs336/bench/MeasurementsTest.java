@@ -128,7 +128,7 @@ class MeasurementsTest {
         measurements.put(size("small", 128), measured(1), HERE);
         Files.writeString(measurements.path(), "medium,128\n", StandardOpenOption.APPEND);
         var e = assertThrows(IOException.class, () -> measurements.table());
-        assertTrue(e.getMessage().contains("line 4: 2 cells under 16 columns"), e.getMessage());
+        assertTrue(e.getMessage().contains("line 4: the row has 2 cells, the header 16"), e.getMessage());
     }
 
     @Test

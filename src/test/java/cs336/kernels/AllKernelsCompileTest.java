@@ -59,7 +59,7 @@ class AllKernelsCompileTest {
      * process of its own because NVRTC compiles one kernel at a time in a process.
      */
     static final class Helper {
-        /** Of so many helpers, the one with this number. */
+        /** Runs one helper; standard input gives the number of helpers and the number of this one. */
         public static void main(String[] none) throws Exception {
             var test = new ChildJvm.Child();
             int helpers = Integer.parseInt(test.next()), number = Integer.parseInt(test.next());

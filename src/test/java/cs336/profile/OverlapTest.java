@@ -168,7 +168,7 @@ class OverlapTest {
         assertEquals(0.125, table.doubleColumn("overlap ratio").get(0));
         assertTrue(table.doubleColumn("overlap ratio").isMissing(1));
         assertTrue(table.intColumn("step").isMissing(1));
-        assertEquals(100.0 * 100 / 1200, table.doubleColumn("idle [%]").get(0), 1e-12);
+        assertEquals(100.0 * 100 / 1200, table.doubleColumn("idle (%)").get(0), 1e-12);
     }
 
     /** The format of PyTorch 2 for Python: kernels with their collective, GPU annotations, and the ranks. */

@@ -154,11 +154,11 @@ class TablesOfATraceTest {
                 .kernel(7, "gemm", 2_000_000, 2_500_000, 2)
                 .read();
         assertEquals("""
-                kind    launches  total [ms]  mean [µs]  share [%]  kernel
-                matmul         2       2.000       1000      100.0  gemm""", KernelTable.of(trace).toString());
+                kind    launches  total (ms)  mean (µs)  of total (%)  kernel
+                matmul         2       2.000       1000         100.0  gemm""", KernelTable.of(trace).toString());
         assertEquals("""
-                calls  CPU self [ms]  share [%]  CPU total [ms]  CPU mean [µs]  device self [ms]  device share [%]  device total [ms]  device mean [µs]  name
-                    1          4.000      100.0           4.000           4000             2.000             100.0              2.000              2000  aten::mm""", OpTable.of(trace).toString());
+                calls  CPU self (ms)  CPU self (%)  CPU total (ms)  CPU mean (µs)  GPU self (ms)  GPU self (%)  GPU total (ms)  GPU mean (µs)  name
+                    1          4.000         100.0           4.000           4000          2.000         100.0           2.000           2000  aten::mm""", OpTable.of(trace).toString());
     }
 
     @Test

@@ -1,4 +1,4 @@
-"""Writes python-ddp-rank0.json.gz and …rank1: two steps of PyTorch's own DistributedDataParallel on two cards, one trace a rank.
+"""Writes python-ddp-rank0.json.gz and …rank1: two steps of PyTorch's own DistributedDataParallel on two GPUs, one trace per rank.
 
 Prints what OverlapTest expects: sums over the trace's events by a sweep of its own, in whole nanoseconds. A time in microseconds
 has three decimals, so Decimal keeps it. Made with PyTorch 2.11 on two H200s.
@@ -17,17 +17,17 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def sweep(file):
-    """Nanoseconds of communication, and of both at once, of the card."""
+    """Nanoseconds of communication, and of both at once, of the GPU."""
     with gzip.open(file, "rt") as text:
         events = json.load(text, parse_float=Decimal)["traceEvents"]
-    moments = []
+    events = []
     for event in events:
         if event.get("cat") == "kernel":
             kind = 1 if "nccl" in event["name"].lower() else 0
             start = int(round(Decimal(event["ts"]) * 1000))
-            moments += [(start, 1, kind), (start + int(round(Decimal(event["dur"]) * 1000)), -1, kind)]
+            events += [(start, 1, kind), (start + int(round(Decimal(event["dur"]) * 1000)), -1, kind)]
     running, last, communication, both = [0, 0], 0, 0, 0
-    for time, change, kind in sorted(moments):
+    for time, change, kind in sorted(events):
         if running[1]:
             communication += time - last
             both += (time - last) if running[0] else 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Float64 reference vectors of the two tiny language models and of what trains them.
 
-    python3 make_reference.py            writes tiny-2025.json, tiny-2024.json and parts.json beside this file
+    python3 make_reference.py            writes tiny-2025.json, tiny-2024.json and parts.json next to this file
 
 The files in the repository were made with Python 3.11.2 and PyTorch 1.13.0 (Debian's python3-torch), on x86-64 CPU.
 Everything below is written from the formulas alone, in float64, with nothing shared with the Java code it checks; PyTorch

@@ -128,7 +128,8 @@ public final class ShardCommand extends LabCommand {
                             .allMatch(p -> isSame(row.getObject(p.getKey()), p.getValue())));
             if (requested) {
                 boolean bytes = row.getString("unit").equals("bytes");
-                String metric = row.getString("metric") + (bytes ? " (MB)" : " (" + row.getString("unit") + ")");
+                String unit = bytes ? "MB" : row.getString("unit");
+                String metric = row.getString("metric").replace('-', ' ') + (unit.isEmpty() ? "" : " (" + unit + ")");
                 byMetric.computeIfAbsent(metric, m -> new LinkedHashMap<>())
                         .put(row.getString("mode"), AlignedText.number(row.getDouble("mean") / (bytes ? MB : 1)));
             }

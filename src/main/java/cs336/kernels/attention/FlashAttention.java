@@ -48,7 +48,7 @@ public final class FlashAttention extends AutogradFunction {
         return apply(q, k, v, causal, FlashVariant::of);
     }
 
-    /** As {@link #apply(Tensor, Tensor, Tensor, boolean)}, with a given variant. */
+    /** Computes {@link #apply(Tensor, Tensor, Tensor, boolean)} with a given variant. */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashVariant variant) {
         return apply(q, k, v, causal, queries -> variant);
     }
@@ -109,7 +109,9 @@ public final class FlashAttention extends AutogradFunction {
                     "q, k and v must have the same dtype, not " + dtype + ", " + DType.of(k) + " and " + DType.of(v));
         }
         if (!TensorChecks.oneDevice(q, k) || !TensorChecks.oneDevice(q, v)) {
-            throw new IllegalArgumentException("q, k and v must be on the same device");
+            throw new IllegalArgumentException("q, k and v must be on the same device, not "
+                    + q.device().str().getString() + ", " + k.device().str().getString() + " and "
+                    + v.device().str().getString());
         }
     }
 

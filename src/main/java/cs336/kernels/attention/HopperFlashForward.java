@@ -48,7 +48,7 @@ final class HopperFlashForward {
         return run(tile, q, k, v, causal);
     }
 
-    /** As {@link #run(Tensor, Tensor, Tensor, boolean)}, with a given tile. */
+    /** Runs {@link #run(Tensor, Tensor, Tensor, boolean)}, with a given tile. */
     static AttentionOutput run(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
         Gpu gpu = Gpu.of(q);
         try (var scope = MemoryScope.open()) {

@@ -165,7 +165,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         GpuArchitecture architecture = Gpu.of(q).architecture();
         if (architecture.major() < LEAST_GENERATION) {
             throw new IllegalArgumentException(
-                    "q must be on a GPU from sm_80 on for these kernels, not " + architecture);
+                    "q must be on a GPU of sm_80 or newer for these kernels, not " + architecture);
         }
     }
 

@@ -40,7 +40,7 @@ public final class IsoFlopsCommand extends LabCommand {
             names = "--runs",
             defaultValue = "data/isoflops_curves.json",
             paramLabel = "<file>",
-            description = "File of training runs.")
+            description = "file of training runs")
     private Path runs;
 
     @Option(
@@ -48,34 +48,34 @@ public final class IsoFlopsCommand extends LabCommand {
             split = ",",
             defaultValue = "1e23,1e24",
             paramLabel = "<FLOP>",
-            description = "Compute budgets for which the optimal sizes are predicted.")
+            description = "compute budgets for which the optimal sizes are predicted")
     private List<Double> budgets;
 
     @Option(
             names = "--confidence",
             defaultValue = "0.95",
             paramLabel = "<fraction>",
-            description = "Confidence of the intervals, between 0 and 1.")
+            description = "confidence of the intervals, between 0 and 1")
     private double confidence;
 
     @Option(
             names = "--resamples",
             defaultValue = "1000",
             paramLabel = "<n>",
-            description = "Number of bootstrap resamples.")
+            description = "number of bootstrap resamples")
     private int resamples;
 
     @Option(
             names = "--seed",
             defaultValue = "336",
             paramLabel = "<seed>",
-            description = "Seed of the bootstrap, or of the noise of generated runs.")
+            description = "seed of the bootstrap, or of the noise of generated runs")
     private long seed;
 
     @Option(
             names = "--store",
             paramLabel = "<name>",
-            description = "Store the results under this name, in isoflops_laws.csv and isoflops_optima.csv.")
+            description = "store the results under this name, in isoflops_laws.csv and isoflops_optima.csv")
     private String name;
 
     @Option(
@@ -83,21 +83,21 @@ public final class IsoFlopsCommand extends LabCommand {
             defaultValue = "data/measurements",
             paramLabel = "<folder>",
             description =
-                    "Folder of the measurements of all machines. Results are stored in its folder 'any', because they"
+                    "folder of the measurements of all machines. Results are stored in its folder 'any', because they"
                             + " depend on no machine.")
     private Path output;
 
     @Option(
             names = "--generate",
             paramLabel = "<file>",
-            description = "Write the repository's own runs to this file instead, with noise from --seed.")
+            description = "write the repository's own runs to this file instead, with noise from --seed")
     private Path generated;
 
     @Option(
             names = "--coverage",
             paramLabel = "<sets>",
-            description = "Fit this many generated sets of runs instead, and count how often the intervals contain the"
-                    + " true values; --store writes isoflops_coverage.csv.")
+            description = "fit this many generated sets of runs instead, and count how often the intervals contain the"
+                    + " true values; --store writes isoflops_coverage.csv")
     private Integer sets;
 
     @Override

@@ -11,7 +11,7 @@ import tech.tablesaw.api.Table;
 /**
  * Runs of several compute budgets with the scaling law that each method fits to them.
  *
- * @param runs the runs
+ * @param runs training runs of several compute budgets
  * @param fits a fit for each method
  */
 public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {

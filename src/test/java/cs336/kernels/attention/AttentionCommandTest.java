@@ -45,9 +45,9 @@ class AttentionCommandTest extends CommandTest {
         assertEquals(3, shown.size(), out.toString());
         assertTrue(
                 shown.get(0)
-                        .matches("batch +d +context +dtype +causal +warmup +steps +implementation +forward \\[ms]"
-                                + " +backward \\[ms] +memory-at-rest \\[GiB] +peak-memory-forward \\[GiB]"
-                                + " +memory-before-backward \\[GiB] +peak-memory-backward \\[GiB]"),
+                        .matches("batch +d +context +dtype +causal +warmup +steps +implementation +forward \\(ms\\)"
+                                + " +backward \\(ms\\) +memory at rest \\(GiB\\) +peak memory forward \\(GiB\\)"
+                                + " +memory before backward \\(GiB\\) +peak memory backward \\(GiB\\)"),
                 shown.get(0));
         assertTrue(shown.get(1).contains("plain") && shown.get(2).contains("flash"), out.toString());
 

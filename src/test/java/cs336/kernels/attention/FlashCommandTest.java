@@ -78,8 +78,8 @@ class FlashCommandTest extends CommandTest {
         assertEquals(4, shown.size(), out.toString());
         assertTrue(
                 shown.get(0)
-                        .matches("batch +heads +d +context +dtype +causal +implementation +forward \\[ms]"
-                                + " +backward \\[ms] +forward-backward \\[ms] +peak-memory \\[GiB]"),
+                        .matches("batch +heads +d +context +dtype +causal +implementation +forward \\(ms\\)"
+                                + " +backward \\(ms\\) +forward \\+ backward \\(ms\\) +peak memory \\(GiB\\)"),
                 shown.get(0));
 
         assertEquals(0, flash(small + "--attention plain --context 4000000,16 --no-mask"), "32 TB a matrix");

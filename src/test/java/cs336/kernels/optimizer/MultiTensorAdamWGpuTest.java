@@ -82,7 +82,7 @@ class MultiTensorAdamWGpuTest {
         }
     }
 
-    /** Ten steps of 0.01 move a parameter by at most 0.1 or so; the bound is a few ulps of 1. */
+    /** Ten steps of 0.01 move a parameter by about 0.1 at most; the bound is a few ulps of 1. */
     private static void assertClose(String name, Tensor expected, Tensor actual) {
         double[] e = Tensors.toDoubles(expected);
         double[] a = Tensors.toDoubles(actual);
