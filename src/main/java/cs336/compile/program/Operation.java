@@ -1,0 +1,49 @@
+package cs336.compile.program;
+
+import cs336.compile.program.Argument.View;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Collectors;
+import org.bytedeco.pytorch.DispatchKeySet;
+
+/**
+ * One call of an operator in a program.
+ *
+ * @param operator what it computes
+ * @param arguments all arguments of the operator's schema, in order
+ * @param outputs the new storages among the results, with lists flattened; null for a result that is a view of an
+ *     argument or is undefined
+ * @param overwrites the values that the operation leaves in the storages of the arguments that it writes to
+ * @param keys the dispatch keys below autograd of the recorded call; null if the operation was not recorded
+ * @param source the Java line that called the operator, or an empty string
+ */
+public record Operation(
+        Operator operator,
+        List<Argument> arguments,
+        List<Value> outputs,
+        List<Value> overwrites,
+        DispatchKeySet keys,
+        String source) {
+
+    /** Returns the tensors that the operation reads, or writes in place. */
+    public List<View> reads() {
+        List<View> reads = new ArrayList<>();
+        arguments.forEach(argument -> reads.addAll(argument.tensors()));
+        return reads;
+    }
+
+    /** Returns the values that exist only after this operation. */
+    public List<Value> creates() {
+        List<Value> created = new ArrayList<>(overwrites);
+        outputs.stream().filter(Objects::nonNull).forEach(created::add);
+        return created;
+    }
+
+    @Override
+    public String toString() {
+        String results = creates().stream().map(value -> value + ": " + value.layout()).collect(Collectors.joining(", "));
+        String text = arguments.stream().map(Argument::toString).collect(Collectors.joining(", ", "(", ")"));
+        return (results.isEmpty() ? "" : results + " = ") + operator + text;
+    }
+}
