@@ -1,27 +1,17 @@
 package cs336.compile.program;
 
-import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
-import cs336.compile.program.Argument.Views;
-import cs336.compile.program.Operator.Dispatched;
-import cs336.compile.program.Operator.InJava;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import org.bytedeco.pytorch.AutoDispatchBelowADInplaceOrView;
-import org.bytedeco.pytorch.GenericList;
-import org.bytedeco.pytorch.IValue;
-import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.TensorType;
-import org.bytedeco.pytorch.Type;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -85,28 +75,8 @@ public final class Interpreter {
     }
 
     private static void run(Operation operation, Tensor[] table) {
-        List<Tensor> results = new ArrayList<>();
         try (var scope = MemoryScope.open()) {
-            if (operation.operator() instanceof InJava java) {
-                Tensor[] inputs = operation.reads().stream().map(view -> read(view, table)).toArray(Tensor[]::new);
-                results.addAll(Arrays.asList(java.function().compute(inputs)));
-            } else if (operation.operator() instanceof Dispatched dispatched) {
-                var stack = new IValueVector();
-                operation.arguments().forEach(argument -> stack.push_back(box(argument, table)));
-                if (operation.keys() == null) {
-                    dispatched.handle().callBoxed(stack);
-                } else {
-                    dispatched.handle().redispatchBoxed(operation.keys(), stack);
-                }
-                for (long i = 0; i < stack.size(); i++) {
-                    IValue result = stack.get(i);
-                    if (result.isTensor()) {
-                        results.add(result.toTensor());
-                    } else if (result.isTensorList()) {
-                        results.addAll(Arrays.asList(result.toTensorVector().get()));
-                    }
-                }
-            }
+            List<Tensor> results = operation.operator().run(operation, view -> read(view, table));
             for (int i = 0; i < operation.outputs().size(); i++) {
                 Value output = operation.outputs().get(i);
                 if (output != null) {
@@ -114,17 +84,6 @@ public final class Interpreter {
                 }
             }
         }
-    }
-
-    private static IValue box(Argument argument, Tensor[] table) {
-        if (argument instanceof View view) {
-            return new IValue(read(view, table));
-        } else if (argument instanceof Views list) {
-            var tensors = new GenericList(new Type.TypePtr(TensorType.get()));
-            list.views().forEach(view -> tensors.push_back(new IValue(read(view, table))));
-            return new IValue(tensors);
-        }
-        return ((Constant) argument).boxed();
     }
 
     /** Returns the tensor that reads a value in the layout of a view. */

@@ -40,6 +40,16 @@ public record Operation(
         return created;
     }
 
+    /** Returns this operation with other arguments. */
+    public Operation withArguments(List<Argument> others) {
+        return new Operation(operator, others, outputs, overwrites, keys, source);
+    }
+
+    /** Returns this operation with other values in the storages that it writes to. */
+    public Operation withOverwrites(List<Value> others) {
+        return new Operation(operator, arguments, outputs, others, keys, source);
+    }
+
     @Override
     public String toString() {
         String results = creates().stream().map(value -> value + ": " + value.layout()).collect(Collectors.joining(", "));

@@ -1,52 +1,30 @@
 package cs336.compile.program;
 
-import cs336.torch.JavaOperator;
-import java.util.BitSet;
-import org.bytedeco.pytorch.OperatorHandle;
+import cs336.compile.program.Argument.View;
+import java.util.List;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Tensor;
 
 /** What an operation computes. */
-public sealed interface Operator {
+public interface Operator {
     /** Returns the name in printed programs. */
     String name();
 
     /** Returns whether the operation writes to the storage of its argument i. */
-    boolean writes(int i);
+    default boolean writes(int i) {
+        return false;
+    }
+
+    /** Returns whether equal arguments may give different results, because the operator draws random numbers. */
+    default boolean isRandom() {
+        return false;
+    }
 
     /**
-     * An operator of PyTorch's dispatcher.
+     * Runs an operation of this operator.
      *
-     * @param name namespace, name and overload, such as {@code aten::add.Tensor}
-     * @param handle calls it; lives as long as the process
-     * @param written the arguments that it writes to
-     * @param random whether the result depends on a random number generator
+     * @param read returns the tensor of an argument
+     * @return the results in the order of {@link Operation#outputs}, in the caller's memory scope
      */
-    record Dispatched(String name, OperatorHandle handle, BitSet written, boolean random) implements Operator {
-        @Override
-        public boolean writes(int i) {
-            return written.get(i);
-        }
-
-        @Override
-        public String toString() {
-            return name.replaceFirst("^aten::", "");
-        }
-    }
-
-    /** An operator in Java, which writes to no argument. */
-    record InJava(JavaOperator function) implements Operator {
-        @Override
-        public String name() {
-            return function.name();
-        }
-
-        @Override
-        public boolean writes(int i) {
-            return false;
-        }
-
-        @Override
-        public String toString() {
-            return name();
-        }
-    }
+    List<Tensor> run(Operation operation, Function<View, Tensor> read);
 }

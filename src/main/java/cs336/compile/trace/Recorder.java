@@ -4,6 +4,8 @@ import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Argument.Views;
+import cs336.compile.program.CallInJava;
+import cs336.compile.program.DispatchedOperator;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
@@ -43,7 +45,7 @@ import org.bytedeco.pytorch.global.torch.Tag;
  * view is therefore no operation: operations read storages through a {@link Layout}.
  */
 public final class Recorder implements OperatorListener {
-    private static final Map<Long, Operator.Dispatched> OPERATORS = new ConcurrentHashMap<>();
+    private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
     private static final StackWalker STACK = StackWalker.getInstance();
@@ -99,7 +101,7 @@ public final class Recorder implements OperatorListener {
     @Override
     public void dispatched(OperatorCall call) {
         IValueVector stack = call.stack();
-        Operator.Dispatched operator = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle()));
+        DispatchedOperator operator = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle()));
         if (READS_ON_HOST.contains(operator.name().replaceFirst("\\..*", ""))) {
             throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
         }
@@ -109,7 +111,7 @@ public final class Recorder implements OperatorListener {
         }
         DispatchKeySet keys = MemoryScope.keep(call.keys());
         call.proceed();
-        record(operator, arguments, results(stack), keys);
+        record(operator, arguments, DispatchedOperator.results(stack), keys);
     }
 
     @Override
@@ -119,7 +121,7 @@ public final class Recorder implements OperatorListener {
             arguments.add(view(input));
         }
         Tensor[] outputs = operator.compute(inputs);
-        record(new Operator.InJava(operator), arguments, List.of(outputs), null);
+        record(new CallInJava(operator), arguments, List.of(outputs), null);
         return outputs;
     }
 
@@ -185,19 +187,6 @@ public final class Recorder implements OperatorListener {
         return value.isString() ? value.toStringRef().getString() : value.tagKind().getString();
     }
 
-    private static List<Tensor> results(IValueVector stack) {
-        List<Tensor> results = new ArrayList<>();
-        for (long i = 0; i < stack.size(); i++) {
-            IValue result = stack.get(i);
-            if (result.isTensor()) {
-                results.add(result.toTensor());
-            } else if (result.isTensorList()) {
-                results.addAll(List.of(result.toTensorVector().get()));
-            }
-        }
-        return results;
-    }
-
     /** Returns how an operation reads a tensor. A tensor that no operation returned is a constant of the program. */
     private View view(Tensor tensor) {
         if (tensor.is_neg()) {
@@ -226,7 +215,7 @@ public final class Recorder implements OperatorListener {
         return tensor.storage().unsafeGetStorageImpl().address();
     }
 
-    private static Operator.Dispatched describe(OperatorHandle handle) {
+    private static DispatchedOperator describe(OperatorHandle handle) {
         FunctionSchema schema = handle.schema();
         String text = torch.toString(schema).getString();
         String[] arguments = text.substring(text.indexOf('(') + 1, text.lastIndexOf(" -> ") - 1)
@@ -238,7 +227,7 @@ public final class Recorder implements OperatorListener {
         }
         BytePointer overload = schema.overload_name(); // null if it is empty
         String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());
-        return new Operator.Dispatched(
+        return new DispatchedOperator(
                 name, MemoryScope.keep(new OperatorHandle(handle)), writes, handle.hasTag(Tag.nondeterministic_seeded));
     }
 
