@@ -328,7 +328,14 @@ final class Lowering {
     private View reduceWide(Reduction reduction, View x) {
         long[] shape = x.layout().shape().clone();
         reduction.dims().forEach(dim -> shape[dim] = 1);
-        Value out = newValue(Layout.contiguous(wideType(x.layout().dtype()), shape));
+        long[] strides = new long[shape.length]; // the order of the results in memory is that of the input
+        int[] order = reduction.iterationOrder(x.layout());
+        long stride = 1;
+        for (int i = order.length - 1; i >= 0; i--) {
+            strides[order[i]] = stride;
+            stride *= shape[order[i]];
+        }
+        Value out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
         operations.add(new Operation(reduction, List.of(x), List.of(out), List.of(), null, ""));
         return new View(out, out.layout());
     }

@@ -63,6 +63,22 @@ record Reduction(ReductionKind kind, List<Integer> dims, Device device) implemen
                 .toArray();
     }
 
+    /** Returns the layout of a result with the reduced dimensions, of size 1, whether it has them already or not. */
+    Layout withReducedDims(Layout out, int rank) {
+        if (out.shape().length == rank) {
+            return out;
+        }
+        long[] shape = new long[rank];
+        long[] strides = new long[rank];
+        int next = 0;
+        for (int i = 0; i < rank; i++) {
+            boolean isReduced = dims.contains(i);
+            shape[i] = isReduced ? 1 : out.shape()[next];
+            strides[i] = isReduced ? 1 : out.strides()[next++];
+        }
+        return new Layout(out.dtype(), shape, strides, out.offset(), false);
+    }
+
     @Override
     public String toString() {
         return name() + dims;

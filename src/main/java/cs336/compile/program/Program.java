@@ -26,6 +26,11 @@ public record Program(
         return new Program(inputs, constants, List.copyOf(others), outputs, size);
     }
 
+    /** Returns this program for more values. */
+    public Program withSize(int newSize) {
+        return new Program(inputs, constants, operations, outputs, newSize);
+    }
+
     /** Returns the program as text: inputs, one line per operation, and outputs. */
     @Override
     public String toString() {

@@ -1,0 +1,313 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.program.Value;
+import cs336.torch.Device;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.PriorityQueue;
+import java.util.Set;
+
+/**
+ * The pass that joins pointwise operations and reductions to groups, each of which becomes one kernel.
+ *
+ * <p>In program order, each operation joins the latest group that it reads from, or that reads the same tensor, if the
+ * kernel's iterations fit and no operation outside of the group would have to run in its middle. Then values that a
+ * group reads from another group are recomputed in the reader where that moves fewer bytes: if it loads no more bytes
+ * than the value has. So the rule decides what a backward pass recomputes and what the forward pass saves.
+ */
+final class Fusion {
+    private static final int SIBLINGS = 8; // groups that read the same tensor and are tried
+
+    /** An operation that is not fused, or a group. */
+    private static final class Node {
+        final int number;
+        final FusionGroup group;
+        final Operation operation;
+        final BitSet ancestors = new BitSet();
+        int position; // of the last operation
+
+        Node(int number, FusionGroup group, Operation operation, int position) {
+            this.number = number;
+            this.group = group;
+            this.operation = operation;
+            this.position = position;
+        }
+
+        List<Operation> operations() {
+            return group == null ? List.of(operation) : group.members();
+        }
+    }
+
+    private final Program program;
+    private final Device device;
+    private final List<Node> nodes = new ArrayList<>();
+    private final Map<Value, Node> producers = new HashMap<>();
+    private final Map<Value, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
+    private final Set<Value> overwritten = new HashSet<>();
+    private int size;
+
+    private Fusion(Program program, Device device) {
+        this.program = program;
+        this.device = device;
+        size = program.size();
+        program.operations().forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
+    }
+
+    /** Returns the program with {@link FusedKernel} operations in place of all pointwise operations and reductions. */
+    static Program of(Program program, Device device) {
+        return new Fusion(program, device).run();
+    }
+
+    private Program run() {
+        for (int i = 0; i < program.operations().size(); i++) {
+            place(program.operations().get(i), i);
+        }
+        recompute();
+        return program.withOperations(scheduled()).withSize(size);
+    }
+
+    // ---- grouping
+
+    private void place(Operation operation, int position) {
+        BitSet inputs = ancestors(operation);
+        boolean isFusible = operation.operator() instanceof Pointwise || operation.operator() instanceof Reduction;
+        Node node = null;
+        if (isFusible) {
+            for (Node candidate : candidates(operation)) {
+                if (!dependsOnThrough(operation, candidate) && candidate.group.add(operation)) {
+                    node = candidate;
+                    break;
+                }
+            }
+        }
+        if (node == null) {
+            FusionGroup group = isFusible ? FusionGroup.of(operation) : null;
+            node = new Node(nodes.size(), group, operation, position);
+            nodes.add(node);
+        }
+        node.position = position;
+        register(node, operation, inputs);
+    }
+
+    private void register(Node node, Operation operation, BitSet inputs) {
+        inputs.clear(node.number);
+        node.ancestors.or(inputs);
+        for (Node other : nodes) {
+            if (other.ancestors.get(node.number)) {
+                other.ancestors.or(inputs);
+            }
+        }
+        for (Value created : operation.creates()) {
+            producers.put(created, node);
+        }
+        for (View view : operation.reads()) {
+            readers.computeIfAbsent(view.value(), v -> new LinkedHashSet<>()).add(node);
+            readers.computeIfAbsent(view.value().root(), v -> new LinkedHashSet<>()).add(node);
+        }
+    }
+
+    /** Returns the nodes that must run before an operation: producers, and readers of what it overwrites. */
+    private Set<Node> before(Operation operation) {
+        Set<Node> before = new LinkedHashSet<>();
+        for (View view : operation.reads()) {
+            before.add(producers.get(view.value()));
+        }
+        for (Value value : operation.overwrites()) {
+            before.addAll(readers.getOrDefault(value.root(), Set.of()));
+        }
+        before.remove(null);
+        return before;
+    }
+
+    private BitSet ancestors(Operation operation) {
+        var all = new BitSet();
+        for (Node node : before(operation)) {
+            all.set(node.number);
+            all.or(node.ancestors);
+        }
+        return all;
+    }
+
+    /** Returns whether an input of the operation is computed from a result of the group outside of the group. */
+    private boolean dependsOnThrough(Operation operation, Node group) {
+        return before(operation).stream().anyMatch(node -> node != group && node.ancestors.get(group.number));
+    }
+
+    /** Returns the groups that the operation reads from, and those that read the same tensors, latest first. */
+    private List<Node> candidates(Operation operation) {
+        Set<Node> producing = new HashSet<>();
+        Set<Node> reading = new HashSet<>();
+        for (View view : operation.reads()) {
+            producing.add(producers.get(view.value()));
+            reading.addAll(readers.getOrDefault(view.value(), Set.of()));
+        }
+        reading.removeAll(producing);
+        List<Node> candidates = new ArrayList<>(latest(producing));
+        candidates.addAll(latest(reading).stream().limit(SIBLINGS).toList());
+        return candidates;
+    }
+
+    private static List<Node> latest(Set<Node> nodes) {
+        return nodes.stream()
+                .filter(node -> node != null && node.group != null)
+                .sorted((a, b) -> b.position - a.position)
+                .toList();
+    }
+
+    // ---- recomputation
+
+    private void recompute() {
+        for (Node reader : List.copyOf(nodes)) {
+            if (reader.group != null) {
+                boolean changed = true;
+                while (changed) {
+                    changed = reader.group.loads().stream().anyMatch(view -> recompute(reader, view));
+                }
+            }
+        }
+    }
+
+    /** Adds a copy of the operation that computes a loaded value to the reader if that moves fewer bytes. */
+    private boolean recompute(Node reader, View load) {
+        Node producer = producers.get(load.value());
+        if (producer == null || producer.group == null || producer == reader || producer.group.isOverColumns()) {
+            return false;
+        }
+        Operation original = producer.group.members().stream()
+                .filter(member -> member.outputs().get(0) == load.value())
+                .findFirst()
+                .orElseThrow();
+        FusionGroup group = reader.group;
+        boolean isCopyable = original.operator() instanceof Pointwise
+                && FusionGroup.iterations(original) == group.elements()
+                && original.reads().stream().noneMatch(view -> overwritten.contains(view.value().root()))
+                && group.members().stream().allMatch(member -> readsByIdentity(member, load.value()));
+        if (!isCopyable) {
+            return false;
+        }
+        Set<View> loaded = group.loads();
+        long added = original.reads().stream()
+                .distinct()
+                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null)
+                .mapToLong(view -> loadedBytes(original, view))
+                .sum();
+        long bytes = load.layout().bytes();
+        if (isStored(load.value(), producer) ? added >= bytes : added > bytes) {
+            return false;
+        }
+        Value value = new Value(size, load.value() + "r" + size, load.value().layout());
+        size++;
+        Operation copy = new Operation(
+                original.operator(), original.arguments(), List.of(value), List.of(), null, original.source());
+        int first = 0;
+        while (group.members().get(first).reads().stream().noneMatch(view -> view.value() == load.value())) {
+            first++;
+        }
+        if (!group.add(copy, first)) {
+            return false;
+        }
+        for (int i = first + 1; i < group.members().size(); i++) {
+            group.members().set(i, withView(group.members().get(i), load.value(), value));
+        }
+        readers.get(load.value()).remove(reader);
+        register(reader, copy, ancestors(copy));
+        return true;
+    }
+
+    private static boolean readsByIdentity(Operation member, Value value) {
+        return member.reads().stream()
+                .filter(view -> view.value() == value)
+                .allMatch(view -> Access.of(member, view).isIdentity());
+    }
+
+    /** Returns the bytes that a kernel loads for a view; a broadcast loads each element once. */
+    private static long loadedBytes(Operation operation, View view) {
+        long distinct = Access.of(operation, view).digits().stream()
+                .filter(digit -> digit.stride() != 0)
+                .mapToLong(Access.Digit::size)
+                .reduce(1, (a, b) -> a * b);
+        return distinct * view.layout().dtype().bytes();
+    }
+
+    /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */
+    private boolean isStored(Value value, Node producer) {
+        return isOutput(value)
+                || readers.getOrDefault(value, Set.of()).stream().anyMatch(node -> node != producer && node.group == null);
+    }
+
+    private boolean isOutput(Value value) {
+        return program.outputs().stream().anyMatch(view -> view != null && view.value() == value);
+    }
+
+    private static Operation withView(Operation member, Value from, Value to) {
+        List<Argument> arguments = new ArrayList<>();
+        for (Argument argument : member.arguments()) {
+            boolean reads = argument instanceof View view && view.value() == from;
+            arguments.add(reads ? new View(to, ((View) argument).layout()) : argument);
+        }
+        return member.withArguments(arguments);
+    }
+
+    // ---- schedule
+
+    /** Returns the operations in an order in which each runs after its inputs, otherwise in that of the program. */
+    private List<Operation> scheduled() {
+        Map<Value, List<Node>> usedBy = new HashMap<>();
+        Map<Node, Set<Node>> waitsFor = new HashMap<>();
+        Map<Node, List<Node>> unblocks = new HashMap<>();
+        for (Node node : nodes) {
+            Set<Node> before = new LinkedHashSet<>();
+            node.operations().forEach(operation -> before.addAll(before(operation)));
+            before.remove(node);
+            waitsFor.put(node, before);
+            before.forEach(other -> unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
+            for (Operation operation : node.operations()) {
+                operation.reads().forEach(view ->
+                        usedBy.computeIfAbsent(view.value(), v -> new ArrayList<>()).add(node));
+            }
+        }
+        var ready = new PriorityQueue<Node>((a, b) -> a.position - b.position);
+        nodes.stream().filter(node -> waitsFor.get(node).isEmpty()).forEach(ready::add);
+        List<Operation> operations = new ArrayList<>();
+        while (!ready.isEmpty()) {
+            Node node = ready.remove();
+            Operation operation = node.group == null ? node.operation : fused(node, usedBy);
+            if (operation != null) {
+                operations.add(operation);
+            }
+            for (Node next : unblocks.getOrDefault(node, List.of())) {
+                if (waitsFor.get(next).remove(node) && waitsFor.get(next).isEmpty()) {
+                    ready.add(next);
+                }
+            }
+        }
+        return operations;
+    }
+
+    /** Returns the kernel of a group, or null if nothing reads its results any more. */
+    private Operation fused(Node node, Map<Value, List<Node>> usedBy) {
+        List<Value> stored = node.group.members().stream()
+                .map(member -> member.outputs().get(0))
+                .filter(value -> isOutput(value)
+                        || usedBy.getOrDefault(value, List.of()).stream().anyMatch(other -> other != node))
+                .toList();
+        if (stored.isEmpty()) {
+            return null;
+        }
+        return FusedKernel.of(node.group, stored, device);
+    }
+
+    static List<Value> inputs(FusionGroup group) {
+        return group.loads().stream().map(View::value).filter(Objects::nonNull).distinct().toList();
+    }
+}
