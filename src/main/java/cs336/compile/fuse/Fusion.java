@@ -8,6 +8,7 @@ import cs336.compile.program.Value;
 import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
@@ -26,7 +27,7 @@ import java.util.Set;
  * than the value has. So the rule decides what a backward pass recomputes and what the forward pass saves.
  */
 final class Fusion {
-    private static final int SIBLINGS = 8; // groups that read the same tensor and are tried
+    private static final int MAX_CANDIDATES = 8;
 
     /** An operation that is not fused, or a group. */
     private static final class Node {
@@ -53,6 +54,7 @@ final class Fusion {
     private final List<Node> nodes = new ArrayList<>();
     private final Map<Value, Node> producers = new HashMap<>();
     private final Map<Value, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
+    private final Map<Value, Integer> loads = new HashMap<>(); // by how many groups, before and during recomputation
     private final Set<Value> overwritten = new HashSet<>();
     private int size;
 
@@ -143,30 +145,37 @@ final class Fusion {
         return before(operation).stream().anyMatch(node -> node != group && node.ancestors.get(group.number));
     }
 
-    /** Returns the groups that the operation reads from, and those that read the same tensors, latest first. */
+    /** Returns the groups that the operation could join: those that it shares most bytes with first, then the latest. */
     private List<Node> candidates(Operation operation) {
-        Set<Node> producing = new HashSet<>();
-        Set<Node> reading = new HashSet<>();
-        for (View view : operation.reads()) {
-            producing.add(producers.get(view.value()));
-            reading.addAll(readers.getOrDefault(view.value(), Set.of()));
+        Map<Node, Long> shared = new HashMap<>();
+        for (View view : new HashSet<>(operation.reads())) {
+            long bytes = loadedBytes(operation, view);
+            Node producer = producers.get(view.value());
+            if (producer != null) {
+                shared.merge(producer, bytes, Long::sum);
+            }
+            boolean isLarge = view.layout().elements() > 1 && bytes == view.layout().bytes();
+            if (isLarge) { // a tensor of full size is worth loading once for two operations
+                readers.getOrDefault(view.value(), Set.of()).stream()
+                        .filter(reader -> reader != producer)
+                        .forEach(reader -> shared.merge(reader, bytes, Long::sum));
+            }
         }
-        reading.removeAll(producing);
-        List<Node> candidates = new ArrayList<>(latest(producing));
-        candidates.addAll(latest(reading).stream().limit(SIBLINGS).toList());
-        return candidates;
-    }
-
-    private static List<Node> latest(Set<Node> nodes) {
-        return nodes.stream()
-                .filter(node -> node != null && node.group != null)
-                .sorted((a, b) -> b.position - a.position)
+        return shared.keySet().stream()
+                .filter(node -> node.group != null)
+                .sorted(Comparator.comparing((Node node) -> -shared.get(node)).thenComparing(node -> -node.position))
+                .limit(MAX_CANDIDATES)
                 .toList();
     }
 
     // ---- recomputation
 
     private void recompute() {
+        for (Node node : nodes) {
+            if (node.group != null) {
+                node.group.loads().stream().map(View::value).distinct().forEach(v -> loads.merge(v, 1, Integer::sum));
+            }
+        }
         for (Node reader : List.copyOf(nodes)) {
             if (reader.group != null) {
                 boolean changed = true;
@@ -198,11 +207,10 @@ final class Fusion {
         Set<View> loaded = group.loads();
         long added = original.reads().stream()
                 .distinct()
-                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null)
+                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null && !isIndex(view.value()))
                 .mapToLong(view -> loadedBytes(original, view))
                 .sum();
-        long bytes = load.layout().bytes();
-        if (isStored(load.value(), producer) ? added >= bytes : added > bytes) {
+        if (added >= savedBytes(load, producer)) {
             return false;
         }
         Value value = new Value(size, load.value() + "r" + size, load.value().layout());
@@ -213,15 +221,34 @@ final class Fusion {
         while (group.members().get(first).reads().stream().noneMatch(view -> view.value() == load.value())) {
             first++;
         }
-        if (!group.add(copy, first)) {
+        for (View view : original.reads()) { // values of the group itself must be computed before the copy
+            first = Math.max(first, 1 + group.indexOf(view.value()));
+        }
+        if (group.members().subList(0, first).stream().anyMatch(member -> member.reads().contains(load))
+                || !group.add(copy, first)) {
             return false;
         }
         for (int i = first + 1; i < group.members().size(); i++) {
             group.members().set(i, withView(group.members().get(i), load.value(), value));
         }
         readers.get(load.value()).remove(reader);
+        copy.reads().forEach(view -> loads.merge(view.value(), 1, Integer::sum));
         register(reader, copy, ancestors(copy));
         return true;
+    }
+
+    /** Returns whether a value is computed from nothing. */
+    private boolean isIndex(Value value) {
+        Node producer = producers.get(value);
+        return producer != null
+                && producer.operations().stream()
+                        .anyMatch(operation -> operation.creates().contains(value) && operation.reads().isEmpty());
+    }
+
+    /** Returns the bytes that a kernel does not move if it recomputes a value: the load, and its part of the store. */
+    private long savedBytes(View load, Node producer) {
+        long bytes = load.layout().bytes();
+        return isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
     }
 
     private static boolean readsByIdentity(Operation member, Value value) {
@@ -304,6 +331,7 @@ final class Fusion {
         if (stored.isEmpty()) {
             return null;
         }
+        node.group.removeUnused(stored);
         return FusedKernel.of(node.group, stored, device);
     }
 

@@ -6,6 +6,7 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.Value;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -104,6 +105,29 @@ final class FusionGroup {
 
     boolean reads(Value value) {
         return members.stream().anyMatch(member -> member.reads().stream().anyMatch(view -> view.value() == value));
+    }
+
+    /** Returns the index of the member that computes a value, or −1. */
+    int indexOf(Value value) {
+        for (int i = 0; i < members.size(); i++) {
+            if (members.get(i).outputs().get(0) == value) {
+                return i;
+            }
+        }
+        return -1;
+    }
+
+    /** Removes members that none of these values depends on. */
+    void removeUnused(List<Value> values) {
+        Set<Value> needed = new HashSet<>(values);
+        for (int i = members.size() - 1; i >= 0; i--) {
+            Operation member = members.get(i);
+            if (needed.contains(member.outputs().get(0))) {
+                member.reads().forEach(view -> needed.add(view.value()));
+            } else {
+                members.remove(i);
+            }
+        }
     }
 
     /** Adds an operation if the kernel can compute it with the others. */
