@@ -142,7 +142,7 @@ final class FusionGroup {
         if (level == Level.ROW && columns == 0) { // the first reduction
             newColumns = elements / operation.outputs().get(0).layout().elements();
         }
-        if (level == null || newColumns > MAX_COLUMNS && !overColumns) {
+        if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isComplex(operation)) {
             return false;
         }
         for (View view : operation.reads()) {
@@ -160,6 +160,12 @@ final class FusionGroup {
         members.add(position, operation);
         levels.put(operation.outputs().get(0), level);
         return true;
+    }
+
+    /** Returns whether the operation reads pairs of columns, which must be in one thread. */
+    private static boolean isComplex(Operation operation) {
+        return operation.operator() instanceof Pointwise pointwise
+                && pointwise.function() == PointwiseFunction.COMPLEX_MUL;
     }
 
     private Level levelOf(Operation operation) {

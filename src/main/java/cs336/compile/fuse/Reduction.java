@@ -7,6 +7,7 @@ import cs336.compile.program.Operator;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
@@ -47,18 +48,21 @@ record Reduction(ReductionKind kind, List<Integer> dims, Device device) implemen
         return List.of(result);
     }
 
-    /** Returns whether the reduced dimensions are the innermost ones in a storage order of the input. */
+    /** Returns whether the reduced dimensions are the innermost ones in the storage order of the input. */
     boolean isOverRows(Layout input) {
-        int[] order = iterationOrder(input);
+        int[] order = input.storageOrder();
         return Arrays.stream(order, order.length - dims.size(), order.length).allMatch(dims::contains);
     }
 
-    /** Returns the dimensions of the input, kept ones before reduced ones, each from the largest stride to the smallest. */
+    /**
+     * Returns the dimensions of the input from the slowest to the fastest in the iterations of the kernel: kept ones
+     * first if rows are reduced, otherwise reduced ones first; each from the largest stride to the smallest.
+     */
     int[] iterationOrder(Layout input) {
-        int[] order = input.storageOrder();
-        return Arrays.stream(order)
+        boolean keptFirst = isOverRows(input);
+        return Arrays.stream(input.storageOrder())
                 .boxed()
-                .sorted((a, b) -> Boolean.compare(dims.contains(a), dims.contains(b)))
+                .sorted(Comparator.comparing(dim -> dims.contains(dim) == keptFirst))
                 .mapToInt(Integer::intValue)
                 .toArray();
     }
