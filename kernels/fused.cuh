@@ -6,6 +6,9 @@
 
 #define EACH(i) _Pragma("unroll") for (int i = 0; i < VEC; i++)
 
+#define INFINITE __int_as_float(0x7f800000)
+#define NOT_A_NUMBER __int_as_float(0x7fc00000)
+
 constexpr int WARP = 32;
 
 __device__ __forceinline__ float roundTo(float x, float) { return x; }
@@ -45,7 +48,7 @@ struct Sum {
     template <typename T> static __device__ __forceinline__ T combine(T a, T b) { return a + b; }
 };
 struct Max {
-    template <typename T> static __device__ __forceinline__ T identity(T) { return (T)-__int_as_float(0x7f800000); }
+    template <typename T> static __device__ __forceinline__ T identity(T) { return (T)-INFINITE; }
     template <typename T> static __device__ __forceinline__ T combine(T a, T b) { return maximum(a, b); }
 };
 

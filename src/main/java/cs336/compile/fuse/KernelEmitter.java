@@ -4,6 +4,7 @@ import cs336.compile.fuse.Access.Digit;
 import cs336.compile.fuse.FusionGroup.Level;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
+import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Value;
 import cs336.torch.DType;
@@ -33,15 +34,16 @@ final class KernelEmitter {
      * @param blockThreads threads per block
      * @param gridX blocks in x
      * @param gridY blocks in y: the number of partial sums per column, otherwise 1
+     * @param partials dtypes of the tensors [gridY, columns] of partial sums, which the second kernel adds up
      */
-    record EmittedKernel(String source, int blockThreads, long gridX, int gridY) {}
+    record EmittedKernel(String source, int blockThreads, long gridX, int gridY, List<DType> partials) {}
 
     /** A tensor that the kernel loads, as a function of the element of the group. */
     private record Load(Value value, DType dtype, Access access) {}
 
-    private static final int MAX_BLOCK = 256;
+    static final int MAX_BLOCK = 256;
     private static final int MAX_ROW_THREADS = 1024;
-    private static final int ACCESS_BYTES = 16;
+    static final int ACCESS_BYTES = 16;
     private static final int MAX_VECTOR = 8;
     private static final int ROW_ELEMENTS = 16; // per thread, before more threads compute a row
     private static final int COLUMN_THREADS = 32;
@@ -104,7 +106,7 @@ final class KernelEmitter {
         line("constexpr int THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows + ";");
         line("");
         line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS)");
-        line("fused(" + parameters() + ") {");
+        line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         if (reduces) {
             line("    const long long row = (long long)blockIdx.x * BLOCK_ROWS + threadIdx.x / THREADS;");
             line("    const int barrier = BLOCK_ROWS == 1 ? 0 : 1 + threadIdx.x / THREADS;");
@@ -124,7 +126,7 @@ final class KernelEmitter {
         long blocks = reduces
                 ? (group.rows() + blockRows - 1) / blockRows
                 : (group.columns() / vector + rowThreads - 1) / rowThreads;
-        return new EmittedKernel(text.toString(), rowThreads * blockRows, blocks, 1);
+        return new EmittedKernel(text.toString(), rowThreads * blockRows, blocks, 1, List.of());
     }
 
     /** Each thread adds up VEC columns of some rows; the threads with the same columns are added in shared memory. */
@@ -144,7 +146,7 @@ final class KernelEmitter {
         String partials = reductions.stream()
                 .map(member -> type(compute(member)) + " *__restrict__ partial" + id(member))
                 .collect(Collectors.joining(", "));
-        line("fused(" + inputParameters() + (inputs.isEmpty() ? "" : ", ") + partials + ") {");
+        line(FusedKernel.KERNEL + "(" + inputParameters() + (inputs.isEmpty() ? "" : ", ") + partials + ") {");
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : reductions) {
@@ -161,7 +163,7 @@ final class KernelEmitter {
         emitMembers(needed(reductions), "            ");
         for (Operation member : reductions) {
             line("            EACH(i) acc" + id(member) + "[i] += "
-                    + cast(operand(member, member.arguments().get(0)), compute(member)) + ";");
+                    + converted(member, member.arguments().get(0), compute(member)) + ";");
         }
         line("        }");
         line("    }");
@@ -182,7 +184,7 @@ final class KernelEmitter {
         line("}");
         line("");
         line("extern \"C\" __global__ void __launch_bounds__(" + MAX_BLOCK + ")");
-        line("finish(" + partials + ", " + outputParameters()
+        line(FusedKernel.FINISH + "(" + partials + ", " + outputParameters()
                 + ") {");
         line("    const long long column = (long long)blockIdx.x * " + MAX_BLOCK + " + threadIdx.x;");
         line("    if (column >= COLUMNS) return;");
@@ -194,7 +196,8 @@ final class KernelEmitter {
             line("    storeElement(out" + outputs.indexOf(member.outputs().get(0)) + " + column, " + acc + ");");
         }
         line("}");
-        return new EmittedKernel(text.toString(), COLUMN_THREADS * slots, tiles, parts);
+        List<DType> types = reductions.stream().map(KernelEmitter::compute).toList();
+        return new EmittedKernel(text.toString(), COLUMN_THREADS * slots, tiles, parts, types);
     }
 
     // ---- loads and stores
@@ -230,7 +233,7 @@ final class KernelEmitter {
         } else {
             line("#pragma unroll");
             line(indent + "for (int k = 0; k < CHUNKS; k++) {");
-            line(indent + "    const int column = (k * THREADS + (int)threadIdx.x % THREADS) * VEC;");
+            line(indent + "    const int column = (k * THREADS + threadIdx.x % THREADS) * VEC;");
             if (group.columns() != (long) chunks * rowThreads * vector) {
                 line(indent + "    if (column >= COLUMNS) break;");
             }
@@ -310,8 +313,10 @@ final class KernelEmitter {
             long all = ofRow ? group.rows() : group.columns();
             String term = ofRow ? "row" : column;
             term = place == 1 ? term : term + " / " + place;
-            term = place * digit.size() == all ? term : "(" + term + ") % " + digit.size();
-            terms.add(digit.stride() == 1 ? term : "(" + term + ") * " + digit.stride() + "LL");
+            boolean isSlowest = place * digit.size() == all;
+            term = isSlowest ? term : term + " % " + digit.size();
+            boolean isProduct = place != 1 || !isSlowest;
+            terms.add(digit.stride() == 1 ? term : (isProduct ? "(" + term + ")" : term) + " * " + digit.stride());
         }
         return terms.isEmpty() ? "0" : String.join(" + ", terms);
     }
@@ -348,7 +353,7 @@ final class KernelEmitter {
             for (Operation member : elements) {
                 DType dtype = member.outputs().get(0).layout().dtype();
                 String pointer = "out" + outputs.indexOf(member.outputs().get(0)) + " + "
-                        + (group.hasReduction() ? "row * COLUMNS + column" : "column");
+                        + element();
                 line(indent
                         + (isPacked(dtype)
                                 ? "Elements<" + type(dtype) + ", VEC>::of(v" + id(member) + ").store(" + pointer + ");"
@@ -395,7 +400,7 @@ final class KernelEmitter {
             for (Operation member : reductions) {
                 String acc = "acc" + id(member);
                 line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", "
-                        + cast(operand(member, member.arguments().get(0)), compute(member)) + ");");
+                        + converted(member, member.arguments().get(0), compute(member)) + ");");
             }
         });
         for (Operation member : reductions) {
@@ -452,15 +457,13 @@ final class KernelEmitter {
         List<String> operands = new ArrayList<>();
         for (int i = 0; i < member.arguments().size(); i++) {
             boolean isCondition = function == PointwiseFunction.WHERE && i == 0;
-            String operand = operand(member, member.arguments().get(i));
-            operands.add(isCondition ? operand : cast(operand, compute));
+            Argument argument = member.arguments().get(i);
+            operands.add(isCondition ? operand(member, argument) : converted(member, argument, compute));
         }
         if (function == PointwiseFunction.INDEX) {
-            Digit last = Access.ofOutput(member).digits().stream()
-                    .reduce((slower, faster) -> faster)
-                    .orElse(new Digit(1, 1, 1));
-            String column = group.hasReduction() && !group.isOverColumns() ? "row * COLUMNS + column" : "column";
-            return "(" + column + " + i) % " + last.size();
+            Layout layout = member.outputs().get(0).layout();
+            long size = layout.shape()[layout.shape().length - 1];
+            return size == group.columns() ? "column + i" : "(" + element() + " + i) % " + size;
         }
         return rounded(member, function.cuda(operands));
     }
@@ -469,22 +472,34 @@ final class KernelEmitter {
     private String rounded(Operation member, String expression) {
         DType out = member.outputs().get(0).layout().dtype();
         return switch (out) {
-            case BFLOAT16 -> "roundTo((float)" + expression + ", bf16())";
-            case FLOAT16 -> "roundTo((float)" + expression + ", fp16())";
-            default -> "(" + type(out) + ")" + expression;
+            case BFLOAT16, FLOAT16 -> "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", " + type(out) + "())";
+            default -> out == compute(member) ? expression : "(" + type(out) + ")(" + expression + ")";
         };
     }
 
-    private static String cast(String operand, DType compute) {
-        return "(" + type(compute) + ")" + operand;
+    /** Returns the index of the first element of an access. */
+    private String element() {
+        return group.hasReduction() ? "row * COLUMNS + column" : "column";
+    }
+
+    /** Returns an operand in the dtype of the computation. */
+    private String converted(Operation member, Argument argument, DType compute) {
+        String operand = operand(member, argument);
+        boolean isNumber = !(argument instanceof View);
+        DType dtype = isNumber ? compute : inRegisters(((View) argument).layout().dtype());
+        return dtype == compute ? operand : "(" + type(compute) + ")" + operand;
     }
 
     private String operand(Operation member, Argument argument) {
         if (!(argument instanceof View view)) {
             double number = Pointwise.number(argument);
-            return Double.isInfinite(number) || Double.isNaN(number)
-                    ? (number > 0 ? "" : "-") + "__int_as_float(" + (Double.isNaN(number) ? "0x7fc00000" : "0x7f800000") + ")"
-                    : Double.toString(number);
+            if (Double.isNaN(number)) {
+                return "NOT_A_NUMBER";
+            } else if (Double.isInfinite(number)) {
+                return number > 0 ? "INFINITE" : "(-INFINITE)";
+            }
+            boolean isFloat = compute(member) == DType.FLOAT32;
+            return isFloat ? Float.toString((float) number) + "f" : Double.toString(number);
         }
         Level level = group.level(view.value());
         if (level == null) {
@@ -575,11 +590,11 @@ final class KernelEmitter {
     /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */
     private int vector() {
         int widest = 1;
-        for (Value value : inputs) {
-            widest = Math.max(widest, value.layout().dtype() == DType.COMPLEX64 ? 4 : value.layout().dtype().bytes());
+        for (Load load : loads.keySet()) {
+            widest = Math.max(widest, isPerRow(load) ? 1 : load.dtype.bytes());
         }
         for (Value value : outputs) {
-            widest = Math.max(widest, value.layout().dtype().bytes());
+            widest = Math.max(widest, group.level(value) == Level.ELEMENT ? value.layout().dtype().bytes() : 1);
         }
         int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
         while (group.columns() % vector != 0) {

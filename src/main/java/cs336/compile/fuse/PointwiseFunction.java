@@ -44,7 +44,7 @@ enum PointwiseFunction {
 
     /** Returns the CUDA expression of the function of these expressions. */
     String cuda(List<String> arguments) {
-        return "(" + String.format(cuda, arguments.toArray()) + ")";
+        return String.format(cuda, arguments.toArray());
     }
 
     boolean isComparison() {
