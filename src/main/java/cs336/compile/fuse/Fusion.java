@@ -34,6 +34,7 @@ final class Fusion {
         final int number;
         final FusionGroup group;
         final Operation operation;
+        final Set<Node> before = new LinkedHashSet<>(); // nodes that run earlier: producers, and readers of what it overwrites
         final BitSet ancestors = new BitSet();
         int position; // of the last operation
 
@@ -81,7 +82,6 @@ final class Fusion {
     // ---- grouping
 
     private void place(Operation operation, int position) {
-        BitSet inputs = ancestors(operation);
         boolean isFusible = operation.operator() instanceof Pointwise || operation.operator() instanceof Reduction;
         Node node = null;
         if (isFusible) {
@@ -98,10 +98,18 @@ final class Fusion {
             nodes.add(node);
         }
         node.position = position;
-        register(node, operation, inputs);
+        register(node, operation);
     }
 
-    private void register(Node node, Operation operation, BitSet inputs) {
+    private void register(Node node, Operation operation) {
+        Set<Node> before = before(operation);
+        before.remove(node);
+        node.before.addAll(before);
+        var inputs = new BitSet();
+        for (Node earlier : before) {
+            inputs.set(earlier.number);
+            inputs.or(earlier.ancestors);
+        }
         inputs.clear(node.number);
         node.ancestors.or(inputs);
         for (Node other : nodes) {
@@ -129,15 +137,6 @@ final class Fusion {
         }
         before.remove(null);
         return before;
-    }
-
-    private BitSet ancestors(Operation operation) {
-        var all = new BitSet();
-        for (Node node : before(operation)) {
-            all.set(node.number);
-            all.or(node.ancestors);
-        }
-        return all;
     }
 
     /** Returns whether an input of the operation is computed from a result of the group outside of the group. */
@@ -233,7 +232,7 @@ final class Fusion {
         }
         readers.get(load.value()).remove(reader);
         copy.reads().forEach(view -> loads.merge(view.value(), 1, Integer::sum));
-        register(reader, copy, ancestors(copy));
+        register(reader, copy);
         return true;
     }
 
@@ -293,11 +292,8 @@ final class Fusion {
         Map<Node, Set<Node>> waitsFor = new HashMap<>();
         Map<Node, List<Node>> unblocks = new HashMap<>();
         for (Node node : nodes) {
-            Set<Node> before = new LinkedHashSet<>();
-            node.operations().forEach(operation -> before.addAll(before(operation)));
-            before.remove(node);
-            waitsFor.put(node, before);
-            before.forEach(other -> unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
+            waitsFor.put(node, new HashSet<>(node.before));
+            node.before.forEach(other -> unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
             for (Operation operation : node.operations()) {
                 operation.reads().forEach(view ->
                         usedBy.computeIfAbsent(view.value(), v -> new ArrayList<>()).add(node));
@@ -306,8 +302,10 @@ final class Fusion {
         var ready = new PriorityQueue<Node>((a, b) -> a.position - b.position);
         nodes.stream().filter(node -> waitsFor.get(node).isEmpty()).forEach(ready::add);
         List<Operation> operations = new ArrayList<>();
+        int done = 0;
         while (!ready.isEmpty()) {
             Node node = ready.remove();
+            done++;
             Operation operation = node.group == null ? node.operation : fused(node, usedBy);
             if (operation != null) {
                 operations.add(operation);
@@ -317,6 +315,9 @@ final class Fusion {
                     ready.add(next);
                 }
             }
+        }
+        if (done != nodes.size()) {
+            throw new IllegalStateException("groups of the program depend on each other in a cycle");
         }
         return operations;
     }

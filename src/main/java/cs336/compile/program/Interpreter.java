@@ -39,7 +39,7 @@ public final class Interpreter {
             }
             lastUses.add(new ArrayList<>());
         }
-        program.inputs().forEach(input -> last.remove(input.id()));
+        program.inputs().forEach(input -> last.remove(input.root().id()));
         program.constants().keySet().forEach(constant -> last.remove(constant.id()));
         program.outputs().stream().filter(Objects::nonNull).forEach(view -> last.remove(view.value().root().id()));
         last.forEach((storage, i) -> lastUses.get(i).add(storage));
@@ -57,7 +57,7 @@ public final class Interpreter {
                 var noGrad = NoGrad.open()) {
             Tensor[] table = new Tensor[program.size()];
             for (int i = 0; i < inputs.length; i++) {
-                int id = program.inputs().get(i).id();
+                int id = program.inputs().get(i).root().id();
                 table[id] = table[id] == null ? inputs[i] : table[id];
             }
             program.constants().forEach((value, tensor) -> table[value.id()] = tensor);

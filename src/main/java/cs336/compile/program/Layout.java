@@ -46,6 +46,11 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
         return new Layout(DType.FLOAT32, realShape, realStrides, 2 * offset, false);
     }
 
+    /** Returns this layout with another offset. */
+    public Layout withOffset(long newOffset) {
+        return new Layout(dtype, shape, strides, newOffset, conjugated);
+    }
+
     /** Returns the number of elements. */
     public long elements() {
         return Arrays.stream(shape).reduce(1, Math::multiplyExact);

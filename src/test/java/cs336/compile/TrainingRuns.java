@@ -16,11 +16,11 @@ import java.util.List;
 import java.util.stream.DoubleStream;
 import org.bytedeco.pytorch.Tensor;
 
-/** The same training twice: in a plain loop, and in a {@link GraphedStep}. */
-final class GraphedRuns {
+/** The same training twice: in a plain loop, and in a {@link CompiledStep}. */
+final class TrainingRuns {
     private static final int BATCH = 2;
 
-    private GraphedRuns() {}
+    private TrainingRuns() {}
 
     /** The loss of each step, and all parameters afterwards. */
     record LossesAndParameters(double[] losses, double[] parameters) {}
@@ -39,7 +39,7 @@ final class GraphedRuns {
                 var model = new TransformerLM(config, device);
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
                 var scaler = precision.scaler(device);
-                var step = GraphedStep.of(model, optimizer, precision).clip(maxNorm)) {
+                var step = CompiledStep.of(model, optimizer, precision).clip(maxNorm)) {
             double[] losses = new double[contexts.size()];
             for (int i = 0; i < losses.length; i++) {
                 optimizer.setLearningRate(1e-3 / (1 + i % 5));

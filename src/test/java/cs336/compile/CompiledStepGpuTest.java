@@ -21,7 +21,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 @Tag("gpu")
-class GraphedStepGpuTest {
+class CompiledStepGpuTest {
     private static TransformerConfig config(ModelEdition edition, String norm, String attention) {
         return new TransformerConfig(edition, 1_000, 128, 128, 2, 4, 256, norm, attention);
     }
@@ -39,10 +39,10 @@ class GraphedStepGpuTest {
         TransformerConfig config = config(edition, norm, attention);
         Precision precision = Precision.parse(dtype);
         List<Integer> contexts = Collections.nCopies(20, 128);
-        GraphedRuns.LossesAndParameters plain =
-                GraphedRuns.train(config, Device.cuda(0), precision, 0.5, false, contexts);
-        GraphedRuns.LossesAndParameters graphed =
-                GraphedRuns.train(config, Device.cuda(0), precision, 0.5, true, contexts);
+        TrainingRuns.LossesAndParameters plain =
+                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, false, contexts);
+        TrainingRuns.LossesAndParameters graphed =
+                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, true, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
     }
@@ -52,10 +52,10 @@ class GraphedStepGpuTest {
         TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
         List<Integer> contexts =
                 List.of(64, 64, 128, 64, 128, 64, 64, 128, 128, 64, 96, 128, 64, 96, 128, 64, 32, 128, 64);
-        GraphedRuns.LossesAndParameters plain =
-                GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
-        GraphedRuns.LossesAndParameters graphed =
-                GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, true, contexts);
+        TrainingRuns.LossesAndParameters plain =
+                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
+        TrainingRuns.LossesAndParameters graphed =
+                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, true, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
     }
@@ -73,7 +73,7 @@ class GraphedStepGpuTest {
         TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, device);
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
-                var step = GraphedStep.of(model, optimizer, Precision.BF16)) {
+                var step = CompiledStep.of(model, optimizer, Precision.BF16)) {
             try (var scope = MemoryScope.open()) {
                 var batch =
                         Batches.random(config.vocabSize(), 2, 128, device, 0).next();
