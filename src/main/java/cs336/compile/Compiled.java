@@ -111,16 +111,23 @@ public final class Compiled implements AutoCloseable {
     /** Returns the programs of all recordings after each pass, and the sources of the generated kernels. */
     public String explain() {
         var text = new StringBuilder();
-        programs.forEach((guard, program) -> text.append(explain(program.recorded(), fuse ? program.optimized() : null)));
+        programs.forEach(
+                (guard, program) -> text.append(explain(program.recorded(), fuse ? program.optimized() : null)));
         return text.toString();
     }
 
     static String explain(Program recorded, Program fused) {
         var text = new StringBuilder("recorded: " + recorded.operations().size() + " operations\n" + recorded);
         if (fused != null) {
-            text.append("\nfused: ").append(fused.operations().size()).append(" operations\n").append(fused);
-            FusionPasses.sources(fused).forEach((name, source) ->
-                    text.append("\nkernel of ").append(name).append(":\n").append(source));
+            text.append("\nfused: ")
+                    .append(fused.operations().size())
+                    .append(" operations\n")
+                    .append(fused);
+            FusionPasses.sources(fused)
+                    .forEach((name, source) -> text.append("\nkernel of ")
+                            .append(name)
+                            .append(":\n")
+                            .append(source));
         }
         return text.toString();
     }

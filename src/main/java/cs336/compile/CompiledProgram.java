@@ -4,7 +4,7 @@ import cs336.compile.fuse.FusionPasses;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Program;
-import cs336.compile.program.Value;
+import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.Device;
@@ -27,7 +27,7 @@ final class CompiledProgram implements AutoCloseable {
         this.optimized = optimized;
         interpreter = new Interpreter(optimized);
         isCopied = new boolean[optimized.outputs().size()];
-        Set<Value> storages = new HashSet<>(optimized.inputs());
+        Set<ProgramValue> storages = new HashSet<>(optimized.inputs());
         storages.addAll(optimized.constants().keySet());
         for (int i = 0; i < isCopied.length; i++) {
             View output = optimized.outputs().get(i);

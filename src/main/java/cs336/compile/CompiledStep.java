@@ -41,8 +41,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>For each input shape, the first steps run without a graph, and the next step records it. All of these steps train
  * the model. If the kernels are deterministic, the parameters after any number of steps equal those of a loop without
- * graphs bit for bit; with {@link #fuse} up to rounding. Gradient clipping, loss scaling and the optimizer run outside the graph: the host queues them
- * while the GPU still runs the graph. On the CPU every step runs without a graph.
+ * graphs bit for bit; with {@link #fuse} up to rounding. Gradient clipping, loss scaling and the optimizer run outside
+ * the graph: the host queues them while the GPU still runs the graph. On the CPU every step runs without a graph.
  *
  * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
  * before it computes new gradients.
@@ -113,8 +113,8 @@ public final class CompiledStep implements AutoCloseable {
         var text = new StringBuilder();
         shapes.values().stream()
                 .filter(ofShape -> ofShape.program != null)
-                .forEach(ofShape -> text.append(
-                        Compiled.explain(ofShape.program.recorded(), ofShape.program.optimized())));
+                .forEach(ofShape ->
+                        text.append(Compiled.explain(ofShape.program.recorded(), ofShape.program.optimized())));
         return text.toString();
     }
 

@@ -47,15 +47,16 @@ record Access(List<Digit> digits, long offset) {
     /** Returns the access by which an operation writes its output; the iterations of a reduction are its results. */
     static Access ofOutput(Operation operation) {
         Layout out = operation.outputs().get(0).layout();
-        if (operation.operator() instanceof Reduction reduction) {
-            out = reduction.withReducedDims(out, operation.reads().get(0).layout().shape().length);
+        if (operation.operator() instanceof ReductionOperator reduction) {
+            out = reduction.withReducedDims(
+                    out, operation.reads().get(0).layout().shape().length);
         }
         return of(out, iterationOrder(operation));
     }
 
     /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */
     static int[] iterationOrder(Operation operation) {
-        return operation.operator() instanceof Reduction reduction
+        return operation.operator() instanceof ReductionOperator reduction
                 ? reduction.iterationOrder(operation.reads().get(0).layout())
                 : operation.outputs().get(0).layout().storageOrder();
     }
@@ -68,9 +69,10 @@ record Access(List<Digit> digits, long offset) {
     /** Returns whether iteration n reads element n / columns. */
     boolean isOncePerRow(long columns) {
         return offset == 0
-                && digits.stream().allMatch(digit -> digit.place() < columns
-                        ? digit.stride() == 0 && columns % (digit.place() * digit.size()) == 0
-                        : digit.stride() * columns == digit.place());
+                && digits.stream()
+                        .allMatch(digit -> digit.place() < columns
+                                ? digit.stride() == 0 && columns % (digit.place() * digit.size()) == 0
+                                : digit.stride() * columns == digit.place());
     }
 
     /** Returns whether all iterations read the same element. */

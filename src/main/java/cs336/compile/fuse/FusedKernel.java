@@ -1,13 +1,13 @@
 package cs336.compile.fuse;
 
+import cs336.compile.fuse.KernelEmitter.EmittedKernel;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
-import cs336.compile.program.Value;
-import cs336.compile.fuse.KernelEmitter.EmittedKernel;
+import cs336.compile.program.ProgramValue;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.KernelModule;
@@ -34,44 +34,51 @@ final class FusedKernel implements Operator {
     private record ModuleKey(String source, Device device) {}
 
     private final FusionGroup group;
-    private final List<Value> inputs;
-    private final List<Value> outputs;
+    private final List<ProgramValue> inputs;
+    private final List<ProgramValue> outputs;
     private final Device device;
     private final Interpreter onCpu;
     private EmittedKernel emitted;
 
-    private FusedKernel(FusionGroup group, List<Value> outputs, Device device) {
+    private FusedKernel(FusionGroup group, List<ProgramValue> outputs, Device device) {
         this.group = group;
         this.device = device;
         this.outputs = outputs;
         inputs = Fusion.inputs(group);
-        List<View> results = outputs.stream().map(value -> new View(value, value.layout())).toList();
+        List<View> results =
+                outputs.stream().map(value -> new View(value, value.layout())).toList();
         int size = group.members().stream()
                 .flatMap(member -> member.creates().stream())
-                .mapToInt(Value::id)
+                .mapToInt(ProgramValue::id)
                 .max()
                 .orElse(0);
-        size = Math.max(size, inputs.stream().mapToInt(Value::id).max().orElse(0)) + 1;
+        size = Math.max(size, inputs.stream().mapToInt(ProgramValue::id).max().orElse(0)) + 1;
         onCpu = new Interpreter(new Program(inputs, Map.of(), group.members(), results, size));
     }
 
     /** Returns the operation that computes these values of a group. */
-    static Operation of(FusionGroup group, List<Value> outputs, Device device) {
+    static Operation of(FusionGroup group, List<ProgramValue> outputs, Device device) {
         var kernel = new FusedKernel(group, outputs, device);
         List<Argument> arguments = new ArrayList<>();
         kernel.inputs.forEach(value -> arguments.add(new View(value, value.layout())));
-        return new Operation(kernel, arguments, outputs, List.of(), null, group.members().get(0).source());
+        return new Operation(
+                kernel,
+                arguments,
+                outputs,
+                List.of(),
+                null,
+                group.members().get(0).source());
     }
 
     FusionGroup group() {
         return group;
     }
 
-    List<Value> inputs() {
+    List<ProgramValue> inputs() {
         return inputs;
     }
 
-    List<Value> outputs() {
+    List<ProgramValue> outputs() {
         return outputs;
     }
 
@@ -104,7 +111,8 @@ final class FusedKernel implements Operator {
         List<Tensor> partials = new ArrayList<>();
         for (DType dtype : kernel.partials()) {
             long[] strides = {group.columns(), 1};
-            partials.add(torch.empty_strided(new long[] {kernel.gridY(), group.columns()}, strides, device.options(dtype)));
+            partials.add(
+                    torch.empty_strided(new long[] {kernel.gridY(), group.columns()}, strides, device.options(dtype)));
         }
         arguments.addAll(partials.isEmpty() ? List.of(out) : partials);
         var grid = new GridDim(Math.toIntExact(kernel.gridX()), kernel.gridY());
@@ -113,8 +121,7 @@ final class FusedKernel implements Operator {
             List<Object> sums = new ArrayList<>(partials);
             sums.addAll(List.of(out));
             int blocks = Math.toIntExact((group.columns() + KernelEmitter.MAX_BLOCK - 1) / KernelEmitter.MAX_BLOCK);
-            module.kernel(FINISH)
-                    .launch(new GridDim(blocks), new BlockDim(KernelEmitter.MAX_BLOCK), 0, sums.toArray());
+            module.kernel(FINISH).launch(new GridDim(blocks), new BlockDim(KernelEmitter.MAX_BLOCK), 0, sums.toArray());
         }
         return out;
     }

@@ -4,7 +4,7 @@ import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
-import cs336.compile.program.Value;
+import cs336.compile.program.ProgramValue;
 import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.BitSet;
@@ -34,7 +34,8 @@ final class Fusion {
         final int number;
         final FusionGroup group;
         final Operation operation;
-        final Set<Node> before = new LinkedHashSet<>(); // nodes that run earlier: producers, and readers of what it overwrites
+        final Set<Node> before =
+                new LinkedHashSet<>(); // nodes that run earlier: producers, and readers of what it overwrites
         final BitSet ancestors = new BitSet();
         int position; // of the last operation
 
@@ -53,17 +54,19 @@ final class Fusion {
     private final Program program;
     private final Device device;
     private final List<Node> nodes = new ArrayList<>();
-    private final Map<Value, Node> producers = new HashMap<>();
-    private final Map<Value, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
-    private final Map<Value, Integer> loads = new HashMap<>(); // by how many groups, before and during recomputation
-    private final Set<Value> overwritten = new HashSet<>();
+    private final Map<ProgramValue, Node> producers = new HashMap<>();
+    private final Map<ProgramValue, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
+    private final Map<ProgramValue, Integer> loads =
+            new HashMap<>(); // by how many groups, before and during recomputation
+    private final Set<ProgramValue> overwritten = new HashSet<>();
     private int size;
 
     private Fusion(Program program, Device device) {
         this.program = program;
         this.device = device;
         size = program.size();
-        program.operations().forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
+        program.operations()
+                .forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
     }
 
     /** Returns the program with {@link FusedKernel} operations in place of all pointwise operations and reductions. */
@@ -82,11 +85,15 @@ final class Fusion {
     // ---- grouping
 
     private void place(Operation operation, int position) {
-        boolean isFusible = operation.operator() instanceof Pointwise || operation.operator() instanceof Reduction;
+        boolean isFusible =
+                operation.operator() instanceof PointwiseOperator || operation.operator() instanceof ReductionOperator;
         Node node = null;
         if (isFusible) {
             for (Node candidate : candidates(operation)) {
-                if (!dependsOnThrough(operation, candidate) && candidate.group.add(operation)) {
+                // The kernel of sums over rows stores nothing else.
+                boolean hasResult =
+                        !candidate.group.isOverColumns() || operation.operator() instanceof ReductionOperator;
+                if (hasResult && !dependsOnThrough(operation, candidate) && candidate.group.add(operation)) {
                     node = candidate;
                     break;
                 }
@@ -117,12 +124,13 @@ final class Fusion {
                 other.ancestors.or(inputs);
             }
         }
-        for (Value created : operation.creates()) {
+        for (ProgramValue created : operation.creates()) {
             producers.put(created, node);
         }
         for (View view : operation.reads()) {
             readers.computeIfAbsent(view.value(), v -> new LinkedHashSet<>()).add(node);
-            readers.computeIfAbsent(view.value().root(), v -> new LinkedHashSet<>()).add(node);
+            readers.computeIfAbsent(view.value().root(), v -> new LinkedHashSet<>())
+                    .add(node);
         }
     }
 
@@ -132,7 +140,7 @@ final class Fusion {
         for (View view : operation.reads()) {
             before.add(producers.get(view.value()));
         }
-        for (Value value : operation.overwrites()) {
+        for (ProgramValue value : operation.overwrites()) {
             before.addAll(readers.getOrDefault(value.root(), Set.of()));
         }
         before.remove(null);
@@ -144,7 +152,9 @@ final class Fusion {
         return before(operation).stream().anyMatch(node -> node != group && node.ancestors.get(group.number));
     }
 
-    /** Returns the groups that the operation could join: those that it shares most bytes with first, then the latest. */
+    /**
+     * Returns the groups that the operation could join: those that it shares most bytes with first, then the latest.
+     */
     private List<Node> candidates(Operation operation) {
         Map<Node, Long> shared = new HashMap<>();
         for (View view : new HashSet<>(operation.reads())) {
@@ -153,7 +163,8 @@ final class Fusion {
             if (producer != null) {
                 shared.merge(producer, bytes, Long::sum);
             }
-            boolean isLarge = view.layout().elements() > 1 && bytes == view.layout().bytes();
+            boolean isLarge =
+                    view.layout().elements() > 1 && bytes == view.layout().bytes();
             if (isLarge) { // a tensor of full size is worth loading once for two operations
                 readers.getOrDefault(view.value(), Set.of()).stream()
                         .filter(reader -> reader != producer)
@@ -196,9 +207,10 @@ final class Fusion {
                 .findFirst()
                 .orElseThrow();
         FusionGroup group = reader.group;
-        boolean isCopyable = original.operator() instanceof Pointwise
+        boolean isCopyable = original.operator() instanceof PointwiseOperator
                 && FusionGroup.iterations(original) == group.elements()
-                && original.reads().stream().noneMatch(view -> overwritten.contains(view.value().root()))
+                && original.reads().stream()
+                        .noneMatch(view -> overwritten.contains(view.value().root()))
                 && group.members().stream().allMatch(member -> readsByIdentity(member, load.value()));
         if (!isCopyable) {
             return false;
@@ -212,7 +224,8 @@ final class Fusion {
         if (added >= savedBytes(load, producer)) {
             return false;
         }
-        Value value = new Value(size, load.value() + "r" + size, load.value().layout());
+        ProgramValue value =
+                new ProgramValue(size, load.value() + "r" + size, load.value().layout());
         size++;
         Operation copy = new Operation(
                 original.operator(), original.arguments(), List.of(value), List.of(), null, original.source());
@@ -223,7 +236,8 @@ final class Fusion {
         for (View view : original.reads()) { // values of the group itself must be computed before the copy
             first = Math.max(first, 1 + group.indexOf(view.value()));
         }
-        if (group.members().subList(0, first).stream().anyMatch(member -> member.reads().contains(load))
+        if (group.members().subList(0, first).stream()
+                        .anyMatch(member -> member.reads().contains(load))
                 || !group.add(copy, first)) {
             return false;
         }
@@ -237,11 +251,12 @@ final class Fusion {
     }
 
     /** Returns whether a value is computed from nothing. */
-    private boolean isIndex(Value value) {
+    private boolean isIndex(ProgramValue value) {
         Node producer = producers.get(value);
         return producer != null
                 && producer.operations().stream()
-                        .anyMatch(operation -> operation.creates().contains(value) && operation.reads().isEmpty());
+                        .anyMatch(operation -> operation.creates().contains(value)
+                                && operation.reads().isEmpty());
     }
 
     /** Returns the bytes that a kernel does not move if it recomputes a value: the load, and its part of the store. */
@@ -250,7 +265,7 @@ final class Fusion {
         return isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
     }
 
-    private static boolean readsByIdentity(Operation member, Value value) {
+    private static boolean readsByIdentity(Operation member, ProgramValue value) {
         return member.reads().stream()
                 .filter(view -> view.value() == value)
                 .allMatch(view -> Access.of(member, view).isIdentity());
@@ -266,16 +281,17 @@ final class Fusion {
     }
 
     /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */
-    private boolean isStored(Value value, Node producer) {
+    private boolean isStored(ProgramValue value, Node producer) {
         return isOutput(value)
-                || readers.getOrDefault(value, Set.of()).stream().anyMatch(node -> node != producer && node.group == null);
+                || readers.getOrDefault(value, Set.of()).stream()
+                        .anyMatch(node -> node != producer && node.group == null);
     }
 
-    private boolean isOutput(Value value) {
+    private boolean isOutput(ProgramValue value) {
         return program.outputs().stream().anyMatch(view -> view != null && view.value() == value);
     }
 
-    private static Operation withView(Operation member, Value from, Value to) {
+    private static Operation withView(Operation member, ProgramValue from, ProgramValue to) {
         List<Argument> arguments = new ArrayList<>();
         for (Argument argument : member.arguments()) {
             boolean reads = argument instanceof View view && view.value() == from;
@@ -288,15 +304,18 @@ final class Fusion {
 
     /** Returns the operations in an order in which each runs after its inputs, otherwise in that of the program. */
     private List<Operation> scheduled() {
-        Map<Value, List<Node>> usedBy = new HashMap<>();
+        Map<ProgramValue, List<Node>> usedBy = new HashMap<>();
         Map<Node, Set<Node>> waitsFor = new HashMap<>();
         Map<Node, List<Node>> unblocks = new HashMap<>();
         for (Node node : nodes) {
             waitsFor.put(node, new HashSet<>(node.before));
-            node.before.forEach(other -> unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
+            node.before.forEach(other ->
+                    unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
             for (Operation operation : node.operations()) {
-                operation.reads().forEach(view ->
-                        usedBy.computeIfAbsent(view.value(), v -> new ArrayList<>()).add(node));
+                operation
+                        .reads()
+                        .forEach(view -> usedBy.computeIfAbsent(view.value(), v -> new ArrayList<>())
+                                .add(node));
             }
         }
         var ready = new PriorityQueue<Node>((a, b) -> a.position - b.position);
@@ -323,8 +342,8 @@ final class Fusion {
     }
 
     /** Returns the kernel of a group, or null if nothing reads its results any more. */
-    private Operation fused(Node node, Map<Value, List<Node>> usedBy) {
-        List<Value> stored = node.group.members().stream()
+    private Operation fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
+        List<ProgramValue> stored = node.group.members().stream()
                 .map(member -> member.outputs().get(0))
                 .filter(value -> isOutput(value)
                         || usedBy.getOrDefault(value, List.of()).stream().anyMatch(other -> other != node))
@@ -336,7 +355,11 @@ final class Fusion {
         return FusedKernel.of(node.group, stored, device);
     }
 
-    static List<Value> inputs(FusionGroup group) {
-        return group.loads().stream().map(View::value).filter(Objects::nonNull).distinct().toList();
+    static List<ProgramValue> inputs(FusionGroup group) {
+        return group.loads().stream()
+                .map(View::value)
+                .filter(Objects::nonNull)
+                .distinct()
+                .toList();
     }
 }

@@ -3,7 +3,7 @@ package cs336.compile.fuse;
 import cs336.compile.fuse.Access.Digit;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
-import cs336.compile.program.Value;
+import cs336.compile.program.ProgramValue;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -14,9 +14,9 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * Pointwise operations and reductions that one kernel computes. Their iterations form a matrix of rows and columns.
- * Most operations compute one number per element of the matrix; reductions over the columns and operations on their
- * results compute one number per row. A group with a reduction over the rows has no other reductions.
+ * PointwiseOperator operations and reductions that one kernel computes. Their iterations form a matrix of rows and
+ * columns. Most operations compute one number per element of the matrix; reductions over the columns and operations on
+ * their results compute one number per row. A group with a reduction over the rows has no other reductions.
  */
 final class FusionGroup {
     /** What a member computes one number for. */
@@ -33,7 +33,7 @@ final class FusionGroup {
     private long columns; // 0 until a reduction fixes it
     private boolean overColumns;
     private final List<Operation> members = new ArrayList<>();
-    private final Map<Value, Level> levels = new HashMap<>();
+    private final Map<ProgramValue, Level> levels = new HashMap<>();
     private final TreeSet<Long> places = new TreeSet<>();
 
     private FusionGroup(long elements) {
@@ -43,7 +43,7 @@ final class FusionGroup {
     /** Returns a group of one operation, or null if a kernel cannot compute it. */
     static FusionGroup of(Operation operation) {
         var group = new FusionGroup(iterations(operation));
-        if (operation.operator() instanceof Reduction reduction
+        if (operation.operator() instanceof ReductionOperator reduction
                 && !reduction.isOverRows(operation.reads().get(0).layout())) {
             group.columns = operation.outputs().get(0).layout().elements();
             group.overColumns = true;
@@ -52,7 +52,7 @@ final class FusionGroup {
     }
 
     static long iterations(Operation operation) {
-        return operation.operator() instanceof Reduction
+        return operation.operator() instanceof ReductionOperator
                 ? operation.reads().get(0).layout().elements()
                 : operation.outputs().get(0).layout().elements();
     }
@@ -77,7 +77,7 @@ final class FusionGroup {
     }
 
     boolean hasReduction() {
-        return members.stream().anyMatch(member -> member.operator() instanceof Reduction);
+        return members.stream().anyMatch(member -> member.operator() instanceof ReductionOperator);
     }
 
     List<Operation> members() {
@@ -85,7 +85,7 @@ final class FusionGroup {
     }
 
     /** Returns what a value of this group is computed for; null for a value from outside. */
-    Level level(Value value) {
+    Level level(ProgramValue value) {
         return levels.get(value);
     }
 
@@ -103,12 +103,12 @@ final class FusionGroup {
         return loads;
     }
 
-    boolean reads(Value value) {
+    boolean reads(ProgramValue value) {
         return members.stream().anyMatch(member -> member.reads().stream().anyMatch(view -> view.value() == value));
     }
 
     /** Returns the index of the member that computes a value, or −1. */
-    int indexOf(Value value) {
+    int indexOf(ProgramValue value) {
         for (int i = 0; i < members.size(); i++) {
             if (members.get(i).outputs().get(0) == value) {
                 return i;
@@ -118,8 +118,8 @@ final class FusionGroup {
     }
 
     /** Removes members that none of these values depends on. */
-    void removeUnused(List<Value> values) {
-        Set<Value> needed = new HashSet<>(values);
+    void removeUnused(List<ProgramValue> values) {
+        Set<ProgramValue> needed = new HashSet<>(values);
         for (int i = members.size() - 1; i >= 0; i--) {
             Operation member = members.get(i);
             if (needed.contains(member.outputs().get(0))) {
@@ -164,13 +164,13 @@ final class FusionGroup {
 
     /** Returns whether the operation reads pairs of columns, which must be in one thread. */
     private static boolean isComplex(Operation operation) {
-        return operation.operator() instanceof Pointwise pointwise
+        return operation.operator() instanceof PointwiseOperator pointwise
                 && pointwise.function() == PointwiseFunction.COMPLEX_MUL;
     }
 
     private Level levelOf(Operation operation) {
         long iterations = iterations(operation);
-        if (operation.operator() instanceof Reduction reduction) {
+        if (operation.operator() instanceof ReductionOperator reduction) {
             if (iterations != elements) {
                 return null;
             }
@@ -190,7 +190,7 @@ final class FusionGroup {
 
     /** Returns whether the kernel has the number that a member reads from another one in the same iteration. */
     private static boolean isReadable(Operation operation, View view, Level level, Level from, long columns) {
-        boolean isReduction = operation.operator() instanceof Reduction;
+        boolean isReduction = operation.operator() instanceof ReductionOperator;
         Access access = Access.of(operation, view);
         return switch (from) {
             case ELEMENT -> (level == Level.ELEMENT || isReduction) && access.isIdentity();
@@ -204,7 +204,7 @@ final class FusionGroup {
         if (newColumns != 0) {
             all.add(newColumns);
         }
-        boolean perRow = level == Level.ROW && !(operation.operator() instanceof Reduction);
+        boolean perRow = level == Level.ROW && !(operation.operator() instanceof ReductionOperator);
         long factor = perRow ? newColumns : 1;
         for (View view : operation.reads()) {
             for (Digit digit : Access.of(operation, view).digits()) {

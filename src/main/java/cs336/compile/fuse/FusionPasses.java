@@ -21,8 +21,8 @@ public final class FusionPasses {
     }
 
     /**
-     * Returns the program after each pass, by the pass's name: {@code recorded}, {@code lowered}, {@code simplified} and
-     * {@code fused}. Each of them can run.
+     * Returns the program after each pass, by the pass's name: {@code recorded}, {@code lowered}, {@code simplified}
+     * and {@code fused}. Each of them can run.
      */
     public static Map<String, Program> stages(Program recorded, Device device) {
         Map<String, Program> stages = new LinkedHashMap<>();
@@ -40,7 +40,8 @@ public final class FusionPasses {
         Map<String, String> sources = new LinkedHashMap<>();
         for (Operation operation : fused.operations()) {
             if (operation.operator() instanceof FusedKernel kernel) {
-                sources.put(operation.creates().get(0).toString(), kernel.emitted().source());
+                sources.put(
+                        operation.creates().get(0).toString(), kernel.emitted().source());
             }
         }
         return sources;

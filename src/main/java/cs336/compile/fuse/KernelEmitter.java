@@ -6,7 +6,7 @@ import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
-import cs336.compile.program.Value;
+import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -39,7 +39,7 @@ final class KernelEmitter {
     record EmittedKernel(String source, int blockThreads, long gridX, int gridY, List<DType> partials) {}
 
     /** A tensor that the kernel loads, as a function of the element of the group. */
-    private record Load(Value value, DType dtype, Access access) {}
+    private record Load(ProgramValue value, DType dtype, Access access) {}
 
     static final int MAX_BLOCK = 256;
     private static final int MAX_ROW_THREADS = 1024;
@@ -50,17 +50,17 @@ final class KernelEmitter {
     private static final int COLUMN_BLOCKS = 528; // blocks that keep a GPU of 132 multiprocessors occupied
 
     private final FusionGroup group;
-    private final List<Value> inputs;
-    private final List<Value> outputs;
+    private final List<ProgramValue> inputs;
+    private final List<ProgramValue> outputs;
     private final StringBuilder text = new StringBuilder();
     private final Map<Load, String> loads = new LinkedHashMap<>(); // expressions of the loaded numbers
-    private final Map<Value, Integer> depths = new HashMap<>();
+    private final Map<ProgramValue, Integer> depths = new HashMap<>();
     private final int vector;
     private final int rowThreads;
     private final int chunks;
     private final int blockRows;
 
-    private KernelEmitter(FusionGroup group, List<Value> inputs, List<Value> outputs) {
+    private KernelEmitter(FusionGroup group, List<ProgramValue> inputs, List<ProgramValue> outputs) {
         this.group = group;
         this.inputs = inputs;
         this.outputs = outputs;
@@ -90,7 +90,7 @@ final class KernelEmitter {
     }
 
     /** Returns the kernel that computes these outputs of a group from these inputs. */
-    static EmittedKernel of(FusionGroup group, List<Value> inputs, List<Value> outputs) {
+    static EmittedKernel of(FusionGroup group, List<ProgramValue> inputs, List<ProgramValue> outputs) {
         var emitter = new KernelEmitter(group, inputs, outputs);
         return group.isOverColumns() ? emitter.columnKernel() : emitter.rowKernel();
     }
@@ -184,15 +184,13 @@ final class KernelEmitter {
         line("}");
         line("");
         line("extern \"C\" __global__ void __launch_bounds__(" + MAX_BLOCK + ")");
-        line(FusedKernel.FINISH + "(" + partials + ", " + outputParameters()
-                + ") {");
+        line(FusedKernel.FINISH + "(" + partials + ", " + outputParameters() + ") {");
         line("    const long long column = (long long)blockIdx.x * " + MAX_BLOCK + " + threadIdx.x;");
         line("    if (column >= COLUMNS) return;");
         for (Operation member : reductions) {
             String acc = "acc" + id(member);
             line("    " + type(compute(member)) + " " + acc + " = 0;");
-            line("    for (int p = 0; p < PARTS; p++) " + acc + " += partial" + id(member)
-                    + "[p * COLUMNS + column];");
+            line("    for (int p = 0; p < PARTS; p++) " + acc + " += partial" + id(member) + "[p * COLUMNS + column];");
             line("    storeElement(out" + outputs.indexOf(member.outputs().get(0)) + " + column, " + acc + ");");
         }
         line("}");
@@ -211,11 +209,13 @@ final class KernelEmitter {
                 line("    " + held(load) + " " + name + "[CHUNKS]" + vectorDeclaration(load) + ";");
             }
         });
-        emitChunks("    ", indent -> loads.forEach((load, name) -> {
-            if (!isPerRow(load)) {
-                line(indent + load(load, name + "[k]"));
-            }
-        }));
+        emitChunks(
+                "    ",
+                indent -> loads.forEach((load, name) -> {
+                    if (!isPerRow(load)) {
+                        line(indent + load(load, name + "[k]"));
+                    }
+                }));
         loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[k][i]");
     }
 
@@ -294,11 +294,9 @@ final class KernelEmitter {
     /** Returns how a member reads a view from outside, by the element of the group. */
     private Load loadOf(Operation member, View view) {
         Access access = Access.of(member, view);
-        boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof Reduction);
+        boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
         return new Load(
-                view.value(),
-                view.layout().dtype(),
-                (isRow ? access.ofRows(group.columns()) : access).joined());
+                view.value(), view.layout().dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
     }
 
     /** Returns the index expression of an access at the current row and a column. */
@@ -342,7 +340,8 @@ final class KernelEmitter {
         List<Operation> stored = group.members().stream()
                 .filter(member -> outputs.contains(member.outputs().get(0)))
                 .toList();
-        List<Operation> elements = stored.stream().filter(member -> level(member) == Level.ELEMENT).toList();
+        List<Operation> elements =
+                stored.stream().filter(member -> level(member) == Level.ELEMENT).toList();
         emitChunks("    ", indent -> {
             if (elements.isEmpty()) {
                 return;
@@ -352,8 +351,7 @@ final class KernelEmitter {
             emitMembers(inOrder(all), indent);
             for (Operation member : elements) {
                 DType dtype = member.outputs().get(0).layout().dtype();
-                String pointer = "out" + outputs.indexOf(member.outputs().get(0)) + " + "
-                        + element();
+                String pointer = "out" + outputs.indexOf(member.outputs().get(0)) + " + " + element();
                 line(indent
                         + (isPacked(dtype)
                                 ? "Elements<" + type(dtype) + ", VEC>::of(v" + id(member) + ").store(" + pointer + ");"
@@ -376,12 +374,12 @@ final class KernelEmitter {
                 .mapToInt(view -> depths.getOrDefault(view.value(), 0))
                 .max()
                 .orElse(0);
-        depths.put(member.outputs().get(0), member.operator() instanceof Reduction ? depth + 1 : depth);
+        depths.put(member.outputs().get(0), member.operator() instanceof ReductionOperator ? depth + 1 : depth);
     }
 
     private List<Operation> reductions(int depth) {
         return group.members().stream()
-                .filter(member -> member.operator() instanceof Reduction)
+                .filter(member -> member.operator() instanceof ReductionOperator)
                 .filter(member -> depth == 0 || depths.get(member.outputs().get(0)) == depth)
                 .toList();
     }
@@ -416,12 +414,12 @@ final class KernelEmitter {
     }
 
     private static String operation(Operation member) {
-        return ((Reduction) member.operator()).kind() == Reduction.ReductionKind.SUM ? "Sum" : "Max";
+        return ((ReductionOperator) member.operator()).kind() == ReductionOperator.ReductionKind.SUM ? "Sum" : "Max";
     }
 
     private void emitRowMembers(int depth) {
         for (Operation member : group.members()) {
-            boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof Reduction);
+            boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
             if (isRow && depths.get(member.outputs().get(0)) == depth) {
                 line("    const " + type(inRegisters(member)) + " r" + id(member) + " = " + expression(member) + ";");
             }
@@ -433,7 +431,7 @@ final class KernelEmitter {
         for (Operation member : members) {
             String name = "v" + id(member);
             line(indent + type(inRegisters(member)) + " " + name + "[VEC];");
-            if (((Pointwise) member.operator()).function() == PointwiseFunction.COMPLEX_MUL) {
+            if (((PointwiseOperator) member.operator()).function() == PointwiseFunction.COMPLEX_MUL) {
                 String a = operand(member, member.arguments().get(0));
                 String b = operand(member, member.arguments().get(1));
                 line("#pragma unroll");
@@ -453,7 +451,7 @@ final class KernelEmitter {
 
     private String expression(Operation member) {
         DType compute = compute(member);
-        PointwiseFunction function = ((Pointwise) member.operator()).function();
+        PointwiseFunction function = ((PointwiseOperator) member.operator()).function();
         List<String> operands = new ArrayList<>();
         for (int i = 0; i < member.arguments().size(); i++) {
             boolean isCondition = function == PointwiseFunction.WHERE && i == 0;
@@ -472,7 +470,9 @@ final class KernelEmitter {
     private String rounded(Operation member, String expression) {
         DType out = member.outputs().get(0).layout().dtype();
         return switch (out) {
-            case BFLOAT16, FLOAT16 -> "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", " + type(out) + "())";
+            case BFLOAT16, FLOAT16 ->
+                "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", "
+                        + type(out) + "())";
             default -> out == compute(member) ? expression : "(" + type(out) + ")(" + expression + ")";
         };
     }
@@ -486,13 +486,14 @@ final class KernelEmitter {
     private String converted(Operation member, Argument argument, DType compute) {
         String operand = operand(member, argument);
         boolean isNumber = !(argument instanceof View);
-        DType dtype = isNumber ? compute : inRegisters(((View) argument).layout().dtype());
+        DType dtype =
+                isNumber ? compute : inRegisters(((View) argument).layout().dtype());
         return dtype == compute ? operand : "(" + type(compute) + ")" + operand;
     }
 
     private String operand(Operation member, Argument argument) {
         if (!(argument instanceof View view)) {
-            double number = Pointwise.number(argument);
+            double number = PointwiseOperator.number(argument);
             if (Double.isNaN(number)) {
                 return "NOT_A_NUMBER";
             } else if (Double.isInfinite(number)) {
@@ -543,7 +544,7 @@ final class KernelEmitter {
     }
 
     private static DType compute(Operation member) {
-        return Pointwise.computeType(member);
+        return PointwiseOperator.computeType(member);
     }
 
     private static DType inRegisters(Operation member) {
@@ -593,8 +594,10 @@ final class KernelEmitter {
         for (Load load : loads.keySet()) {
             widest = Math.max(widest, isPerRow(load) ? 1 : load.dtype.bytes());
         }
-        for (Value value : outputs) {
-            widest = Math.max(widest, group.level(value) == Level.ELEMENT ? value.layout().dtype().bytes() : 1);
+        for (ProgramValue value : outputs) {
+            widest = Math.max(
+                    widest,
+                    group.level(value) == Level.ELEMENT ? value.layout().dtype().bytes() : 1);
         }
         int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
         while (group.columns() % vector != 0) {

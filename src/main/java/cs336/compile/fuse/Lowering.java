@@ -2,7 +2,7 @@ package cs336.compile.fuse;
 
 import static cs336.compile.fuse.PointwiseFunction.*;
 
-import cs336.compile.fuse.Reduction.ReductionKind;
+import cs336.compile.fuse.ReductionOperator.ReductionKind;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
@@ -10,7 +10,7 @@ import cs336.compile.program.Argument.Views;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
-import cs336.compile.program.Value;
+import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
@@ -24,9 +24,9 @@ import java.util.Set;
 import java.util.stream.IntStream;
 
 /**
- * The pass that rewrites PyTorch's operators as {@link Pointwise} and {@link Reduction} operations, which can be fused.
- * Operators without a rule stay as they are. The formulas are those of PyTorch's kernels, and each rounding to a narrow
- * dtype stays where PyTorch rounds.
+ * The pass that rewrites PyTorch's operators as {@link PointwiseOperator} and {@link ReductionOperator} operations,
+ * which can be fused. Operators without a rule stay as they are. The formulas are those of PyTorch's kernels, and each
+ * rounding to a narrow dtype stays where PyTorch rounds.
  *
  * <p>Writes in place that replace all elements of a tensor become operations with a new output. Complex tensors become
  * real tensors with a last dimension of size 2.
@@ -37,8 +37,8 @@ final class Lowering {
     private final Program program;
     private final Device device;
     private final List<Operation> operations = new ArrayList<>();
-    private final Map<Value, Value> replacements = new HashMap<>();
-    private final Set<Value> external = new HashSet<>();
+    private final Map<ProgramValue, ProgramValue> replacements = new HashMap<>();
+    private final Set<ProgramValue> external = new HashSet<>();
     private int size;
 
     private Lowering(Program program, Device device) {
@@ -57,7 +57,7 @@ final class Lowering {
     private Program run() {
         for (Operation operation : program.operations()) {
             Operation replaced = replaced(operation);
-            Value out = target(replaced);
+            ProgramValue out = target(replaced);
             if (out == null || replaced.operator().isRandom() || !lower(replaced, out)) {
                 operations.add(withOverwrites(replaced));
             } else if (!replaced.overwrites().isEmpty()) {
@@ -70,7 +70,7 @@ final class Lowering {
     }
 
     /** Appends the lowered operation, or returns false if there is no rule for it. */
-    private boolean lower(Operation operation, Value out) {
+    private boolean lower(Operation operation, ProgramValue out) {
         List<Argument> in = operation.arguments();
         Layout layout = out.layout();
         if (isComplex(layout)) {
@@ -83,7 +83,7 @@ final class Lowering {
         switch (name) {
             case "_to_copy", "clone" -> emit(out, CAST, in.get(0));
             case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> {
-                double alpha = Pointwise.number(in.get(2));
+                double alpha = PointwiseOperator.number(in.get(2));
                 Argument scaled = alpha == 1 ? in.get(1) : wide(layout, MUL, in.get(1), constant(alpha));
                 return arithmetic(out, name.startsWith("add") ? ADD : SUB, in.get(0), scaled);
             }
@@ -113,13 +113,18 @@ final class Lowering {
             case "ne.Scalar", "ne.Tensor" -> emit(out, NE, in.get(0), in.get(1));
             case "where.self" -> emit(out, WHERE, in.get(0), in.get(1), in.get(2));
             case "sigmoid" -> emit(out, CAST, sigmoid(in.get(0), layout));
-            case "silu" -> emit(out, DIV, in.get(0), wide(layout, ADD, wide(layout, EXP, wide(layout, NEG, in.get(0))), constant(1)));
+            case "silu" ->
+                emit(
+                        out,
+                        DIV,
+                        in.get(0),
+                        wide(layout, ADD, wide(layout, EXP, wide(layout, NEG, in.get(0))), constant(1)));
             case "silu_backward" -> siluBackward(out, in.get(0), in.get(1));
             case "gelu", "gelu_backward" -> {
                 return gelu(out, in);
             }
             case "pow.Tensor_Scalar" -> {
-                return power(out, in.get(0), Pointwise.number(in.get(1)));
+                return power(out, in.get(0), PointwiseOperator.number(in.get(1)));
             }
             case "ones_like" -> emit(out, CAST, constant(1));
             case "zeros_like" -> emit(out, CAST, constant(0));
@@ -147,7 +152,7 @@ final class Lowering {
 
     // ---- rules
 
-    private boolean arithmetic(Value out, PointwiseFunction function, Argument a, Argument b) {
+    private boolean arithmetic(ProgramValue out, PointwiseFunction function, Argument a, Argument b) {
         if (!isFloating(out.layout().dtype())) {
             return false; // integers overflow
         }
@@ -161,7 +166,7 @@ final class Lowering {
     }
 
     /** g · σ(x) · (1 + x · (1 − σ(x))). */
-    private void siluBackward(Value out, Argument g, Argument x) {
+    private void siluBackward(ProgramValue out, Argument g, Argument x) {
         Layout like = out.layout();
         View sigmoid = sigmoid(x, like);
         View slope = wide(like, ADD, wide(like, MUL, x, wide(like, SUB, constant(1), sigmoid)), constant(1));
@@ -169,7 +174,7 @@ final class Lowering {
     }
 
     /** x · Φ(x), and g · (Φ(x) + x · φ(x)), with the standard normal distribution Φ and its density φ. */
-    private boolean gelu(Value out, List<Argument> in) {
+    private boolean gelu(ProgramValue out, List<Argument> in) {
         if (!"none".equals(((Constant) in.get(in.size() - 1)).value())) {
             return false; // the approximation by tanh
         }
@@ -188,7 +193,7 @@ final class Lowering {
         return true;
     }
 
-    private boolean power(Value out, Argument x, double exponent) {
+    private boolean power(ProgramValue out, Argument x, double exponent) {
         if (exponent == 1) {
             emit(out, CAST, x);
         } else if (exponent == 2) {
@@ -201,13 +206,15 @@ final class Lowering {
         return true;
     }
 
-    private boolean sum(Value out, View x, Argument dims, boolean mean) {
-        Reduction sum = reduction(ReductionKind.SUM, x, dims);
+    private boolean sum(ProgramValue out, View x, Argument dims, boolean mean) {
+        ReductionOperator sum = reduction(ReductionKind.SUM, x, dims);
         if (sum == null || !isFloating(out.layout().dtype())) {
             return false;
         }
         if (mean) {
-            long count = sum.dims().stream().mapToLong(dim -> x.layout().shape()[dim]).reduce(1, (a, b) -> a * b);
+            long count = sum.dims().stream()
+                    .mapToLong(dim -> x.layout().shape()[dim])
+                    .reduce(1, (a, b) -> a * b);
             emit(out, DIV, reduceWide(sum, x), constant(count));
         } else {
             operations.add(new Operation(sum, List.of(x), List.of(out), List.of(), null, ""));
@@ -215,15 +222,15 @@ final class Lowering {
         return true;
     }
 
-    private boolean softmax(Value out, View x, Argument dim, boolean log) {
-        Reduction max = reduction(ReductionKind.MAX, x, dim);
+    private boolean softmax(ProgramValue out, View x, Argument dim, boolean log) {
+        ReductionOperator max = reduction(ReductionKind.MAX, x, dim);
         if (max == null || !max.isOverRows(x.layout())) {
             return false;
         }
         Layout like = out.layout();
         View shifted = wide(like, SUB, x, reduceWide(max, x));
         View power = wide(like, EXP, shifted);
-        View sum = reduceWide(new Reduction(ReductionKind.SUM, max.dims(), device), power);
+        View sum = reduceWide(new ReductionOperator(ReductionKind.SUM, max.dims(), device), power);
         if (log) {
             emit(out, SUB, shifted, wide(sum.layout(), LOG, sum));
         } else {
@@ -233,8 +240,8 @@ final class Lowering {
     }
 
     /** (g − Σ g · y) · y for y = softmax(x), and g − exp(y) · Σ g for y = log softmax(x). */
-    private boolean softmaxBackward(Value out, View g, View y, Argument dim, boolean log) {
-        Reduction sum = reduction(ReductionKind.SUM, y, dim);
+    private boolean softmaxBackward(ProgramValue out, View g, View y, Argument dim, boolean log) {
+        ReductionOperator sum = reduction(ReductionKind.SUM, y, dim);
         if (sum == null || !sum.isOverRows(y.layout())) {
             return false;
         }
@@ -256,11 +263,11 @@ final class Lowering {
         if (logp.layout().shape().length != 2 || !isPlainMean(in.get(2), in.get(3))) {
             return false;
         }
-        Value loss = operation.outputs().get(0);
-        Value count = operation.outputs().get(1);
+        ProgramValue loss = operation.outputs().get(0);
+        ProgramValue count = operation.outputs().get(1);
         View selected = wide(logp.layout(), WHERE, isTarget(logp.layout(), target), logp, constant(0));
-        View ofRow = reduceWide(new Reduction(ReductionKind.SUM, List.of(1), device), selected);
-        var overRows = new Reduction(ReductionKind.SUM, List.of(0), device);
+        View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
+        var overRows = new ReductionOperator(ReductionKind.SUM, List.of(0), device);
         Layout perRow = Layout.contiguous(DType.FLOAT32, target.layout().shape());
         View valid = wide(perRow, CAST, pointwise(bool(perRow), NE, target, in.get(4)));
         View flat = new View(ofRow.value(), perRow);
@@ -272,7 +279,7 @@ final class Lowering {
     }
 
     /** −g ÷ count at the target of each row, 0 elsewhere. */
-    private boolean negativeLogLikelihoodBackward(Value out, List<Argument> in) {
+    private boolean negativeLogLikelihoodBackward(ProgramValue out, List<Argument> in) {
         View target = (View) in.get(2);
         if (out.layout().shape().length != 2 || !isPlainMean(in.get(3), in.get(4))) {
             return false;
@@ -285,7 +292,7 @@ final class Lowering {
     }
 
     private boolean isPlainMean(Argument weight, Argument reduction) {
-        return weight instanceof Constant none && none.value() == null && Pointwise.number(reduction) == MEAN;
+        return weight instanceof Constant none && none.value() == null && PointwiseOperator.number(reduction) == MEAN;
     }
 
     /** Returns for each element of [rows, columns] whether its column is the target of its row. */
@@ -298,34 +305,44 @@ final class Lowering {
         return pointwise(bool(like), EQ, column, asColumn);
     }
 
-    private boolean complexMul(Operation operation, Value out) {
+    private boolean complexMul(Operation operation, ProgramValue out) {
         if (operation.reads().size() != 2
-                || operation.reads().stream().anyMatch(view -> !isComplex(view.layout()) || view.layout().conjugated())) {
+                || operation.reads().stream()
+                        .anyMatch(view ->
+                                !isComplex(view.layout()) || view.layout().conjugated())) {
             return false;
         }
-        Value real = newValue(out.layout().asReal());
+        ProgramValue real = newValue(out.layout().asReal());
         replacements.put(out, real);
         View a = operation.reads().get(0);
         View b = operation.reads().get(1);
-        emit(real, COMPLEX_MUL, new View(a.value(), a.layout().asReal()), new View(b.value(), b.layout().asReal()));
+        emit(
+                real,
+                COMPLEX_MUL,
+                new View(a.value(), a.layout().asReal()),
+                new View(b.value(), b.layout().asReal()));
         return true;
     }
 
     // ---- building blocks
 
     /** Returns the reduction of the dimensions that a constant lists, or null if it cannot be fused. */
-    private Reduction reduction(ReductionKind kind, View x, Argument dims) {
+    private ReductionOperator reduction(ReductionKind kind, View x, Argument dims) {
         int rank = x.layout().shape().length;
         Object listed = ((Constant) dims).value();
-        long[] given = listed instanceof long[] many ? many : listed instanceof Long one ? new long[] {one} : new long[0];
+        long[] given =
+                listed instanceof long[] many ? many : listed instanceof Long one ? new long[] {one} : new long[0];
         List<Integer> reduced = given.length == 0
                 ? IntStream.range(0, rank).boxed().toList()
-                : Arrays.stream(given).mapToObj(dim -> (int) Math.floorMod(dim, (long) rank)).sorted().toList();
-        return x.layout().elements() == 0 || rank == 0 ? null : new Reduction(kind, reduced, device);
+                : Arrays.stream(given)
+                        .mapToObj(dim -> (int) Math.floorMod(dim, (long) rank))
+                        .sorted()
+                        .toList();
+        return x.layout().elements() == 0 || rank == 0 ? null : new ReductionOperator(kind, reduced, device);
     }
 
     /** Appends a reduction to fp32 or fp64 that keeps the reduced dimensions with size 1. */
-    private View reduceWide(Reduction reduction, View x) {
+    private View reduceWide(ReductionOperator reduction, View x) {
         long[] shape = x.layout().shape().clone();
         reduction.dims().forEach(dim -> shape[dim] = 1);
         long[] strides = new long[shape.length]; // the order of the results in memory is that of the input
@@ -335,7 +352,7 @@ final class Lowering {
             strides[order[i]] = stride;
             stride *= shape[order[i]];
         }
-        Value out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
+        ProgramValue out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
         operations.add(new Operation(reduction, List.of(x), List.of(out), List.of(), null, ""));
         return new View(out, out.layout());
     }
@@ -346,27 +363,28 @@ final class Lowering {
     }
 
     private View pointwise(Layout layout, PointwiseFunction function, Argument... arguments) {
-        Value out = newValue(layout);
+        ProgramValue out = newValue(layout);
         emit(out, function, arguments);
         return new View(out, layout);
     }
 
-    private void emit(Value out, PointwiseFunction function, Argument... arguments) {
+    private void emit(ProgramValue out, PointwiseFunction function, Argument... arguments) {
         List<Argument> broadcast = new ArrayList<>();
         for (Argument argument : arguments) {
             boolean isView = argument instanceof View;
             broadcast.add(isView ? broadcast((View) argument, out.layout().shape()) : argument);
         }
-        operations.add(new Operation(new Pointwise(function, device), broadcast, List.of(out), List.of(), null, ""));
+        operations.add(
+                new Operation(new PointwiseOperator(function, device), broadcast, List.of(out), List.of(), null, ""));
     }
 
     private static View broadcast(View view, long[] shape) {
         return new View(view.value(), view.layout().broadcastTo(shape));
     }
 
-    private Value newValue(Layout layout) {
+    private ProgramValue newValue(Layout layout) {
         int id = size++;
-        return new Value(id, "%" + id, layout);
+        return new ProgramValue(id, "%" + id, layout);
     }
 
     private static Constant constant(double number) {
@@ -405,12 +423,13 @@ final class Lowering {
      * Returns the output of an operation as a dense value, or null if it has another form. A write in place to all
      * elements of an intermediate value gets a new value.
      */
-    private Value target(Operation operation) {
+    private ProgramValue target(Operation operation) {
         if (operation.overwrites().isEmpty()) {
-            Value out = operation.outputs().isEmpty() ? null : operation.outputs().get(0);
+            ProgramValue out =
+                    operation.outputs().isEmpty() ? null : operation.outputs().get(0);
             return out != null && out.layout().isDense() && out.layout().offset() == 0 ? out : null;
         }
-        Value end = operation.overwrites().get(0);
+        ProgramValue end = operation.overwrites().get(0);
         View written = operation.reads().isEmpty() ? null : operation.reads().get(0);
         boolean whole = operation.overwrites().size() == 1
                 && operation.creates().size() == 1
@@ -428,13 +447,13 @@ final class Lowering {
 
     /** Returns an operation that is not lowered; writes in place to a replaced value go to the replacement. */
     private Operation withOverwrites(Operation operation) {
-        List<Value> overwrites = new ArrayList<>();
-        for (Value end : operation.overwrites()) {
-            Value replacement = replacements.get(end.overwritten());
+        List<ProgramValue> overwrites = new ArrayList<>();
+        for (ProgramValue end : operation.overwrites()) {
+            ProgramValue replacement = replacements.get(end.overwritten());
             if (replacement == null) {
                 overwrites.add(end);
             } else {
-                var value = new Value(size++, replacement);
+                var value = new ProgramValue(size++, replacement);
                 replacements.put(end, value);
                 overwrites.add(value);
             }
@@ -448,7 +467,8 @@ final class Lowering {
             if (argument instanceof View view) {
                 arguments.add(replaced(view));
             } else if (argument instanceof Views list) {
-                arguments.add(new Views(list.views().stream().map(this::replaced).toList()));
+                arguments.add(
+                        new Views(list.views().stream().map(this::replaced).toList()));
             } else {
                 arguments.add(argument);
             }
@@ -457,7 +477,7 @@ final class Lowering {
     }
 
     private View replaced(View view) {
-        Value value = replacements.get(view.value());
+        ProgramValue value = replacements.get(view.value());
         return value == null ? view : new View(value, view.layout());
     }
 }

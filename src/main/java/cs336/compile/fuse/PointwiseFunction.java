@@ -5,7 +5,7 @@ import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** A function of numbers that a {@link Pointwise} operation applies to each element. */
+/** A function of numbers that a {@link PointwiseOperator} operation applies to each element. */
 enum PointwiseFunction {
     /** Its argument; converts it to the dtype of the result. */
     CAST("%1$s"),

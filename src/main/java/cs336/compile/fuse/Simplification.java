@@ -8,7 +8,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
-import cs336.compile.program.Value;
+import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -31,20 +31,20 @@ final class Simplification {
 
     /** Replaces tensors whose elements are all one known number by the number. */
     static Program withFoldedConstants(Program program) {
-        Map<Value, Constant> known = new HashMap<>();
+        Map<ProgramValue, Constant> known = new HashMap<>();
         List<Operation> operations = new ArrayList<>();
         for (Operation operation : program.operations()) {
             Operation folded = operation;
-            if (operation.operator() instanceof Pointwise pointwise) {
+            if (operation.operator() instanceof PointwiseOperator pointwise) {
                 List<Argument> arguments = new ArrayList<>();
                 for (Argument argument : operation.arguments()) {
                     Constant number = argument instanceof View view ? known.get(view.value()) : null;
                     arguments.add(number == null ? argument : number);
                 }
                 folded = operation.withArguments(arguments);
-                boolean isNumber = pointwise.function() == PointwiseFunction.CAST
-                        && arguments.get(0) instanceof Constant;
-                Value out = operation.outputs().get(0);
+                boolean isNumber =
+                        pointwise.function() == PointwiseFunction.CAST && arguments.get(0) instanceof Constant;
+                ProgramValue out = operation.outputs().get(0);
                 if (isNumber && out.layout().dtype() == DType.FLOAT32) {
                     known.put(out, (Constant) arguments.get(0));
                 }
@@ -55,64 +55,75 @@ final class Simplification {
     }
 
     /**
-     * Lets operations read the source of a cast if that loses nothing: of a cast from a narrow to a wide dtype, which is
-     * exact, if the reader is a pointwise operation or a reduction; and of a copy in the same layout for all readers.
+     * Lets operations read the source of a cast if that loses nothing: of a cast from a narrow to a wide dtype, which
+     * is exact, if the reader is a pointwise operation or a reduction; and of a copy in the same layout for all
+     * readers.
      */
     static Program withFoldedCasts(Program program) {
-        Set<Value> overwritten = overwritten(program);
-        Map<Value, View> copies = new HashMap<>();
-        Map<Value, View> widened = new HashMap<>();
-        return rewritten(program, (before, operation) -> {
-            if (operation.operator() instanceof Pointwise pointwise
-                    && pointwise.function() == PointwiseFunction.CAST
-                    && operation.arguments().get(0) instanceof View from) {
-                Value out = operation.outputs().get(0);
-                boolean stable = !overwritten.contains(from.value()) && !overwritten.contains(out);
-                if (stable && sameStrides(from.layout(), out.layout())) {
-                    if (from.layout().dtype() == out.layout().dtype()) {
-                        copies.put(out, from);
-                    } else if (isExact(from.layout().dtype(), out.layout().dtype())) {
-                        widened.put(out, from);
+        Set<ProgramValue> overwritten = overwritten(program);
+        Map<ProgramValue, View> copies = new HashMap<>();
+        Map<ProgramValue, View> widened = new HashMap<>();
+        return rewritten(
+                program,
+                (before, operation) -> {
+                    if (operation.operator() instanceof PointwiseOperator pointwise
+                            && pointwise.function() == PointwiseFunction.CAST
+                            && operation.arguments().get(0) instanceof View from) {
+                        ProgramValue out = operation.outputs().get(0);
+                        boolean stable = !overwritten.contains(from.value()) && !overwritten.contains(out);
+                        if (stable && sameStrides(from.layout(), out.layout())) {
+                            if (from.layout().dtype() == out.layout().dtype()) {
+                                copies.put(out, from);
+                            } else if (isExact(
+                                    from.layout().dtype(), out.layout().dtype())) {
+                                widened.put(out, from);
+                            }
+                        }
                     }
-                }
-            }
-        }, (operation, view) -> {
-            View copied = through(copies, view);
-            boolean isFusible = operation != null
-                    && (operation.operator() instanceof Pointwise || operation.operator() instanceof Reduction);
-            return isFusible ? through(widened, copied) : copied;
-        });
+                },
+                (operation, view) -> {
+                    View copied = through(copies, view);
+                    boolean isFusible = operation != null
+                            && (operation.operator() instanceof PointwiseOperator
+                                    || operation.operator() instanceof ReductionOperator);
+                    return isFusible ? through(widened, copied) : copied;
+                });
     }
 
     /** Computes equal operations on equal arguments once. */
     static Program withoutCommonSubexpressions(Program program) {
         record Key(Operator operator, List<Argument> arguments, List<Layout> layouts) {}
-        Set<Value> overwritten = overwritten(program);
+        Set<ProgramValue> overwritten = overwritten(program);
         Map<Key, Operation> first = new HashMap<>();
-        Map<Value, View> same = new HashMap<>();
-        return rewritten(program, (before, operation) -> {
-            boolean isPure = operation.overwrites().isEmpty()
-                    && !operation.operator().isRandom()
-                    && operation.outputs().stream().allMatch(out -> out != null && !overwritten.contains(out));
-            if (isPure) {
-                List<Layout> layouts = operation.outputs().stream().map(Value::layout).toList();
-                Operation earlier =
-                        first.putIfAbsent(new Key(operation.operator(), operation.arguments(), layouts), operation);
-                if (earlier != null) {
-                    for (int i = 0; i < layouts.size(); i++) {
-                        Value value = earlier.outputs().get(i);
-                        same.put(operation.outputs().get(i), new View(value, value.layout()));
+        Map<ProgramValue, View> same = new HashMap<>();
+        return rewritten(
+                program,
+                (before, operation) -> {
+                    boolean isPure = operation.overwrites().isEmpty()
+                            && !operation.operator().isRandom()
+                            && operation.outputs().stream().allMatch(out -> out != null && !overwritten.contains(out));
+                    if (isPure) {
+                        List<Layout> layouts = operation.outputs().stream()
+                                .map(ProgramValue::layout)
+                                .toList();
+                        Operation earlier = first.putIfAbsent(
+                                new Key(operation.operator(), operation.arguments(), layouts), operation);
+                        if (earlier != null) {
+                            for (int i = 0; i < layouts.size(); i++) {
+                                ProgramValue value = earlier.outputs().get(i);
+                                same.put(operation.outputs().get(i), new View(value, value.layout()));
+                            }
+                        }
                     }
-                }
-            }
-        }, (operation, view) -> through(same, view));
+                },
+                (operation, view) -> through(same, view));
     }
 
     /** Removes operations whose results nothing reads. */
     static Program withoutDeadOperations(Program program) {
-        Set<Value> external = new HashSet<>(program.inputs());
+        Set<ProgramValue> external = new HashSet<>(program.inputs());
         external.addAll(program.constants().keySet());
-        Set<Value> needed = new HashSet<>();
+        Set<ProgramValue> needed = new HashSet<>();
         program.outputs().stream().filter(Objects::nonNull).forEach(view -> needed.add(view.value()));
         List<Operation> operations = new ArrayList<>();
         for (int i = program.operations().size() - 1; i >= 0; i--) {
@@ -161,11 +172,11 @@ final class Simplification {
     }
 
     /** Returns the values that a later value replaces in their storage, and the later values. */
-    private static Set<Value> overwritten(Program program) {
-        Set<Value> overwritten = new HashSet<>();
+    private static Set<ProgramValue> overwritten(Program program) {
+        Set<ProgramValue> overwritten = new HashSet<>();
         for (Operation operation : program.operations()) {
-            for (Value value : operation.overwrites()) {
-                for (Value v = value; v != null; v = v.overwritten()) {
+            for (ProgramValue value : operation.overwrites()) {
+                for (ProgramValue v = value; v != null; v = v.overwritten()) {
                     overwritten.add(v);
                 }
             }
@@ -174,7 +185,7 @@ final class Simplification {
     }
 
     /** Returns the view of the source instead of a view of its copy. */
-    private static View through(Map<Value, View> copies, View view) {
+    private static View through(Map<ProgramValue, View> copies, View view) {
         View from = copies.get(view.value());
         if (from == null) {
             return view;

@@ -14,7 +14,7 @@ public sealed interface Argument {
      * @param value what it reads
      * @param layout how it reads it
      */
-    record View(Value value, Layout layout) implements Argument {
+    record View(ProgramValue value, Layout layout) implements Argument {
         @Override
         public String toString() {
             return layout.equals(value.layout()) ? value.toString() : value + ":" + layout;

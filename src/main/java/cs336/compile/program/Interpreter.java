@@ -34,14 +34,16 @@ public final class Interpreter {
             for (View view : operations.get(i).reads()) {
                 last.put(view.value().root().id(), i);
             }
-            for (Value created : operations.get(i).creates()) {
+            for (ProgramValue created : operations.get(i).creates()) {
                 last.put(created.root().id(), i);
             }
             lastUses.add(new ArrayList<>());
         }
         program.inputs().forEach(input -> last.remove(input.root().id()));
         program.constants().keySet().forEach(constant -> last.remove(constant.id()));
-        program.outputs().stream().filter(Objects::nonNull).forEach(view -> last.remove(view.value().root().id()));
+        program.outputs().stream()
+                .filter(Objects::nonNull)
+                .forEach(view -> last.remove(view.value().root().id()));
         last.forEach((storage, i) -> lastUses.get(i).add(storage));
     }
 
@@ -78,7 +80,7 @@ public final class Interpreter {
         try (var scope = MemoryScope.open()) {
             List<Tensor> results = operation.operator().run(operation, view -> read(view, table));
             for (int i = 0; i < operation.outputs().size(); i++) {
-                Value output = operation.outputs().get(i);
+                ProgramValue output = operation.outputs().get(i);
                 if (output != null) {
                     table[output.id()] = MemoryScope.keep(new Tensor(results.get(i)));
                 }
@@ -101,7 +103,9 @@ public final class Interpreter {
             return want.conjugated() == have.conjugated() ? strided : strided.conj();
         }
         // The offset counts elements of the view's dtype.
-        long start = fromComplex ? COMPLEX * (tensor.storage_offset() - have.offset()) : tensor.storage_offset() - have.offset();
+        long start = fromComplex
+                ? COMPLEX * (tensor.storage_offset() - have.offset())
+                : tensor.storage_offset() - have.offset();
         Tensor reals = fromComplex ? torch.view_as_real(tensor) : tensor;
         if (!toComplex) {
             return strided(reals, want, start + want.offset());

@@ -40,7 +40,9 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     public Layout asReal() {
         int rank = shape.length;
         long[] realShape = Arrays.copyOf(shape, rank + 1);
-        long[] realStrides = Arrays.stream(Arrays.copyOf(strides, rank + 1)).map(stride -> 2 * stride).toArray();
+        long[] realStrides = Arrays.stream(Arrays.copyOf(strides, rank + 1))
+                .map(stride -> 2 * stride)
+                .toArray();
         realShape[rank] = 2;
         realStrides[rank] = 1;
         return new Layout(DType.FLOAT32, realShape, realStrides, 2 * offset, false);

@@ -21,8 +21,8 @@ import org.bytedeco.pytorch.DispatchKeySet;
 public record Operation(
         Operator operator,
         List<Argument> arguments,
-        List<Value> outputs,
-        List<Value> overwrites,
+        List<ProgramValue> outputs,
+        List<ProgramValue> overwrites,
         DispatchKeySet keys,
         String source) {
 
@@ -34,8 +34,8 @@ public record Operation(
     }
 
     /** Returns the values that exist only after this operation. */
-    public List<Value> creates() {
-        List<Value> created = new ArrayList<>(overwrites);
+    public List<ProgramValue> creates() {
+        List<ProgramValue> created = new ArrayList<>(overwrites);
         outputs.stream().filter(Objects::nonNull).forEach(created::add);
         return created;
     }
@@ -46,13 +46,14 @@ public record Operation(
     }
 
     /** Returns this operation with other values in the storages that it writes to. */
-    public Operation withOverwrites(List<Value> others) {
+    public Operation withOverwrites(List<ProgramValue> others) {
         return new Operation(operator, arguments, outputs, others, keys, source);
     }
 
     @Override
     public String toString() {
-        String results = creates().stream().map(value -> value + ": " + value.layout()).collect(Collectors.joining(", "));
+        String results =
+                creates().stream().map(value -> value + ": " + value.layout()).collect(Collectors.joining(", "));
         String text = arguments.stream().map(Argument::toString).collect(Collectors.joining(", ", "(", ")"));
         return (results.isEmpty() ? "" : results + " = ") + operator + text;
     }

@@ -19,7 +19,11 @@ import org.bytedeco.pytorch.Tensor;
  * @param size more than the largest id of a value
  */
 public record Program(
-        List<Value> inputs, Map<Value, Tensor> constants, List<Operation> operations, List<View> outputs, int size) {
+        List<ProgramValue> inputs,
+        Map<ProgramValue, Tensor> constants,
+        List<Operation> operations,
+        List<View> outputs,
+        int size) {
 
     /** Returns this program with other operations. */
     public Program withOperations(List<Operation> others) {
@@ -35,9 +39,18 @@ public record Program(
     @Override
     public String toString() {
         var text = new StringBuilder();
-        inputs.forEach(input -> text.append("input ").append(input).append(": ").append(input.layout()).append('\n'));
-        constants.keySet().forEach(value ->
-                text.append("constant ").append(value).append(": ").append(value.layout()).append('\n'));
+        inputs.forEach(input -> text.append("input ")
+                .append(input)
+                .append(": ")
+                .append(input.layout())
+                .append('\n'));
+        constants
+                .keySet()
+                .forEach(value -> text.append("constant ")
+                        .append(value)
+                        .append(": ")
+                        .append(value.layout())
+                        .append('\n'));
         operations.forEach(operation -> text.append(operation).append('\n'));
         return text.append("return ")
                 .append(outputs.stream().map(Objects::toString).collect(Collectors.joining(", ")))

@@ -10,7 +10,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
-import cs336.compile.program.Value;
+import cs336.compile.program.ProgramValue;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.OperatorInterceptor;
@@ -41,8 +41,8 @@ import org.bytedeco.pytorch.global.torch.Tag;
  * Records what a function of tensors computes, as a {@link Program}. The function runs once, as it would without the
  * recording.
  *
- * <p>Tensors are identified by their storage, since autograd creates tensor objects without calling an operator. A
- * view is therefore no operation: operations read storages through a {@link Layout}.
+ * <p>Tensors are identified by their storage, since autograd creates tensor objects without calling an operator. A view
+ * is therefore no operation: operations read storages through a {@link Layout}.
  */
 public final class Recorder implements OperatorListener {
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
@@ -51,9 +51,9 @@ public final class Recorder implements OperatorListener {
     private static final StackWalker STACK = StackWalker.getInstance();
 
     private final Map<Long, String> names = new HashMap<>(); // by storage address
-    private final Map<Long, Value> current = new HashMap<>(); // by storage address: its value at this point
+    private final Map<Long, ProgramValue> current = new HashMap<>(); // by storage address: its value at this point
     private final List<WeakIValue> storages = new ArrayList<>();
-    private final Map<Value, Tensor> constants = new LinkedHashMap<>();
+    private final Map<ProgramValue, Tensor> constants = new LinkedHashMap<>();
     private final List<Operation> operations = new ArrayList<>();
     private int size;
 
@@ -62,7 +62,8 @@ public final class Recorder implements OperatorListener {
     /**
      * Runs a function and returns its program.
      *
-     * @param names names of tensors that the function reads besides its inputs, such as parameters, for printed programs
+     * @param names names of tensors that the function reads besides its inputs, such as parameters, for printed
+     *     programs
      * @param results receives the outputs of this run, in the caller's memory scope
      * @throws UnrecordableException if the function reads elements of tensors on the host, or calls an operator that
      *     cannot be recorded
@@ -76,9 +77,9 @@ public final class Recorder implements OperatorListener {
             TensorFunction function, Map<String, Tensor> named, AtomicReference<Tensor[]> results, Tensor... inputs) {
         try (var scope = MemoryScope.open()) {
             named.forEach((name, tensor) -> names.put(storage(tensor), name));
-            List<Value> inputValues = new ArrayList<>();
+            List<ProgramValue> inputValues = new ArrayList<>();
             for (Tensor input : inputs) {
-                Value value = current.get(storage(input));
+                ProgramValue value = current.get(storage(input));
                 if (value == null) {
                     value = newValue("input" + inputValues.size(), input);
                 }
@@ -126,21 +127,21 @@ public final class Recorder implements OperatorListener {
     }
 
     private void record(Operator operator, List<Argument> arguments, List<Tensor> results, DispatchKeySet keys) {
-        List<Value> overwrites = new ArrayList<>();
-        Set<Value> before = new HashSet<>();
+        List<ProgramValue> overwrites = new ArrayList<>();
+        Set<ProgramValue> before = new HashSet<>();
         for (int i = 0; i < arguments.size(); i++) {
             for (View view : arguments.get(i).tensors()) {
                 before.add(view.value());
                 if (operator.writes(i)) {
-                    overwrites.add(new Value(size++, view.value()));
+                    overwrites.add(new ProgramValue(size++, view.value()));
                 }
             }
         }
-        for (Value value : overwrites) {
+        for (ProgramValue value : overwrites) {
             before.add(value);
             current.replaceAll((storage, old) -> old == value.overwritten() ? value : old);
         }
-        List<Value> outputs = new ArrayList<>();
+        List<ProgramValue> outputs = new ArrayList<>();
         for (Tensor result : results) {
             boolean isNew = result.defined() && !before.contains(current.get(storage(result)));
             outputs.add(isNew ? newValue("%" + size, result) : null);
@@ -184,7 +185,9 @@ public final class Recorder implements OperatorListener {
         } else if (value.isIntList()) {
             return value.toIntVector().get();
         }
-        return value.isString() ? value.toStringRef().getString() : value.tagKind().getString();
+        return value.isString()
+                ? value.toStringRef().getString()
+                : value.tagKind().getString();
     }
 
     /** Returns how an operation reads a tensor. A tensor that no operation returned is a constant of the program. */
@@ -192,7 +195,7 @@ public final class Recorder implements OperatorListener {
         if (tensor.is_neg()) {
             throw new UnrecordableException("a lazily negated tensor cannot be recorded", source());
         }
-        Value value = current.get(storage(tensor));
+        ProgramValue value = current.get(storage(tensor));
         if (value == null) {
             value = newValue(names.getOrDefault(storage(tensor), "constant" + constants.size()), tensor);
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
@@ -200,8 +203,8 @@ public final class Recorder implements OperatorListener {
         return new View(value, Layout.of(tensor));
     }
 
-    private Value newValue(String name, Tensor tensor) {
-        var value = new Value(size++, name, Layout.of(tensor));
+    private ProgramValue newValue(String name, Tensor tensor) {
+        var value = new ProgramValue(size++, name, Layout.of(tensor));
         long address = storage(tensor);
         if (!current.containsKey(address)) {
             // A weak reference keeps the address from being used again while the memory is freed as always.

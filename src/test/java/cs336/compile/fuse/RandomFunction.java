@@ -13,8 +13,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A random function of three tensors, made of pointwise operators, reductions, broadcasts, views, casts, writes in place
- * and matrix multiplications. Its values stay near 1, so that rounding errors do not grow.
+ * A random function of three tensors, made of pointwise operators, reductions, broadcasts, views, casts, writes in
+ * place and matrix multiplications. Its values stay near 1, so that rounding errors do not grow.
  *
  * @param seed determines the function and the shapes of its inputs
  */
@@ -30,7 +30,8 @@ record RandomFunction(long seed) implements TensorFunction {
         long batch = 1 + random.nextInt(3);
         Tensor a = torch.randn(new long[] {batch, rows, columns}, device.options(DType.FLOAT32));
         Tensor b = torch.randn(new long[] {columns}, device.options(DType.FLOAT32));
-        Tensor c = torch.randn(new long[] {columns, rows, batch}, device.options(DType.FLOAT32)).permute(2, 1, 0);
+        Tensor c = torch.randn(new long[] {columns, rows, batch}, device.options(DType.FLOAT32))
+                .permute(2, 1, 0);
         return new Tensor[] {a, b, c};
     }
 
@@ -59,8 +60,14 @@ record RandomFunction(long seed) implements TensorFunction {
             case 4 -> torch.silu(x);
             case 5 -> torch.gelu(x);
             case 6 -> x.dim() == 0 ? x.neg() : torch.softmax(x, -1);
-            case 7 -> x.dim() == 0 ? x.exp().tanh() : x.mean(last, true, new ScalarTypeOptional()).expand_as(x);
-            case 8 -> x.dim() < 2 ? x : x.sum(new long[] {0}, true, new ScalarTypeOptional()).tanh();
+            case 7 ->
+                x.dim() == 0
+                        ? x.exp().tanh()
+                        : x.mean(last, true, new ScalarTypeOptional()).expand_as(x);
+            case 8 ->
+                x.dim() < 2
+                        ? x
+                        : x.sum(new long[] {0}, true, new ScalarTypeOptional()).tanh();
             case 9 -> x.dim() < 2 ? x : x.transpose(-1, -2).contiguous();
             case 10 -> x.dim() < 2 ? x : x.transpose(-1, -2);
             case 11 -> x.dim() == 0 || x.size(-1) < 2 ? x : x.narrow(-1, 1, x.size(-1) - 1);

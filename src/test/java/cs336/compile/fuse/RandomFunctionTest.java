@@ -25,8 +25,8 @@ class RandomFunctionTest {
                     var noGrad = NoGrad.open()) {
                 Torch.seed(seed);
                 var function = new RandomFunction(seed);
-                Program recorded = Recorder.record(
-                        function, Map.of(), new AtomicReference<>(), function.inputs(Device.cpu()));
+                Program recorded =
+                        Recorder.record(function, Map.of(), new AtomicReference<>(), function.inputs(Device.cpu()));
                 Tensor[] inputs = function.inputs(Device.cpu());
                 Tensor[] expected = function.apply(inputs);
                 for (var stage : FusionPasses.stages(recorded, Device.cpu()).entrySet()) {
@@ -34,8 +34,10 @@ class RandomFunctionTest {
                     Tensor[] got = new Interpreter(stage.getValue()).run(inputs);
                     for (int i = 0; i < expected.length; i++) {
                         double error = relativeError(expected[i], got[i]);
-                        assertTrue(error <= bound, "seed " + seed + ", " + stage.getKey() + ", output " + i + ": "
-                                + error + "\n" + stage.getValue());
+                        assertTrue(
+                                error <= bound,
+                                "seed " + seed + ", " + stage.getKey() + ", output " + i + ": " + error + "\n"
+                                        + stage.getValue());
                     }
                 }
             }

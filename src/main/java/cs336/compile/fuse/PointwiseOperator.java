@@ -23,7 +23,7 @@ import org.bytedeco.pytorch.global.torch;
  *
  * @param device where the output is
  */
-record Pointwise(PointwiseFunction function, Device device) implements Operator {
+record PointwiseOperator(PointwiseFunction function, Device device) implements Operator {
     @Override
     public String name() {
         return function.name().toLowerCase(Locale.ROOT);
@@ -55,8 +55,8 @@ record Pointwise(PointwiseFunction function, Device device) implements Operator 
         DType out = operation.outputs().get(0).layout().dtype();
         boolean wide = out == DType.FLOAT64
                 || operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.FLOAT64);
-        boolean integers = operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.INT64)
-                && out == DType.BOOL;
+        boolean integers =
+                operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.INT64) && out == DType.BOOL;
         return integers ? DType.INT64 : wide ? DType.FLOAT64 : DType.FLOAT32;
     }
 

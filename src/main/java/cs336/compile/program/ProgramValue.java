@@ -4,11 +4,11 @@ package cs336.compile.program;
  * The contents of a storage between two writes. An operation that writes in place ends one value and creates the next
  * one, so that a value never changes.
  */
-public final class Value {
+public final class ProgramValue {
     private final int id;
     private final String name;
     private final Layout layout;
-    private final Value overwritten;
+    private final ProgramValue overwritten;
 
     /**
      * Creates the first value of a storage.
@@ -17,7 +17,7 @@ public final class Value {
      * @param name the name in printed programs
      * @param layout the layout of the tensor that the operation returned, or that the program received
      */
-    public Value(int id, String name, Layout layout) {
+    public ProgramValue(int id, String name, Layout layout) {
         this.id = id;
         this.name = name;
         this.layout = layout;
@@ -25,7 +25,7 @@ public final class Value {
     }
 
     /** Creates the value that replaces another one in its storage. */
-    public Value(int id, Value overwritten) {
+    public ProgramValue(int id, ProgramValue overwritten) {
         this.id = id;
         name = overwritten.name.replaceFirst("'\\d+$", "") + "'" + id;
         layout = overwritten.layout;
@@ -43,8 +43,8 @@ public final class Value {
     }
 
     /** Returns the first value of this storage. */
-    public Value root() {
-        Value root = this;
+    public ProgramValue root() {
+        ProgramValue root = this;
         while (root.overwritten != null) {
             root = root.overwritten;
         }
@@ -52,7 +52,7 @@ public final class Value {
     }
 
     /** Returns the value that was in the storage before, or null if this is the storage's first value. */
-    public Value overwritten() {
+    public ProgramValue overwritten() {
         return overwritten;
     }
 

@@ -23,7 +23,7 @@ import org.bytedeco.pytorch.global.torch;
  * @param dims the reduced dimensions of the argument, ascending
  * @param device where the output is
  */
-record Reduction(ReductionKind kind, List<Integer> dims, Device device) implements Operator {
+record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) implements Operator {
     enum ReductionKind {
         SUM,
         MAX
@@ -37,12 +37,11 @@ record Reduction(ReductionKind kind, List<Integer> dims, Device device) implemen
     @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         Layout out = operation.outputs().get(0).layout();
-        DType compute = Pointwise.computeType(operation);
+        DType compute = PointwiseOperator.computeType(operation);
         Tensor in = read.apply(operation.reads().get(0)).to(compute.scalarType());
         long[] reduced = dims.stream().mapToLong(Integer::longValue).toArray();
-        Tensor value = kind == ReductionKind.SUM
-                ? in.sum(reduced, true, new ScalarTypeOptional())
-                : in.amax(reduced, true);
+        Tensor value =
+                kind == ReductionKind.SUM ? in.sum(reduced, true, new ScalarTypeOptional()) : in.amax(reduced, true);
         Tensor result = torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype()));
         result.copy_(value.reshape(out.shape()));
         return List.of(result);
