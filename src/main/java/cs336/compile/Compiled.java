@@ -1,14 +1,15 @@
 package cs336.compile;
 
-import cs336.compile.fuse.FusionPasses;
 import cs336.compile.program.Layout;
-import cs336.compile.program.Program;
 import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
+import cs336.torch.Autocast;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -32,26 +33,36 @@ import org.bytedeco.pytorch.Tensor;
  * computes no gradients; {@link CompiledStep} compiles training steps.
  */
 public final class Compiled implements AutoCloseable {
-    /** What a recording depends on. */
-    private record Guard(List<Layout> layouts, List<Boolean> onGpu) {}
+    /** What a recording depends on. Inputs that share a storage have the same number in {@code storages}. */
+    private record Guard(List<Layout> layouts, List<Boolean> onGpu, List<Long> storages, String autocast) {}
 
     private final TensorFunction function;
     private final boolean fuse;
+    private final boolean graphed;
     private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
 
-    private Compiled(TensorFunction function, boolean fuse) {
+    private Compiled(TensorFunction function, boolean fuse, boolean graphed) {
         this.function = function;
         this.fuse = fuse;
+        this.graphed = graphed;
     }
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
     public static Compiled of(TensorFunction function) {
-        return new Compiled(function, true);
+        return new Compiled(function, true, false);
     }
 
     /** Returns a form that runs the recorded operators without fusing them, which computes bit for bit the same. */
     public Compiled withoutFusion() {
-        return new Compiled(function, false);
+        return new Compiled(function, false, graphed);
+    }
+
+    /**
+     * Returns a form that runs as a CUDA graph on a GPU, which removes its launch overhead. The next call with the same
+     * layouts overwrites the outputs of a call.
+     */
+    public Compiled asGraph() {
+        return new Compiled(function, fuse, true);
     }
 
     /**
@@ -66,19 +77,26 @@ public final class Compiled implements AutoCloseable {
         requireUsable(inputs);
         List<Layout> layouts = new ArrayList<>();
         List<Boolean> onGpu = new ArrayList<>();
+        List<Long> storages = new ArrayList<>();
+        Map<Long, Tensor> first = new HashMap<>();
         for (Tensor input : inputs) {
-            layouts.add(Layout.of(input).withOffset(0));
+            long storage = input.storage().unsafeGetStorageImpl().address();
+            Tensor earlier = first.putIfAbsent(storage, input);
+            long distance = earlier == null ? 0 : input.storage_offset() - earlier.storage_offset();
+            layouts.add(Layout.of(input).withOffset(distance));
             onGpu.add(input.is_cuda());
+            storages.add(earlier == null ? first.size() - 1L : storages.get(indexOf(earlier, inputs)));
         }
+        var guard = new Guard(layouts, onGpu, storages, Autocast.state());
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            CompiledProgram program = programs.get(new Guard(layouts, onGpu));
+            CompiledProgram program = programs.get(guard);
             if (program == null) {
                 Device device = onGpu.contains(true) ? Device.cuda(0) : Device.cpu();
                 program = CompiledProgram.record(function, device, fuse, Map.of(), new AtomicReference<>(), inputs);
-                programs.put(new Guard(layouts, onGpu), program);
+                programs.put(guard, program);
             }
-            Tensor[] outputs = program.run(inputs);
+            Tensor[] outputs = graphed && onGpu.contains(true) ? program.runGraph(inputs) : program.run(inputs);
             for (Tensor output : outputs) {
                 if (output != null) {
                     scope.escape(output);
@@ -86,6 +104,10 @@ public final class Compiled implements AutoCloseable {
             }
             return outputs;
         }
+    }
+
+    private static int indexOf(Tensor tensor, Tensor... tensors) {
+        return Arrays.asList(tensors).indexOf(tensor);
     }
 
     private static void requireUsable(Tensor... inputs) {
@@ -108,27 +130,10 @@ public final class Compiled implements AutoCloseable {
         return programs.size();
     }
 
-    /** Returns the programs of all recordings after each pass, and the sources of the generated kernels. */
+    /** Returns the recorded and the fused program of each recording, and the sources of the generated kernels. */
     public String explain() {
         var text = new StringBuilder();
-        programs.forEach(
-                (guard, program) -> text.append(explain(program.recorded(), fuse ? program.optimized() : null)));
-        return text.toString();
-    }
-
-    static String explain(Program recorded, Program fused) {
-        var text = new StringBuilder("recorded: " + recorded.operations().size() + " operations\n" + recorded);
-        if (fused != null) {
-            text.append("\nfused: ")
-                    .append(fused.operations().size())
-                    .append(" operations\n")
-                    .append(fused);
-            FusionPasses.sources(fused)
-                    .forEach((name, source) -> text.append("\nkernel of ")
-                            .append(name)
-                            .append(":\n")
-                            .append(source));
-        }
+        programs.values().forEach(program -> text.append(program.explain()));
         return text.toString();
     }
 

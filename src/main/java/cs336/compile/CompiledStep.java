@@ -99,7 +99,10 @@ public final class CompiledStep implements AutoCloseable {
         return this;
     }
 
-    /** Fuses pointwise operations and reductions of both passes into generated kernels. Default: no fusion. */
+    /**
+     * Fuses pointwise operations and reductions of both passes into generated kernels on a GPU; on the CPU, runs the
+     * recorded operators. Default: neither.
+     */
     public CompiledStep fuse() {
         fuse = true;
         return this;
@@ -113,8 +116,7 @@ public final class CompiledStep implements AutoCloseable {
         var text = new StringBuilder();
         shapes.values().stream()
                 .filter(ofShape -> ofShape.program != null)
-                .forEach(ofShape ->
-                        text.append(Compiled.explain(ofShape.program.recorded(), ofShape.program.optimized())));
+                .forEach(ofShape -> text.append(ofShape.program.explain()));
         return text.toString();
     }
 

@@ -85,6 +85,7 @@ public final class Recorder implements OperatorListener {
                 }
                 inputValues.add(value);
             }
+            torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
             OperatorInterceptor.run(this, () -> results.set(function.apply(inputs)));
             List<View> outputs = new ArrayList<>();
             for (Tensor output : results.get()) {
