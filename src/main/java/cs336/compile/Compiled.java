@@ -91,12 +91,17 @@ public final class Compiled implements AutoCloseable {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             CompiledProgram program = programs.get(guard);
+            var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
                 Device device = onGpu.contains(true) ? Device.cuda(0) : Device.cpu();
-                program = CompiledProgram.record(function, device, fuse, Map.of(), new AtomicReference<>(), inputs);
+                program = CompiledProgram.record(function, device, fuse, Map.of(), ofRecording, inputs);
                 programs.put(guard, program);
             }
-            Tensor[] outputs = graphed && onGpu.contains(true) ? program.runGraph(inputs) : program.run(inputs);
+            boolean isGraph = graphed && onGpu.contains(true);
+            Tensor[] outputs = ofRecording.get();
+            if (outputs == null) {
+                outputs = isGraph ? program.runGraph(inputs) : program.run(inputs);
+            }
             for (Tensor output : outputs) {
                 if (output != null) {
                     scope.escape(output);

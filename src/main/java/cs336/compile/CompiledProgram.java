@@ -63,7 +63,9 @@ final class CompiledProgram implements AutoCloseable {
         // On the CPU the recorded operators are faster than their lowered forms.
         boolean generates = fuse && device.isCuda();
         Program optimized = generates ? FusionPasses.fuse(recorded, device) : FusionPasses.simplify(recorded);
-        return new CompiledProgram(recorded, optimized, device);
+        var program = new CompiledProgram(recorded, optimized, device);
+        results.set(program.separated(results.get()));
+        return program;
     }
 
     /**
@@ -72,15 +74,19 @@ final class CompiledProgram implements AutoCloseable {
      * @return the outputs, in the caller's memory scope. No two of them share memory, or share memory with an input.
      */
     Tensor[] run(Tensor... inputs) {
-        try (var scope = MemoryScope.open()) {
-            Tensor[] outputs = interpreter.run(inputs);
-            for (int i = 0; i < outputs.length; i++) {
-                if (outputs[i] != null) {
-                    outputs[i] = scope.escape(isCopied[i] ? outputs[i].clone() : outputs[i]);
-                }
+        return separated(interpreter.run(inputs));
+    }
+
+    /** Returns the outputs of a run with copies of those that share memory. */
+    private Tensor[] separated(Tensor[] outputs) {
+        Tensor[] separated = outputs.clone();
+        for (int i = 0; i < outputs.length; i++) {
+            if (isCopied[i]) {
+                separated[i] = outputs[i].clone();
+                outputs[i].close();
             }
-            return outputs;
         }
+        return separated;
     }
 
     /**

@@ -26,6 +26,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.regex.Pattern;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.pytorch.DispatchKeySet;
 import org.bytedeco.pytorch.FunctionSchema;
@@ -48,6 +49,9 @@ public final class Recorder implements OperatorListener {
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
+    private static final Pattern LIBRARY =
+            Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
+                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep)(\\$.*)?");
     private static final StackWalker STACK = StackWalker.getInstance();
 
     private final Map<Long, String> names = new HashMap<>(); // by storage address
@@ -88,12 +92,12 @@ public final class Recorder implements OperatorListener {
             torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
             OperatorInterceptor.run(this, () -> results.set(function.apply(inputs)));
             List<View> outputs = new ArrayList<>();
-            for (Tensor output : results.get()) {
-                outputs.add(output == null ? null : view(output));
-                if (output != null) {
-                    scope.escape(output);
-                }
+            Tensor[] own = results.get().clone(); // handles of their own, because the function may return an input
+            for (int i = 0; i < own.length; i++) {
+                outputs.add(own[i] == null ? null : view(own[i]));
+                own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
             }
+            results.set(own);
             return new Program(inputValues, constants, List.copyOf(operations), outputs, size);
         } finally {
             storages.forEach(WeakIValue::close);
@@ -244,12 +248,6 @@ public final class Recorder implements OperatorListener {
     }
 
     private static boolean isUserCode(StackWalker.StackFrame frame) {
-        String name = frame.getClassName();
-        return !name.startsWith("org.bytedeco.")
-                && !name.startsWith("com.sun.jna.")
-                && !name.startsWith("java.")
-                && !name.startsWith("jdk.")
-                && !name.startsWith("cs336.torch.")
-                && !name.startsWith("cs336.compile.");
+        return !LIBRARY.matcher(frame.getClassName()).matches();
     }
 }
