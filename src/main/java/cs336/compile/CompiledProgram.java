@@ -93,6 +93,7 @@ final class CompiledProgram implements AutoCloseable {
      * Runs the program on a GPU as a CUDA graph, which the first call records.
      *
      * @return the outputs, in the caller's memory scope; the next call overwrites their elements
+     * @throws IllegalStateException if the program writes to tensors that exist outside of it
      */
     Tensor[] runGraph(Tensor... inputs) {
         if (graph == null) {
@@ -108,6 +109,15 @@ final class CompiledProgram implements AutoCloseable {
     }
 
     private void record(Tensor... inputs) {
+        boolean writesOutside = optimized.operations().stream()
+                .flatMap(operation -> operation.overwrites().stream())
+                .map(ProgramValue::root)
+                .anyMatch(root -> optimized.inputs().contains(root)
+                        || optimized.constants().containsKey(root));
+        if (writesOutside) {
+            throw new IllegalStateException(
+                    "a function that writes to its inputs or to tensors outside of it cannot run as a CUDA graph");
+        }
         graph = CudaGraph.on(device);
         try (var scope = MemoryScope.open()) {
             graphInputs = Arrays.stream(inputs)

@@ -10,6 +10,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
+import cs336.compile.TrainingRuns.Loop;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Collections;
@@ -40,11 +41,34 @@ class CompiledStepGpuTest {
         Precision precision = Precision.parse(dtype);
         List<Integer> contexts = Collections.nCopies(20, 128);
         TrainingRuns.LossesAndParameters plain =
-                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, false, contexts);
+                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.PLAIN, contexts);
         TrainingRuns.LossesAndParameters graphed =
-                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, true, contexts);
+                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.GRAPHED, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "SPRING_2025, fp32, rmsnorm, plain, 1e-4",
+        "SPRING_2025, tf32, rmsnorm, flash-deterministic, 1e-2",
+        "SPRING_2025, bf16, rmsnorm, plain, 2e-2",
+        "SPRING_2025, bf16, rmsnorm, flash-deterministic, 2e-2",
+        "SPRING_2025, fp16, rmsnorm, plain, 2e-2",
+        "SPRING_2025, bf16, rmsnorm-fused, flash-deterministic, 2e-2",
+        "SPRING_2024, fp32, rmsnorm, plain, 1e-4",
+        "SPRING_2024, bf16, layernorm, sdpa, 2e-2"
+    })
+    void lossesOfAHundredFusedStepsAgreeWithThePlainLoop(
+            ModelEdition edition, String dtype, String norm, String attention, double bound) {
+        TransformerConfig config = config(edition, norm, attention);
+        Precision precision = Precision.parse(dtype);
+        List<Integer> contexts = Collections.nCopies(100, 128);
+        double[] plain = TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.PLAIN, contexts)
+                .losses();
+        double[] fused = TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.FUSED, contexts)
+                .losses();
+        assertArrayEquals(plain, fused, bound);
     }
 
     @Test
@@ -53,9 +77,9 @@ class CompiledStepGpuTest {
         List<Integer> contexts =
                 List.of(64, 64, 128, 64, 128, 64, 64, 128, 128, 64, 96, 128, 64, 96, 128, 64, 32, 128, 64);
         TrainingRuns.LossesAndParameters plain =
-                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
+                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, Loop.PLAIN, contexts);
         TrainingRuns.LossesAndParameters graphed =
-                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, true, contexts);
+                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, Loop.GRAPHED, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
     }

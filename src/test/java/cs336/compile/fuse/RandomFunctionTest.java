@@ -12,24 +12,36 @@ import cs336.torch.Torch;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 class RandomFunctionTest {
     private static final int SEEDS = 500;
+    private static final int GPU_SEEDS = 60; // each compiles a few kernels
     private static final double BOUND = 2e-5;
 
     @Test
     void everyPassKeepsTheResultsOfRandomFunctions() {
-        for (int seed = 0; seed < SEEDS; seed++) {
+        check(Device.cpu(), SEEDS);
+    }
+
+    @Test
+    @Tag("gpu")
+    void generatedKernelsComputeRandomFunctions() {
+        check(Device.cuda(0), GPU_SEEDS);
+    }
+
+    private static void check(Device device, int seeds) {
+        for (int seed = 0; seed < seeds; seed++) {
             try (var scope = MemoryScope.open();
                     var noGrad = NoGrad.open()) {
                 Torch.seed(seed);
                 var function = new RandomFunction(seed);
                 Program recorded =
-                        Recorder.record(function, Map.of(), new AtomicReference<>(), function.inputs(Device.cpu()));
-                Tensor[] inputs = function.inputs(Device.cpu());
+                        Recorder.record(function, Map.of(), new AtomicReference<>(), function.inputs(device));
+                Tensor[] inputs = function.inputs(device);
                 Tensor[] expected = function.apply(inputs);
-                for (var stage : FusionPasses.stages(recorded, Device.cpu()).entrySet()) {
+                for (var stage : FusionPasses.stages(recorded, device).entrySet()) {
                     double bound = stage.getKey().equals("recorded") ? 0 : BOUND;
                     Tensor[] got = new Interpreter(stage.getValue()).run(inputs);
                     for (int i = 0; i < expected.length; i++) {
