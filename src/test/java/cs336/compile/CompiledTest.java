@@ -6,15 +6,21 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.Losses;
+import cs336.basics.ModelEdition;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
 import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
 import cs336.torch.Autocast;
+import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.List;
 import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.AfterEach;
@@ -223,10 +229,51 @@ class CompiledTest {
             String absent = assertThrows(IllegalArgumentException.class, () -> compiled.apply(tensor(1), null))
                     .getMessage();
             assertEquals("input 1 must be a defined tensor", absent);
-            Tensor leaf = tensor(1).set_requires_grad(true);
-            String trainable = assertThrows(IllegalStateException.class, () -> compiled.apply(leaf))
-                    .getMessage();
-            assertTrue(trainable.startsWith("input 0 requires a gradient"), trainable);
+        }
+    }
+
+    @Test
+    void gradientsEqualThoseOfPlainExecution() {
+        Tensor weight = torch.randn(6).set_requires_grad(true);
+        TensorFunction norm = in -> {
+            Tensor scale = in[0].square()
+                    .mean(new long[] {-1}, true, new ScalarTypeOptional())
+                    .rsqrt();
+            return new Tensor[] {in[0].mul(scale).mul(weight), scale};
+        };
+        try (var compiled = Compiled.of(norm, List.of(weight))) {
+            for (int call = 0; call < 3; call++) {
+                Tensor x = torch.randn(5, 6);
+                Tensor dy = torch.randn(5, 6);
+                Tensor[][] gradients = new Tensor[2][];
+                for (int i = 0; i < 2; i++) {
+                    Tensor leaf = x.clone().set_requires_grad(true);
+                    Tensor y = (i == 0 ? norm.apply(leaf) : compiled.apply(leaf))[0];
+                    gradients[i] = Backward.of(y).with(dy).gradients(leaf, weight);
+                }
+                assertTrue(torch.allclose(gradients[0][0], gradients[1][0]), "input, call " + call);
+                assertTrue(torch.allclose(gradients[0][1], gradients[1][1]), "weight, call " + call);
+            }
+            assertEquals(1, compiled.recordings());
+        }
+    }
+
+    @Test
+    void aCompiledModelTrainsLikeThePlainOne() {
+        var config = new TransformerConfig(ModelEdition.SPRING_2025, 20, 6, 16, 2, 2, 24, "rmsnorm", "plain");
+        try (var model = new TransformerLM(config, Device.cpu());
+                var compiled = Compiled.of(model)) {
+            Tensor[] parameters = model.parameters().toArray(new Tensor[0]);
+            for (int call = 0; call < 2; call++) {
+                Tensor ids = torch.randint(20, new long[] {2, 6}, Device.cpu().options(DType.INT64));
+                Tensor[] plain = Backward.of(Losses.crossEntropy(model.forward(ids), ids))
+                        .gradients(parameters);
+                Tensor[] got = Backward.of(Losses.crossEntropy(compiled.apply(ids)[0], ids))
+                        .gradients(parameters);
+                for (int i = 0; i < plain.length; i++) {
+                    assertTrue(torch.equal(plain[i], got[i]), "gradient " + i);
+                }
+            }
         }
     }
 

@@ -15,6 +15,16 @@ public final class FusionPasses {
         return Simplification.of(recorded);
     }
 
+    /** Returns a program of pointwise operations, reductions and calls, before they are fused. */
+    public static Program prepare(Program recorded, Device device) {
+        return Simplification.of(Lowering.of(recorded, device));
+    }
+
+    /** Returns a prepared program whose pointwise operations and reductions are generated kernels. */
+    static Program fusePrepared(Program prepared, Device device) {
+        return Simplification.withoutDeadOperations(Fusion.of(prepared, device));
+    }
+
     /** Returns a program whose pointwise operations and reductions are generated kernels. */
     public static Program fuse(Program recorded, Device device) {
         return stages(recorded, device).get("fused");
@@ -31,7 +41,7 @@ public final class FusionPasses {
         stages.put("lowered", lowered);
         Program simplified = Simplification.of(lowered);
         stages.put("simplified", simplified);
-        stages.put("fused", Simplification.withoutDeadOperations(Fusion.of(simplified, device)));
+        stages.put("fused", fusePrepared(simplified, device));
         return stages;
     }
 

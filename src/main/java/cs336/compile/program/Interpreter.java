@@ -47,6 +47,11 @@ public final class Interpreter {
         last.forEach((storage, i) -> lastUses.get(i).add(storage));
     }
 
+    /** Returns the number of inputs of the program. */
+    public int inputs() {
+        return program.inputs().size();
+    }
+
     /**
      * Runs the program.
      *
