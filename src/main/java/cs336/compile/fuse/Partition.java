@@ -58,7 +58,11 @@ public record Partition(Program forward, Program backward) {
         private final List<View> gradients;
         private final Map<ProgramValue, Operation> producers = new HashMap<>();
         private final Set<Operation> inForward = new HashSet<>();
-        private final Set<ProgramValue> ofTangents = new HashSet<>();
+        private final Set<ProgramValue> ofTangents = new HashSet<>(); // computed from gradients of outputs
+        private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
+        private final List<int[]> edges = new ArrayList<>(); // from, to; edge i ^ 1 is the reverse of edge i
+        private final List<Long> capacities = new ArrayList<>();
+        private final Map<Integer, List<Integer>> outgoing = new HashMap<>();
 
         Cut(Program joint, int inputs, int outputs) {
             this.joint = joint;
@@ -135,11 +139,6 @@ public record Partition(Program forward, Program backward) {
         }
 
         // ---- minimum cut
-
-        private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
-        private final List<int[]> edges = new ArrayList<>(); // from, to; edge i ^ 1 is the reverse of edge i
-        private final List<Long> capacities = new ArrayList<>();
-        private final Map<Integer, List<Integer>> outgoing = new HashMap<>();
 
         /** Returns the values to save: those whose edge the cut goes through. */
         private Set<ProgramValue> minimumCut() {
