@@ -2,6 +2,7 @@ package cs336;
 
 import cs336.bench.BenchmarkCommand;
 import cs336.bench.LabCommand;
+import cs336.compile.CompileCommand;
 import cs336.distributed.bench.AllReduceCommand;
 import cs336.distributed.bench.DdpCommand;
 import cs336.distributed.bench.ShardCommand;
@@ -46,6 +47,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             OverlapCommand.class,
             MemoryCommand.class,
             PrecisionCommand.class,
+            CompileCommand.class,
             TrainCommand.class,
             KernelsCommand.class,
             NormsCommand.class,

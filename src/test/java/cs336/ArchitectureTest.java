@@ -41,7 +41,10 @@ class ArchitectureTest {
         direct.put("kernels.attention", List.of("kernels.runtime", "scaling"));
         direct.put("kernels.optimizer", List.of("kernels.runtime"));
         direct.put("kernels", List.of("kernels.norms", "kernels.attention", "kernels.optimizer"));
-        direct.put("compile", List.of("kernels.runtime"));
+        direct.put("compile.program", List.of("kernels.runtime"));
+        direct.put("compile.trace", List.of("compile.program"));
+        direct.put("compile.fuse", List.of("compile.trace"));
+        direct.put("compile", List.of("compile.fuse"));
         direct.put("train", List.of("compile"));
         direct.put("profile", List.of("numbers"));
         direct.put("profile.memory", List.of("profile", "scaling"));

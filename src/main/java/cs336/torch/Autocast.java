@@ -56,6 +56,19 @@ public final class Autocast implements AutoCloseable {
         return isCastable && torch.is_autocast_enabled(type) ? tensor.to(torch.get_autocast_dtype(type)) : tensor;
     }
 
+    /** Returns the autocast dtypes of this thread for CPU and CUDA as text, for keys of caches. */
+    public static String state() {
+        var text = new StringBuilder();
+        for (DeviceType type : new DeviceType[] {DeviceType.CPU, DeviceType.CUDA}) {
+            boolean enabled = torch.is_autocast_enabled(type);
+            text.append(type)
+                    .append('=')
+                    .append(enabled ? torch.get_autocast_dtype(type) : "off")
+                    .append(' ');
+        }
+        return text.toString();
+    }
+
     @Override
     public void close() {
         if (!open) {

@@ -13,7 +13,9 @@ public enum DType {
     FLOAT16("fp16", ScalarType.Half, 2),
     INT64("int64", ScalarType.Long, 8),
     INT32("int32", ScalarType.Int, 4),
-    BOOL("bool", ScalarType.Bool, 1);
+    UINT8("uint8", ScalarType.Byte, 1),
+    BOOL("bool", ScalarType.Bool, 1),
+    COMPLEX64("complex64", ScalarType.ComplexFloat, 8);
 
     static {
         Torch.load();

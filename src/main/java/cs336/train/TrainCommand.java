@@ -12,7 +12,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
-import cs336.compile.GraphedStep;
+import cs336.compile.CompiledStep;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
@@ -147,7 +147,7 @@ public final class TrainCommand extends LabCommand {
         try (var model = new TransformerLM(setup.model.config(), setup.device);
                 var optimizer = new AdamW(
                         model.namedParameters(), AdamWSettings.of(learningRate).withOrder(order));
-                var step = GraphedStep.of(model, optimizer, setup.precision).clip(clip)) {
+                var step = CompiledStep.of(model, optimizer, setup.precision).clip(clip)) {
             int first = 0;
             if (resume && Files.exists(checkpoint)) {
                 first = checked(() -> load(model, optimizer));
@@ -226,7 +226,7 @@ public final class TrainCommand extends LabCommand {
         return Integer.parseInt(done);
     }
 
-    private void train(TrainingSetup setup, TransformerLM model, AdamW optimizer, GraphedStep step, int first)
+    private void train(TrainingSetup setup, TransformerLM model, AdamW optimizer, CompiledStep step, int first)
             throws IOException {
         Batches batches = batches(setup.model, setup.tokens, setup.device);
         for (int i = 0; i < first; i++) {

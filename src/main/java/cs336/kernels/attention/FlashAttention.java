@@ -4,6 +4,7 @@ import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.Autocast;
 import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
+import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
@@ -70,18 +71,46 @@ public final class FlashAttention extends AutogradFunction {
 
     @Override
     protected Tensor[] forward(Context ctx, Tensor... inputs) {
-        FlashVariant.AttentionOutput output = variant.forward(inputs[0], inputs[1], inputs[2], causal);
+        Tensor[] output = new FlashForward(variant, causal).call(inputs);
         ctx.onceDifferentiable(); // kernels have no derivative; tensor operations refuse one for consistency
         ctx.save(inputs);
-        ctx.save(output.o(), output.l());
-        return new Tensor[] {output.o()};
+        ctx.save(output);
+        return new Tensor[] {output[0]};
     }
 
     @Override
     protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-        FlashVariant.AttentionGradients gradients = variant.backward(
-                ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), ctx.saved(4), gradOutputs[0], causal);
-        return new Tensor[] {gradients.dQ(), gradients.dK(), gradients.dV()};
+        return new FlashBackward(variant, causal)
+                .call(ctx.saved(0), ctx.saved(1), ctx.saved(2), ctx.saved(3), ctx.saved(4), gradOutputs[0]);
+    }
+
+    /** The forward pass: q, k, v → o, l. */
+    private record FlashForward(FlashVariant variant, boolean causal) implements JavaOperator {
+        @Override
+        public String name() {
+            return "flash_attention";
+        }
+
+        @Override
+        public Tensor[] compute(Tensor... in) {
+            FlashVariant.AttentionOutput output = variant.forward(in[0], in[1], in[2], causal);
+            return new Tensor[] {output.o(), output.l()};
+        }
+    }
+
+    /** The backward pass: q, k, v, o, l, dO → dQ, dK, dV. */
+    private record FlashBackward(FlashVariant variant, boolean causal) implements JavaOperator {
+        @Override
+        public String name() {
+            return "flash_attention_backward";
+        }
+
+        @Override
+        public Tensor[] compute(Tensor... in) {
+            FlashVariant.AttentionGradients gradients =
+                    variant.backward(in[0], in[1], in[2], in[3], in[4], in[5], causal);
+            return new Tensor[] {gradients.dQ(), gradients.dK(), gradients.dV()};
+        }
     }
 
     private static void requireMatch(Tensor q, Tensor k, Tensor v) {

@@ -5,6 +5,7 @@ import cs336.kernels.runtime.Route;
 import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
+import cs336.torch.JavaOperator;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
@@ -63,7 +64,7 @@ public final class FusedRmsNorm extends AutogradFunction {
         }
         Tensor contiguous = x.contiguous();
         return new Tensor[] {
-            x.numel() == 0 ? contiguous.clone() : RmsNormKernels.forward(contiguous, weight.contiguous(), eps)
+            x.numel() == 0 ? contiguous.clone() : new ForwardKernel(eps).call(contiguous, weight.contiguous())[0]
         };
     }
 
@@ -77,7 +78,33 @@ public final class FusedRmsNorm extends AutogradFunction {
             return RmsNormFunction.gradients(ctx, gradOutputs[0], eps);
         }
         Tensor[] gradients =
-                RmsNormKernels.backward(x.contiguous(), ctx.saved(1).contiguous(), gradOutputs[0].contiguous(), eps);
+                new BackwardKernels(eps).call(x.contiguous(), ctx.saved(1).contiguous(), gradOutputs[0].contiguous());
         return new Tensor[] {ctx.needsInputGrad(0) ? gradients[0] : null, ctx.needsInputGrad(1) ? gradients[1] : null};
+    }
+
+    /** The kernel of the forward pass: x, weight → y. */
+    private record ForwardKernel(double eps) implements JavaOperator {
+        @Override
+        public String name() {
+            return "rmsnorm";
+        }
+
+        @Override
+        public Tensor[] compute(Tensor... in) {
+            return new Tensor[] {RmsNormKernels.forward(in[0], in[1], eps)};
+        }
+    }
+
+    /** The kernels of the backward pass: x, weight, dy → dx, dw. */
+    private record BackwardKernels(double eps) implements JavaOperator {
+        @Override
+        public String name() {
+            return "rmsnorm_backward";
+        }
+
+        @Override
+        public Tensor[] compute(Tensor... in) {
+            return RmsNormKernels.backward(in[0], in[1], in[2], eps);
+        }
     }
 }

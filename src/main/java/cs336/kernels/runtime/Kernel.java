@@ -2,6 +2,7 @@ package cs336.kernels.runtime;
 
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.cuda.cudart.CUctx_st;
@@ -84,7 +85,8 @@ public final class Kernel {
      *     of tensors are not checked
      * @throws IllegalArgumentException if the number or size of the arguments differs from the kernel's parameters, or
      *     a tensor is on another device
-     * @throws IllegalStateException if the driver reports an error; the message has CUDA's name of it
+     * @throws IllegalStateException if the driver reports an error; the message has CUDA's name of it. Also if the
+     *     thread's operators are being recorded, unless a {@link cs336.torch.JavaOperator} launches the kernel
      */
     public void launch(GridDim grid, BlockDim block, int sharedBytes, Object... arguments) {
         try (var stream = LaunchStream.of(device)) {
@@ -100,6 +102,10 @@ public final class Kernel {
         if (arguments.length != parameterBytes.length) {
             throw new IllegalArgumentException(
                     name + " takes " + parameterBytes.length + " arguments, not " + arguments.length);
+        }
+        if (OperatorInterceptor.isActive()) {
+            throw new IllegalStateException("a launch of " + name
+                    + " cannot be recorded; call it in a JavaOperator, whose inputs and outputs can");
         }
         synchronized (this) {
             for (int i = 0; i < arguments.length; i++) {

@@ -16,14 +16,20 @@ import java.util.List;
 import java.util.stream.DoubleStream;
 import org.bytedeco.pytorch.Tensor;
 
-/** The same training twice: in a plain loop, and in a {@link GraphedStep}. */
-final class GraphedRuns {
+/** The same training in a plain loop, and in a {@link CompiledStep} with and without fusion. */
+final class TrainingRuns {
     private static final int BATCH = 2;
 
-    private GraphedRuns() {}
+    private TrainingRuns() {}
 
     /** The loss of each step, and all parameters afterwards. */
     record LossesAndParameters(double[] losses, double[] parameters) {}
+
+    enum Loop {
+        PLAIN,
+        GRAPHED,
+        FUSED
+    }
 
     /** Trains on new random tokens and with a new learning rate in each step. */
     static LossesAndParameters train(
@@ -31,7 +37,7 @@ final class GraphedRuns {
             Device device,
             Precision precision,
             double maxNorm,
-            boolean graphed,
+            Loop loop,
             List<Integer> contexts) {
         Torch.seed(7);
         Torch.allowTf32(precision.tf32());
@@ -39,14 +45,17 @@ final class GraphedRuns {
                 var model = new TransformerLM(config, device);
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
                 var scaler = precision.scaler(device);
-                var step = GraphedStep.of(model, optimizer, precision).clip(maxNorm)) {
+                var step = CompiledStep.of(model, optimizer, precision).clip(maxNorm)) {
+            if (loop == Loop.FUSED) {
+                step.fuse();
+            }
             double[] losses = new double[contexts.size()];
             for (int i = 0; i < losses.length; i++) {
                 optimizer.setLearningRate(1e-3 / (1 + i % 5));
                 try (var scope = MemoryScope.open()) {
                     var batch = Batches.random(config.vocabSize(), BATCH, contexts.get(i), device, i)
                             .next();
-                    if (graphed) {
+                    if (loop != Loop.PLAIN) {
                         losses[i] = step.run(batch.inputs(), batch.targets()).item_double();
                         continue;
                     }

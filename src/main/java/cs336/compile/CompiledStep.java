@@ -7,6 +7,8 @@ import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Precision;
+import cs336.compile.program.Program;
+import cs336.torch.Backward;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -20,14 +22,17 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
  * A training step whose forward and backward passes are one CUDA graph, so that the host launches them with one call.
+ * With {@link #fuse} the passes are first recorded as a {@link Program}, in which groups of small operations become one
+ * generated kernel each.
  *
  * <pre>{@code
- * try (var step = GraphedStep.of(model, optimizer, Precision.BF16).clip(1.0)) {
+ * try (var step = CompiledStep.of(model, optimizer, Precision.BF16).fuse().clip(1.0)) {
  *     for (var batch : batches) {
  *         Tensor loss = step.run(batch.inputs(), batch.targets());
  *     }
@@ -36,13 +41,13 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>For each input shape, the first steps run without a graph, and the next step records it. All of these steps train
  * the model. If the kernels are deterministic, the parameters after any number of steps equal those of a loop without
- * graphs bit for bit. Gradient clipping, loss scaling and the optimizer run outside the graph: the host queues them
- * while the GPU still runs the graph. On the CPU every step runs without a graph.
+ * graphs bit for bit; with {@link #fuse} up to rounding. Gradient clipping, loss scaling and the optimizer run outside
+ * the graph: the host queues them while the GPU still runs the graph. On the CPU every step runs without a graph.
  *
  * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
  * before it computes new gradients.
  */
-public final class GraphedStep implements AutoCloseable {
+public final class CompiledStep implements AutoCloseable {
     private static final int WARMUP = 3;
 
     private final TransformerLM model;
@@ -54,9 +59,10 @@ public final class GraphedStep implements AutoCloseable {
     private final Map<List<Long>, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
+    private boolean fuse;
     private boolean closed;
 
-    private GraphedStep(TransformerLM model, Optimizer optimizer, Precision precision) {
+    private CompiledStep(TransformerLM model, Optimizer optimizer, Precision precision) {
         this.model = model;
         this.optimizer = optimizer;
         this.precision = precision;
@@ -71,12 +77,12 @@ public final class GraphedStep implements AutoCloseable {
      * @param optimizer updates the model's parameters; the caller closes it
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
      */
-    public static GraphedStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
-        return new GraphedStep(model, optimizer, precision);
+    public static CompiledStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
+        return new CompiledStep(model, optimizer, precision);
     }
 
     /** Clips the gradients to this global L2 norm, which must be positive. Default: no clipping. */
-    public GraphedStep clip(double maxNorm) {
+    public CompiledStep clip(double maxNorm) {
         if (!(maxNorm > 0)) {
             throw new IllegalArgumentException("maxNorm must be positive, not " + maxNorm);
         }
@@ -88,9 +94,30 @@ public final class GraphedStep implements AutoCloseable {
      * Sets the number of steps without a graph for each input shape before its graph is recorded, at least 1. Default:
      * 3.
      */
-    public GraphedStep warmup(int steps) {
+    public CompiledStep warmup(int steps) {
         warmup = ArgumentCheck.atLeast("warmup", 1, steps);
         return this;
+    }
+
+    /**
+     * Fuses pointwise operations and reductions of both passes into generated kernels on a GPU; on the CPU, runs the
+     * recorded operators. Default: neither.
+     */
+    public CompiledStep fuse() {
+        fuse = true;
+        return this;
+    }
+
+    /**
+     * Returns what {@link #fuse} made of the passes, for each input shape so far: the recorded and the fused program,
+     * and the sources of the kernels. Empty without fusion.
+     */
+    public String explain() {
+        var text = new StringBuilder();
+        shapes.values().stream()
+                .filter(ofShape -> ofShape.program != null)
+                .forEach(ofShape -> text.append(ofShape.program.explain()));
+        return text.toString();
     }
 
     /**
@@ -135,6 +162,23 @@ public final class GraphedStep implements AutoCloseable {
         }
     }
 
+    /** Returns the loss and the gradient of each parameter, of the scaled loss. */
+    private Tensor[] lossAndGradients(Tensor... batch) {
+        try (var scope = MemoryScope.open()) {
+            Tensor value;
+            try (var autocast = precision.autocast(device)) {
+                value = Losses.crossEntropy(model.forward(batch[0]), batch[1]);
+            }
+            Tensor[] gradients = Backward.of(scaler.scale(value)).gradients(parameters.toArray(new Tensor[0]));
+            Tensor[] results = new Tensor[1 + gradients.length];
+            results[0] = scope.escape(value.detach());
+            for (int i = 0; i < gradients.length; i++) {
+                results[i + 1] = gradients[i] == null ? null : scope.escape(gradients[i]);
+            }
+            return results;
+        }
+    }
+
     private void update() {
         try (var scope = MemoryScope.open()) {
             if (maxNorm < Double.POSITIVE_INFINITY) {
@@ -164,6 +208,7 @@ public final class GraphedStep implements AutoCloseable {
         private final Tensor targets;
         private final Tensor loss;
         private final CudaGraph graph = device.isCuda() ? CudaGraph.on(device) : null;
+        private CompiledProgram program; // with fusion, after the first step
         private List<Tensor> gradients; // those that the graph writes, one per parameter; null before it is recorded
         private int steps;
 
@@ -192,6 +237,10 @@ public final class GraphedStep implements AutoCloseable {
         }
 
         private void computeGradients() {
+            if (fuse) {
+                computeFused();
+                return;
+            }
             try (var scope = MemoryScope.open()) {
                 Tensor value;
                 try (var range = ProfilerRange.of("forward");
@@ -203,6 +252,35 @@ public final class GraphedStep implements AutoCloseable {
                 }
                 try (var range = ProfilerRange.of("backward")) {
                     scaler.scale(value).backward();
+                }
+            }
+        }
+
+        /** Runs the fused program and makes its outputs the gradients; the first call records it. */
+        private void computeFused() {
+            try (var scope = MemoryScope.open()) {
+                Tensor[] results;
+                if (program == null) {
+                    var ofFirstRun = new AtomicReference<Tensor[]>();
+                    program = CompiledProgram.record(
+                            CompiledStep.this::lossAndGradients,
+                            device,
+                            true,
+                            optimizer.parameters(),
+                            ofFirstRun,
+                            inputs,
+                            targets);
+                    results = ofFirstRun.get();
+                } else {
+                    results = program.run(inputs, targets);
+                }
+                try (var noGrad = NoGrad.open()) {
+                    loss.copy_(results[0]);
+                }
+                for (int i = 0; i < parameters.size(); i++) {
+                    if (results[i + 1] != null) {
+                        parameters.get(i).mutable_grad().put(results[i + 1]);
+                    }
                 }
             }
         }
@@ -232,6 +310,9 @@ public final class GraphedStep implements AutoCloseable {
         public void close() {
             if (graph != null) {
                 graph.close();
+            }
+            if (program != null) {
+                program.close();
             }
             if (gradients != null) {
                 gradients.stream().filter(g -> g != null).forEach(Tensor::close);

@@ -21,18 +21,20 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
-class GraphedStepTest {
+class CompiledStepTest {
     private static final TransformerConfig CONFIG =
             new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
 
     @Test
     void stepsOnTheCpuEqualThoseOfThePlainLoop() {
-        var runs = new ArrayList<GraphedRuns.LossesAndParameters>();
-        for (boolean graphed : new boolean[] {false, true}) {
-            runs.add(GraphedRuns.train(CONFIG, Device.cpu(), Precision.FP32, 1.0, graphed, List.of(8, 16, 8, 8)));
+        var runs = new ArrayList<TrainingRuns.LossesAndParameters>();
+        for (TrainingRuns.Loop loop : TrainingRuns.Loop.values()) {
+            runs.add(TrainingRuns.train(CONFIG, Device.cpu(), Precision.FP32, 1.0, loop, List.of(8, 16, 8, 8, 16)));
         }
-        assertArrayEquals(runs.get(0).losses(), runs.get(1).losses());
-        assertArrayEquals(runs.get(0).parameters(), runs.get(1).parameters());
+        for (var run : runs) {
+            assertArrayEquals(runs.get(0).losses(), run.losses());
+            assertArrayEquals(runs.get(0).parameters(), run.parameters());
+        }
     }
 
     @Test
@@ -40,7 +42,7 @@ class GraphedStepTest {
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(CONFIG, Device.cpu());
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
-                var step = GraphedStep.of(model, optimizer, Precision.FP32)) {
+                var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
             Tensor ids = Tensors.of(new long[] {1, 2, 3, 4}, 1, 4);
             Tensor fewer = Tensors.of(new long[] {1, 2}, 1, 2);
             Tensor floats = torch.zeros(new long[] {1, 4}, Device.cpu().options(DType.FLOAT32));
@@ -54,7 +56,7 @@ class GraphedStepTest {
         }
     }
 
-    private static String message(GraphedStep step, Tensor inputs, Tensor targets) {
+    private static String message(CompiledStep step, Tensor inputs, Tensor targets) {
         return assertThrows(IllegalArgumentException.class, () -> step.run(inputs, targets))
                 .getMessage();
     }

@@ -10,6 +10,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
+import cs336.compile.TrainingRuns.Loop;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Collections;
@@ -21,7 +22,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 @Tag("gpu")
-class GraphedStepGpuTest {
+class CompiledStepGpuTest {
     private static TransformerConfig config(ModelEdition edition, String norm, String attention) {
         return new TransformerConfig(edition, 1_000, 128, 128, 2, 4, 256, norm, attention);
     }
@@ -39,12 +40,35 @@ class GraphedStepGpuTest {
         TransformerConfig config = config(edition, norm, attention);
         Precision precision = Precision.parse(dtype);
         List<Integer> contexts = Collections.nCopies(20, 128);
-        GraphedRuns.LossesAndParameters plain =
-                GraphedRuns.train(config, Device.cuda(0), precision, 0.5, false, contexts);
-        GraphedRuns.LossesAndParameters graphed =
-                GraphedRuns.train(config, Device.cuda(0), precision, 0.5, true, contexts);
+        TrainingRuns.LossesAndParameters plain =
+                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.PLAIN, contexts);
+        TrainingRuns.LossesAndParameters graphed =
+                TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.GRAPHED, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "SPRING_2025, fp32, rmsnorm, plain, 1e-4",
+        "SPRING_2025, tf32, rmsnorm, flash-deterministic, 1e-2",
+        "SPRING_2025, bf16, rmsnorm, plain, 2e-2",
+        "SPRING_2025, bf16, rmsnorm, flash-deterministic, 2e-2",
+        "SPRING_2025, fp16, rmsnorm, plain, 2e-2",
+        "SPRING_2025, bf16, rmsnorm-fused, flash-deterministic, 2e-2",
+        "SPRING_2024, fp32, rmsnorm, plain, 1e-4",
+        "SPRING_2024, bf16, layernorm, sdpa, 2e-2"
+    })
+    void lossesOfAHundredFusedStepsAgreeWithThePlainLoop(
+            ModelEdition edition, String dtype, String norm, String attention, double bound) {
+        TransformerConfig config = config(edition, norm, attention);
+        Precision precision = Precision.parse(dtype);
+        List<Integer> contexts = Collections.nCopies(100, 128);
+        double[] plain = TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.PLAIN, contexts)
+                .losses();
+        double[] fused = TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.FUSED, contexts)
+                .losses();
+        assertArrayEquals(plain, fused, bound);
     }
 
     @Test
@@ -52,10 +76,10 @@ class GraphedStepGpuTest {
         TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
         List<Integer> contexts =
                 List.of(64, 64, 128, 64, 128, 64, 64, 128, 128, 64, 96, 128, 64, 96, 128, 64, 32, 128, 64);
-        GraphedRuns.LossesAndParameters plain =
-                GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, false, contexts);
-        GraphedRuns.LossesAndParameters graphed =
-                GraphedRuns.train(config, Device.cuda(0), Precision.BF16, 1, true, contexts);
+        TrainingRuns.LossesAndParameters plain =
+                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, Loop.PLAIN, contexts);
+        TrainingRuns.LossesAndParameters graphed =
+                TrainingRuns.train(config, Device.cuda(0), Precision.BF16, 1, Loop.GRAPHED, contexts);
         assertArrayEquals(plain.losses(), graphed.losses());
         assertArrayEquals(plain.parameters(), graphed.parameters());
     }
@@ -73,7 +97,7 @@ class GraphedStepGpuTest {
         TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, device);
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
-                var step = GraphedStep.of(model, optimizer, Precision.BF16)) {
+                var step = CompiledStep.of(model, optimizer, Precision.BF16)) {
             try (var scope = MemoryScope.open()) {
                 var batch =
                         Batches.random(config.vocabSize(), 2, 128, device, 0).next();

@@ -1,0 +1,31 @@
+package cs336.compile;
+
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.stream.Collectors;
+
+/** How a model runs in a measurement. */
+enum CompileMode {
+    /** Operator by operator, as written. */
+    PLAIN,
+    /** The same operators as one CUDA graph. */
+    GRAPH,
+    /** Fused operations; on a GPU as one CUDA graph. */
+    FUSED;
+
+    /** @throws IllegalArgumentException if there is no such mode; the message lists the known names */
+    static CompileMode parse(String name) {
+        for (CompileMode mode : values()) {
+            if (mode.toString().equals(name)) {
+                return mode;
+            }
+        }
+        String known = Arrays.stream(values()).map(CompileMode::toString).collect(Collectors.joining(", "));
+        throw new IllegalArgumentException("--mode '" + name + "' is unknown; known: " + known);
+    }
+
+    @Override
+    public String toString() {
+        return name().toLowerCase(Locale.ROOT);
+    }
+}

@@ -1,0 +1,205 @@
+package cs336.compile;
+
+import cs336.basics.NnModule;
+import cs336.compile.program.Layout;
+import cs336.compile.trace.TensorFunction;
+import cs336.compile.trace.UnrecordableException;
+import cs336.torch.Autocast;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.GradMode;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * A function of tensors that is recorded once and then runs as an optimized program: {@code torch.compile}.
+ *
+ * <pre>{@code
+ * try (var gelu = Compiled.of(in -> new Tensor[] {in[0].mul(normalDistribution(in[0]))})) {
+ *     Tensor y = gelu.apply(x)[0]; // records, fuses and runs
+ *     Tensor z = gelu.apply(x)[0]; // runs the fused kernel
+ *     System.out.println(gelu.explain());
+ * }
+ * }</pre>
+ *
+ * <p>Inputs of other dtypes, shapes, strides or devices are recorded again. The function must not depend on anything
+ * else that changes: it is a function of its inputs and of tensors whose elements may change, such as parameters.
+ * {@link CompiledStep} compiles whole training steps.
+ */
+public final class Compiled implements AutoCloseable {
+    /** What a recording depends on. Inputs that share a storage have the same number in {@code storages}. */
+    private record Guard(
+            List<Layout> layouts, List<Boolean> onGpu, List<Boolean> trainable, List<Long> storages, String autocast) {
+        Device device() {
+            return onGpu.contains(true) ? Device.cuda(0) : Device.cpu();
+        }
+    }
+
+    private final TensorFunction function;
+    private final List<Tensor> parameters;
+    private final boolean fuse;
+    private final boolean graphed;
+    private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
+    private final Map<Guard, Optional<DifferentiableProgram>> differentiable = new LinkedHashMap<>();
+
+    private Compiled(TensorFunction function, List<Tensor> parameters, boolean fuse, boolean graphed) {
+        this.function = function;
+        this.parameters = List.copyOf(parameters);
+        this.fuse = fuse;
+        this.graphed = graphed;
+    }
+
+    /** Returns the compiled form of a function. Nothing is recorded before the first call. */
+    public static Compiled of(TensorFunction function) {
+        return of(function, List.of());
+    }
+
+    /**
+     * Returns the compiled form of a function that also reads parameters.
+     *
+     * @param parameters the tensors, besides the inputs, to which gradients flow
+     */
+    public static Compiled of(TensorFunction function, List<Tensor> parameters) {
+        return new Compiled(function, parameters, true, false);
+    }
+
+    /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
+    public static Compiled of(NnModule layer) {
+        return of(in -> new Tensor[] {layer.forward(in[0])}, layer.parameters());
+    }
+
+    /** Returns a form that runs the recorded operators without fusing them, which computes bit for bit the same. */
+    public Compiled withoutFusion() {
+        return new Compiled(function, parameters, false, graphed);
+    }
+
+    /**
+     * Returns a form that runs as a CUDA graph on a GPU, which removes its launch overhead. The next call with the same
+     * layouts overwrites the outputs of a call.
+     */
+    public Compiled asGraph() {
+        return new Compiled(function, parameters, fuse, true);
+    }
+
+    /**
+     * Calls the function. With grad mode on and an input or parameter that requires a gradient, the outputs are
+     * differentiable once.
+     *
+     * @return the outputs, in the caller's memory scope. No two of them share memory, or share memory with an input.
+     * @throws UnrecordableException if the function reads elements of tensors on the host
+     * @throws IllegalArgumentException if there is no input, or one is null or undefined
+     */
+    public Tensor[] apply(Tensor... inputs) {
+        requireUsable(inputs);
+        Guard guard = guard(inputs);
+        return guard.trainable().contains(true) ? applyWithGradients(guard, inputs) : applyPlain(guard, inputs);
+    }
+
+    private Tensor[] applyPlain(Guard guard, Tensor... inputs) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            CompiledProgram program = programs.get(guard);
+            var ofRecording = new AtomicReference<Tensor[]>();
+            if (program == null) {
+                program = CompiledProgram.record(function, guard.device(), fuse, Map.of(), ofRecording, inputs);
+                programs.put(guard, program);
+            }
+            boolean isGraph = graphed && guard.device().isCuda();
+            Tensor[] outputs = ofRecording.get();
+            if (outputs == null) {
+                outputs = isGraph ? program.runGraph(inputs) : program.run(inputs);
+            }
+            return escaped(scope, outputs);
+        }
+    }
+
+    private Tensor[] applyWithGradients(Guard guard, Tensor... inputs) {
+        try (var scope = MemoryScope.open()) {
+            List<Tensor> all = new ArrayList<>(List.of(inputs));
+            all.addAll(parameters);
+            Tensor[] withParameters = all.toArray(new Tensor[0]);
+            Optional<DifferentiableProgram> program = differentiable.get(guard);
+            if (program == null) {
+                program =
+                        DifferentiableProgram.record(function, guard.device(), fuse, parameters.size(), withParameters);
+                differentiable.put(guard, program);
+            }
+            return escaped(
+                    scope,
+                    program.isEmpty() ? function.apply(inputs) : program.get().apply(withParameters));
+        }
+    }
+
+    private static Tensor[] escaped(MemoryScope scope, Tensor... outputs) {
+        for (Tensor output : outputs) {
+            if (output != null) {
+                scope.escape(output);
+            }
+        }
+        return outputs;
+    }
+
+    private Guard guard(Tensor... inputs) {
+        List<Layout> layouts = new ArrayList<>();
+        List<Boolean> onGpu = new ArrayList<>();
+        List<Boolean> trainable = new ArrayList<>();
+        List<Long> storages = new ArrayList<>();
+        Map<Long, Tensor> first = new HashMap<>();
+        for (Tensor input : inputs) {
+            long storage = input.storage().unsafeGetStorageImpl().address();
+            Tensor earlier = first.putIfAbsent(storage, input);
+            long distance = earlier == null ? 0 : input.storage_offset() - earlier.storage_offset();
+            layouts.add(Layout.of(input).withOffset(distance));
+            onGpu.add(input.is_cuda());
+            trainable.add(GradMode.is_enabled() && input.requires_grad());
+            storages.add(earlier == null ? first.size() - 1L : storages.get(indexOf(earlier, inputs)));
+        }
+        trainable.add(GradMode.is_enabled() && parameters.stream().anyMatch(Tensor::requires_grad));
+        return new Guard(layouts, onGpu, trainable, storages, Autocast.state());
+    }
+
+    private static int indexOf(Tensor tensor, Tensor... tensors) {
+        return Arrays.asList(tensors).indexOf(tensor);
+    }
+
+    private static void requireUsable(Tensor... inputs) {
+        if (inputs.length == 0) {
+            throw new IllegalArgumentException("inputs must contain at least one tensor");
+        }
+        for (int i = 0; i < inputs.length; i++) {
+            if (inputs[i] == null || inputs[i].isNull() || !inputs[i].defined()) {
+                throw new IllegalArgumentException("input " + i + " must be a defined tensor");
+            }
+        }
+    }
+
+    /** Returns the number of recordings, one for each combination of layouts of the inputs so far. */
+    public int recordings() {
+        return programs.size() + differentiable.size();
+    }
+
+    /** Returns the recorded and the fused program of each recording, and the sources of the generated kernels. */
+    public String explain() {
+        var text = new StringBuilder();
+        programs.values().forEach(program -> text.append(program.explain()));
+        differentiable.values().forEach(program -> program.ifPresent(p -> text.append(p.explain())));
+        return text.toString();
+    }
+
+    /** Frees the recordings. */
+    @Override
+    public void close() {
+        programs.values().forEach(CompiledProgram::close);
+        programs.clear();
+        differentiable.values().forEach(program -> program.ifPresent(DifferentiableProgram::close));
+        differentiable.clear();
+    }
+}

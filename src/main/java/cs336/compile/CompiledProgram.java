@@ -1,0 +1,157 @@
+package cs336.compile;
+
+import cs336.compile.fuse.FusionPasses;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.CudaGraph;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Tensor;
+
+/** A recorded function of tensors for inputs of given dtypes, shapes and strides, ready to run. */
+final class CompiledProgram implements AutoCloseable {
+    private final Program recorded;
+    private final Program optimized;
+    private final Interpreter interpreter;
+    private final Device device;
+    private final boolean[] isCopied;
+    private CudaGraph graph; // after the first call of runGraph
+    private Tensor[] graphInputs;
+    private Tensor[] graphOutputs;
+
+    private CompiledProgram(Program recorded, Program optimized, Device device) {
+        this.recorded = recorded;
+        this.optimized = optimized;
+        this.device = device;
+        interpreter = new Interpreter(optimized);
+        isCopied = new boolean[optimized.outputs().size()];
+        Set<ProgramValue> storages = new HashSet<>(optimized.inputs());
+        storages.addAll(optimized.constants().keySet());
+        for (int i = 0; i < isCopied.length; i++) {
+            View output = optimized.outputs().get(i);
+            isCopied[i] = output != null && !storages.add(output.value().root());
+        }
+    }
+
+    /**
+     * Runs a function and compiles what it did.
+     *
+     * @param fuse whether pointwise operations and reductions become generated kernels on a GPU; otherwise the program
+     *     computes exactly what the function did
+     * @param names names of parameters for printed programs
+     * @param results receives the outputs of this run, in the caller's memory scope
+     */
+    static CompiledProgram record(
+            TensorFunction function,
+            Device device,
+            boolean fuse,
+            Map<String, Tensor> names,
+            AtomicReference<Tensor[]> results,
+            Tensor... inputs) {
+        Program recorded = Recorder.record(function, names, results, inputs);
+        // On the CPU the recorded operators are faster than their lowered forms.
+        boolean generates = fuse && device.isCuda();
+        Program optimized = generates ? FusionPasses.fuse(recorded, device) : FusionPasses.simplify(recorded);
+        var program = new CompiledProgram(recorded, optimized, device);
+        results.set(program.separated(results.get()));
+        return program;
+    }
+
+    /**
+     * Runs the program.
+     *
+     * @return the outputs, in the caller's memory scope. No two of them share memory, or share memory with an input.
+     */
+    Tensor[] run(Tensor... inputs) {
+        return separated(interpreter.run(inputs));
+    }
+
+    /** Returns the outputs of a run with copies of those that share memory. */
+    private Tensor[] separated(Tensor[] outputs) {
+        Tensor[] separated = outputs.clone();
+        for (int i = 0; i < outputs.length; i++) {
+            if (isCopied[i]) {
+                separated[i] = outputs[i].clone();
+                outputs[i].close();
+            }
+        }
+        return separated;
+    }
+
+    /**
+     * Runs the program on a GPU as a CUDA graph, which the first call records.
+     *
+     * @return the outputs, in the caller's memory scope; the next call overwrites their elements
+     * @throws IllegalStateException if the program writes to tensors that exist outside of it
+     */
+    Tensor[] runGraph(Tensor... inputs) {
+        if (graph == null) {
+            record(inputs);
+        }
+        for (int i = 0; i < inputs.length; i++) {
+            graphInputs[i].copy_(inputs[i]);
+        }
+        graph.replay();
+        return Arrays.stream(graphOutputs)
+                .map(output -> output == null ? null : new Tensor(output))
+                .toArray(Tensor[]::new);
+    }
+
+    private void record(Tensor... inputs) {
+        boolean writesOutside = optimized.operations().stream()
+                .flatMap(operation -> operation.overwrites().stream())
+                .map(ProgramValue::root)
+                .anyMatch(root -> optimized.inputs().contains(root)
+                        || optimized.constants().containsKey(root));
+        if (writesOutside) {
+            throw new IllegalStateException(
+                    "a function that writes to its inputs or to tensors outside of it cannot run as a CUDA graph");
+        }
+        graph = CudaGraph.on(device);
+        try (var scope = MemoryScope.open()) {
+            graphInputs = Arrays.stream(inputs)
+                    .map(input -> MemoryScope.keep(input.clone()))
+                    .toArray(Tensor[]::new);
+            graph.warmUp(() -> run(graphInputs));
+            graph.record(() -> graphOutputs = Arrays.stream(run(graphInputs))
+                    .map(output -> output == null ? null : MemoryScope.keep(output))
+                    .toArray(Tensor[]::new));
+        }
+    }
+
+    /** Returns the recorded program and, with the kernels' sources, what fusion makes of it. */
+    String explain() {
+        Program fused = FusionPasses.fuse(recorded, device);
+        var text = new StringBuilder("recorded: " + recorded.operations().size() + " operations\n" + recorded);
+        text.append("\nfused: ")
+                .append(fused.operations().size())
+                .append(" operations\n")
+                .append(fused);
+        FusionPasses.sources(fused)
+                .forEach((name, source) ->
+                        text.append("\nkernel of ").append(name).append(":\n").append(source));
+        return text.toString();
+    }
+
+    @Override
+    public void close() {
+        if (graph != null) {
+            Stream.concat(Arrays.stream(graphInputs), Arrays.stream(graphOutputs))
+                    .filter(Objects::nonNull)
+                    .forEach(Tensor::close);
+            graph.close();
+        }
+        recorded.constants().values().forEach(Tensor::close);
+    }
+}

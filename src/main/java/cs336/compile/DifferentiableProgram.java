@@ -1,0 +1,199 @@
+package cs336.compile;
+
+import cs336.compile.fuse.FusionPasses;
+import cs336.compile.fuse.Partition;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.AutogradFunction;
+import cs336.torch.Backward;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * A recorded function of tensors with its backward pass, as two programs and one node of the autograd graph. The passes
+ * are recorded together, so that the {@link Partition} can choose what the forward pass saves.
+ */
+final class DifferentiableProgram extends AutogradFunction implements AutoCloseable {
+    private final Program joint;
+    private final Partition parts;
+    private final boolean[] sharesMemory;
+    private final Interpreter forward;
+    private final Interpreter backward;
+    private final int outputs;
+    private final boolean[] isTrainable;
+    private final List<Layout> gradOutputs; // null for an output without a gradient
+    private final Device device;
+
+    private DifferentiableProgram(
+            Program joint,
+            Partition parts,
+            int outputs,
+            boolean[] isTrainable,
+            List<Layout> gradOutputs,
+            Device device) {
+        this.joint = joint;
+        this.outputs = outputs;
+        this.isTrainable = isTrainable;
+        this.gradOutputs = gradOutputs;
+        this.device = device;
+        this.parts = parts;
+        sharesMemory = new boolean[outputs];
+        Set<ProgramValue> storages = new HashSet<>(parts.forward().inputs());
+        storages.addAll(parts.forward().constants().keySet());
+        for (int i = 0; i < outputs; i++) {
+            View output = parts.forward().outputs().get(i);
+            sharesMemory[i] = output != null && !storages.add(output.value().root());
+        }
+        forward = new Interpreter(parts.forward());
+        backward = new Interpreter(parts.backward());
+    }
+
+    /**
+     * Records both passes of a function.
+     *
+     * @param fuse whether to fuse operations on a GPU
+     * @param inputs the inputs of the function, then the parameters that it reads
+     * @param parameters the number of parameters among them
+     * @return empty if the function writes in place to values that both passes need, or no output requires a gradient
+     */
+    static Optional<DifferentiableProgram> record(
+            TensorFunction function, Device device, boolean fuse, int parameters, Tensor... inputs) {
+        try (var scope = MemoryScope.open()) {
+            int own = inputs.length - parameters;
+            boolean[] isTrainable = new boolean[inputs.length];
+            for (int i = 0; i < inputs.length; i++) {
+                isTrainable[i] = inputs[i].requires_grad();
+            }
+            Tensor[] plain = function.apply(Arrays.copyOf(inputs, own));
+            List<Layout> gradOutputs = new ArrayList<>();
+            List<Tensor> all = new ArrayList<>(List.of(inputs));
+            for (Tensor output : plain) {
+                boolean hasGradient = output != null && output.requires_grad();
+                Layout like = hasGradient ? Layout.of(output) : null;
+                gradOutputs.add(hasGradient ? Layout.contiguous(like.dtype(), like.shape()) : null);
+                if (hasGradient) {
+                    all.add(torch.ones_like(output).contiguous());
+                }
+            }
+            if (all.size() == inputs.length) {
+                return Optional.empty();
+            }
+            TensorFunction both = given -> bothPasses(function, own, inputs, isTrainable, given);
+            Program joint = Recorder.record(both, Map.of(), new AtomicReference<>(), all.toArray(new Tensor[0]));
+            boolean generates = fuse && device.isCuda();
+            Program prepared = generates ? FusionPasses.prepare(joint, device) : FusionPasses.simplify(joint);
+            return Partition.of(prepared, inputs.length, plain.length)
+                    .map(parts -> new DifferentiableProgram(
+                            joint,
+                            generates ? parts.fused(device) : parts,
+                            plain.length,
+                            isTrainable,
+                            gradOutputs,
+                            device));
+        }
+    }
+
+    /** Returns the outputs of the function and the gradients of its inputs and parameters. */
+    private static Tensor[] bothPasses(
+            TensorFunction function, int own, Tensor[] inputs, boolean[] isTrainable, Tensor... given) {
+        try (var scope = MemoryScope.open()) {
+            Tensor[] leaves = inputs.clone(); // parameters are leaves already
+            for (int i = 0; i < own; i++) {
+                leaves[i] = given[i].detach().set_requires_grad(isTrainable[i]);
+            }
+            Tensor[] results = function.apply(Arrays.copyOf(leaves, own));
+            List<Tensor> differentiable = new ArrayList<>();
+            List<Tensor> gradOutputs = new ArrayList<>();
+            for (Tensor result : results) {
+                if (result != null && result.requires_grad()) {
+                    differentiable.add(result);
+                    gradOutputs.add(given[inputs.length + gradOutputs.size()]);
+                }
+            }
+            List<Tensor> wanted = new ArrayList<>();
+            for (int i = 0; i < leaves.length; i++) {
+                if (isTrainable[i]) {
+                    wanted.add(leaves[i]);
+                }
+            }
+            Tensor[] gradients = Backward.of(differentiable.toArray(new Tensor[0]))
+                    .with(gradOutputs.toArray(new Tensor[0]))
+                    .gradients(wanted.toArray(new Tensor[0]));
+            List<Tensor> all = new ArrayList<>();
+            for (Tensor result : results) {
+                all.add(result == null ? null : scope.escape(result.detach()));
+            }
+            for (Tensor gradient : gradients) {
+                all.add(gradient == null ? null : scope.escape(gradient));
+            }
+            return all.toArray(new Tensor[0]);
+        }
+    }
+
+    @Override
+    protected Tensor[] forward(Context ctx, Tensor... inputs) {
+        Tensor[] all = forward.run(inputs);
+        for (int i = 0; i < outputs; i++) {
+            all[i] = sharesMemory[i] ? all[i].clone() : all[i];
+        }
+        ctx.onceDifferentiable();
+        ctx.save(Arrays.copyOfRange(all, outputs, all.length));
+        return Arrays.copyOf(all, outputs);
+    }
+
+    @Override
+    protected Tensor[] backward(Context ctx, Tensor... given) {
+        List<Tensor> inputs = new ArrayList<>();
+        int saved = backward.inputs()
+                - (int) gradOutputs.stream().filter(layout -> layout != null).count();
+        for (int i = 0; i < saved; i++) {
+            inputs.add(ctx.saved(i));
+        }
+        try (var noGrad = NoGrad.open()) {
+            for (int i = 0; i < outputs; i++) {
+                Layout layout = gradOutputs.get(i);
+                if (layout != null) {
+                    inputs.add(
+                            given[i] == null
+                                    ? torch.zeros(layout.shape(), device.options(layout.dtype()))
+                                    : given[i].contiguous());
+                }
+            }
+        }
+        Tensor[] gradients = backward.run(inputs.toArray(new Tensor[0]));
+        Tensor[] ofAll = new Tensor[isTrainable.length];
+        int next = 0;
+        for (int i = 0; i < ofAll.length; i++) {
+            ofAll[i] = isTrainable[i] ? gradients[next++] : null;
+        }
+        return ofAll;
+    }
+
+    /** Returns the programs of both passes. */
+    String explain() {
+        return "recorded: " + joint.operations().size() + " operations\n" + joint + "\nforward: "
+                + parts.forward().operations().size() + " operations\n" + parts.forward() + "\nbackward: "
+                + parts.backward().operations().size() + " operations\n" + parts.backward();
+    }
+
+    @Override
+    public void close() {
+        joint.constants().values().forEach(Tensor::close);
+    }
+}

@@ -1,0 +1,128 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeSet;
+
+/**
+ * The element of a view that an operation reads or writes, as a function of the index of an iteration. The iterations
+ * of an operation have one index n; digit i of n, in the mixed radix of the dimensions, is multiplied by a stride.
+ *
+ * @param digits the dimensions from the slowest to the fastest, without those of size 1
+ * @param offset the position of the first element
+ */
+record Access(List<Digit> digits, long offset) {
+    /**
+     * A dimension.
+     *
+     * @param place the product of the sizes of all faster dimensions
+     * @param size the number of indices
+     * @param stride the distance of two elements in the storage, in elements
+     */
+    record Digit(long place, long size, long stride) {}
+
+    /** Returns the access of a layout whose dimensions, in this order, are those of the iteration. */
+    static Access of(Layout layout, int[] order) {
+        Layout ordered = layout.permuted(order);
+        List<Digit> digits = new ArrayList<>();
+        long place = 1;
+        for (int i = order.length - 1; i >= 0; i--) {
+            long size = ordered.shape()[i];
+            if (size != 1) {
+                digits.add(0, new Digit(place, size, ordered.strides()[i]));
+            }
+            place *= size;
+        }
+        return new Access(digits, layout.offset());
+    }
+
+    /** Returns the access by which an operation reads a view. */
+    static Access of(Operation operation, View view) {
+        return of(view.layout(), iterationOrder(operation));
+    }
+
+    /** Returns the access by which an operation writes its output; the iterations of a reduction are its results. */
+    static Access ofOutput(Operation operation) {
+        Layout out = operation.outputs().get(0).layout();
+        if (operation.operator() instanceof ReductionOperator reduction) {
+            out = reduction.withReducedDims(
+                    out, operation.reads().get(0).layout().shape().length);
+        }
+        return of(out, iterationOrder(operation));
+    }
+
+    /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */
+    static int[] iterationOrder(Operation operation) {
+        return operation.operator() instanceof ReductionOperator reduction
+                ? reduction.iterationOrder(operation.reads().get(0).layout())
+                : operation.outputs().get(0).layout().storageOrder();
+    }
+
+    /** Returns whether iteration n reads element n. */
+    boolean isIdentity() {
+        return offset == 0 && digits.stream().allMatch(digit -> digit.stride() == digit.place());
+    }
+
+    /** Returns whether iteration n reads element n / columns. */
+    boolean isOncePerRow(long columns) {
+        return offset == 0
+                && digits.stream()
+                        .allMatch(digit -> digit.place() < columns
+                                ? digit.stride() == 0 && columns % (digit.place() * digit.size()) == 0
+                                : digit.stride() * columns == digit.place());
+    }
+
+    /** Returns whether all iterations read the same element. */
+    boolean isScalar() {
+        return digits.stream().allMatch(digit -> digit.stride() == 0);
+    }
+
+    /** Returns this access split where places of another iteration space lie, or null if that is not possible. */
+    Access splitAt(TreeSet<Long> places) {
+        List<Digit> split = new ArrayList<>();
+        for (Digit digit : digits) {
+            long end = digit.place() * digit.size();
+            List<Digit> parts = new ArrayList<>();
+            long from = digit.place();
+            for (long place : places.subSet(digit.place(), false, end, false)) {
+                if (place % from != 0 || end % place != 0) {
+                    return null;
+                }
+                parts.add(0, new Digit(from, place / from, digit.stride() * (from / digit.place())));
+                from = place;
+            }
+            parts.add(0, new Digit(from, end / from, digit.stride() * (from / digit.place())));
+            split.addAll(parts);
+        }
+        return new Access(split, offset);
+    }
+
+    /** Returns this access with adjacent dimensions joined where their strides allow it. */
+    Access joined() {
+        List<Digit> joined = new ArrayList<>();
+        for (Digit digit : digits) {
+            Digit slower = joined.isEmpty() ? null : joined.get(joined.size() - 1);
+            boolean adjacent = slower != null
+                    && slower.place() == digit.place() * digit.size()
+                    && slower.stride() == digit.stride() * digit.size();
+            if (adjacent) {
+                joined.set(joined.size() - 1, new Digit(digit.place(), slower.size() * digit.size(), digit.stride()));
+            } else {
+                joined.add(digit);
+            }
+        }
+        return new Access(joined, offset);
+    }
+
+    /** Returns this access of a row as an access of the elements of rows with this many columns. */
+    Access ofRows(long columns) {
+        return new Access(
+                digits.stream()
+                        .map(digit -> new Digit(digit.place() * columns, digit.size(), digit.stride()))
+                        .toList(),
+                offset);
+    }
+}

@@ -1,0 +1,150 @@
+package cs336.compile.fuse;
+
+import cs336.compile.fuse.KernelEmitter.EmittedKernel;
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Operator;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.GridDim;
+import cs336.kernels.runtime.KernelModule;
+import cs336.kernels.runtime.KernelSource;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/** An operator that computes a group of pointwise operations and reductions in one kernel. */
+final class FusedKernel implements Operator {
+    static final String FILE = "fused.cu";
+    static final String KERNEL = "fused";
+    static final String FINISH = "finish";
+
+    private static final Map<ModuleKey, KernelModule> MODULES = new ConcurrentHashMap<>();
+
+    private record ModuleKey(String source, Device device) {}
+
+    private final FusionGroup group;
+    private final List<ProgramValue> inputs;
+    private final List<ProgramValue> outputs;
+    private final Device device;
+    private final Interpreter onCpu;
+    private EmittedKernel emitted;
+
+    private FusedKernel(FusionGroup group, List<ProgramValue> outputs, Device device) {
+        this.group = group;
+        this.device = device;
+        this.outputs = outputs;
+        inputs = Fusion.inputs(group);
+        List<View> results =
+                outputs.stream().map(value -> new View(value, value.layout())).toList();
+        int size = group.members().stream()
+                .flatMap(member -> member.creates().stream())
+                .mapToInt(ProgramValue::id)
+                .max()
+                .orElse(0);
+        size = Math.max(size, inputs.stream().mapToInt(ProgramValue::id).max().orElse(0)) + 1;
+        onCpu = new Interpreter(new Program(inputs, Map.of(), group.members(), results, size));
+    }
+
+    /** Returns the operation that computes these values of a group. */
+    static Operation of(FusionGroup group, List<ProgramValue> outputs, Device device) {
+        var kernel = new FusedKernel(group, outputs, device);
+        List<Argument> arguments = new ArrayList<>();
+        kernel.inputs.forEach(value -> arguments.add(new View(value, value.layout())));
+        return new Operation(
+                kernel,
+                arguments,
+                outputs,
+                List.of(),
+                null,
+                group.members().get(0).source());
+    }
+
+    FusionGroup group() {
+        return group;
+    }
+
+    List<ProgramValue> inputs() {
+        return inputs;
+    }
+
+    List<ProgramValue> outputs() {
+        return outputs;
+    }
+
+    @Override
+    public String name() {
+        return "fused";
+    }
+
+    @Override
+    public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+        Tensor[] in = operation.reads().stream().map(read).toArray(Tensor[]::new);
+        return Arrays.asList(device.isCuda() ? launch(in) : onCpu.run(in));
+    }
+
+    private Tensor[] launch(Tensor[] in) {
+        Tensor[] out = outputs.stream()
+                .map(value -> torch.empty_strided(
+                        value.layout().shape(),
+                        value.layout().strides(),
+                        device.options(value.layout().dtype())))
+                .toArray(Tensor[]::new);
+        EmittedKernel kernel = emitted();
+        KernelModule module = MODULES.computeIfAbsent(
+                new ModuleKey(kernel.source(), device),
+                key -> KernelModule.load(KernelSource.of(FILE, key.source()), Map.of(), device));
+        List<Object> arguments = new ArrayList<>();
+        for (Tensor tensor : in) {
+            arguments.add(aligned(tensor));
+        }
+        List<Tensor> partials = new ArrayList<>();
+        for (DType dtype : kernel.partials()) {
+            long[] strides = {group.columns(), 1};
+            partials.add(
+                    torch.empty_strided(new long[] {kernel.gridY(), group.columns()}, strides, device.options(dtype)));
+        }
+        arguments.addAll(partials.isEmpty() ? List.of(out) : partials);
+        var grid = new GridDim(Math.toIntExact(kernel.gridX()), kernel.gridY());
+        module.kernel(KERNEL).launch(grid, new BlockDim(kernel.blockThreads()), 0, arguments.toArray());
+        if (!partials.isEmpty()) {
+            List<Object> sums = new ArrayList<>(partials);
+            sums.addAll(List.of(out));
+            int blocks = Math.toIntExact((group.columns() + KernelEmitter.MAX_BLOCK - 1) / KernelEmitter.MAX_BLOCK);
+            module.kernel(FINISH).launch(new GridDim(blocks), new BlockDim(KernelEmitter.MAX_BLOCK), 0, sums.toArray());
+        }
+        return out;
+    }
+
+    /** Returns the tensor, or a copy of it if its address is not aligned to the accesses of a kernel. */
+    private static Tensor aligned(Tensor tensor) {
+        boolean isAligned = tensor.numel() == 0 || tensor.data_ptr().address() % KernelEmitter.ACCESS_BYTES == 0;
+        return isAligned ? tensor : tensor.clone();
+    }
+
+    /** Returns the kernel with its source. */
+    EmittedKernel emitted() {
+        if (emitted == null) {
+            emitted = KernelEmitter.of(group, inputs, outputs);
+        }
+        return emitted;
+    }
+
+    /** Returns the members as a program. */
+    @Override
+    public String toString() {
+        var text = new StringBuilder("fused {\n");
+        group.members().forEach(member -> text.append("    ").append(member).append('\n'));
+        return text.append("} ").toString();
+    }
+}

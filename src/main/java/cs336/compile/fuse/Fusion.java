@@ -1,0 +1,365 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.Device;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.PriorityQueue;
+import java.util.Set;
+
+/**
+ * The pass that joins pointwise operations and reductions to groups, each of which becomes one kernel.
+ *
+ * <p>In program order, each operation joins the latest group that it reads from, or that reads the same tensor, if the
+ * kernel's iterations fit and no operation outside of the group would have to run in its middle. Then values that a
+ * group reads from another group are recomputed in the reader where that moves fewer bytes: if it loads no more bytes
+ * than the value has. So the rule decides what a backward pass recomputes and what the forward pass saves.
+ */
+final class Fusion {
+    private static final int MAX_CANDIDATES = 8;
+
+    /** An operation that is not fused, or a group. */
+    private static final class Node {
+        final int number;
+        final FusionGroup group;
+        final Operation operation;
+        final Set<Node> before =
+                new LinkedHashSet<>(); // nodes that run earlier: producers, and readers of what it overwrites
+        final BitSet ancestors = new BitSet();
+        int position; // of the last operation
+
+        Node(int number, FusionGroup group, Operation operation, int position) {
+            this.number = number;
+            this.group = group;
+            this.operation = operation;
+            this.position = position;
+        }
+
+        List<Operation> operations() {
+            return group == null ? List.of(operation) : group.members();
+        }
+    }
+
+    private final Program program;
+    private final Device device;
+    private final List<Node> nodes = new ArrayList<>();
+    private final Map<ProgramValue, Node> producers = new HashMap<>();
+    private final Map<ProgramValue, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
+    private final Map<ProgramValue, Integer> loads =
+            new HashMap<>(); // by how many groups, before and during recomputation
+    private final Set<ProgramValue> overwritten = new HashSet<>();
+    private int size;
+
+    private Fusion(Program program, Device device) {
+        this.program = program;
+        this.device = device;
+        size = program.size();
+        program.operations()
+                .forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
+    }
+
+    /** Returns the program with {@link FusedKernel} operations in place of all pointwise operations and reductions. */
+    static Program of(Program program, Device device) {
+        return new Fusion(program, device).run();
+    }
+
+    private Program run() {
+        for (int i = 0; i < program.operations().size(); i++) {
+            place(program.operations().get(i), i);
+        }
+        recompute();
+        return program.withOperations(scheduled()).withSize(size);
+    }
+
+    // ---- grouping
+
+    private void place(Operation operation, int position) {
+        boolean isFusible =
+                operation.operator() instanceof PointwiseOperator || operation.operator() instanceof ReductionOperator;
+        Node node = null;
+        if (isFusible) {
+            for (Node candidate : candidates(operation)) {
+                // The kernel of sums over rows stores nothing else.
+                boolean hasResult =
+                        !candidate.group.isOverColumns() || operation.operator() instanceof ReductionOperator;
+                if (hasResult && !dependsOnThrough(operation, candidate) && candidate.group.add(operation)) {
+                    node = candidate;
+                    break;
+                }
+            }
+        }
+        if (node == null) {
+            FusionGroup group = isFusible ? FusionGroup.of(operation) : null;
+            node = new Node(nodes.size(), group, operation, position);
+            nodes.add(node);
+        }
+        node.position = position;
+        register(node, operation);
+    }
+
+    private void register(Node node, Operation operation) {
+        Set<Node> before = before(operation);
+        before.remove(node);
+        node.before.addAll(before);
+        var inputs = new BitSet();
+        for (Node earlier : before) {
+            inputs.set(earlier.number);
+            inputs.or(earlier.ancestors);
+        }
+        inputs.clear(node.number);
+        node.ancestors.or(inputs);
+        for (Node other : nodes) {
+            if (other.ancestors.get(node.number)) {
+                other.ancestors.or(inputs);
+            }
+        }
+        for (ProgramValue created : operation.creates()) {
+            producers.put(created, node);
+        }
+        for (View view : operation.reads()) {
+            readers.computeIfAbsent(view.value(), v -> new LinkedHashSet<>()).add(node);
+            readers.computeIfAbsent(view.value().root(), v -> new LinkedHashSet<>())
+                    .add(node);
+        }
+    }
+
+    /** Returns the nodes that must run before an operation: producers, and readers of what it overwrites. */
+    private Set<Node> before(Operation operation) {
+        Set<Node> before = new LinkedHashSet<>();
+        for (View view : operation.reads()) {
+            before.add(producers.get(view.value()));
+        }
+        for (ProgramValue value : operation.overwrites()) {
+            before.addAll(readers.getOrDefault(value.root(), Set.of()));
+        }
+        before.remove(null);
+        return before;
+    }
+
+    /** Returns whether an input of the operation is computed from a result of the group outside of the group. */
+    private boolean dependsOnThrough(Operation operation, Node group) {
+        return before(operation).stream().anyMatch(node -> node != group && node.ancestors.get(group.number));
+    }
+
+    /**
+     * Returns the groups that the operation could join: those that it shares most bytes with first, then the latest.
+     */
+    private List<Node> candidates(Operation operation) {
+        Map<Node, Long> shared = new HashMap<>();
+        for (View view : new HashSet<>(operation.reads())) {
+            long bytes = loadedBytes(operation, view);
+            Node producer = producers.get(view.value());
+            if (producer != null) {
+                shared.merge(producer, bytes, Long::sum);
+            }
+            boolean isLarge =
+                    view.layout().elements() > 1 && bytes == view.layout().bytes();
+            if (isLarge) { // a tensor of full size is worth loading once for two operations
+                readers.getOrDefault(view.value(), Set.of()).stream()
+                        .filter(reader -> reader != producer)
+                        .forEach(reader -> shared.merge(reader, bytes, Long::sum));
+            }
+        }
+        return shared.keySet().stream()
+                .filter(node -> node.group != null)
+                .sorted(Comparator.comparing((Node node) -> -shared.get(node)).thenComparing(node -> -node.position))
+                .limit(MAX_CANDIDATES)
+                .toList();
+    }
+
+    // ---- recomputation
+
+    private void recompute() {
+        for (Node node : nodes) {
+            if (node.group != null) {
+                node.group.loads().stream().map(View::value).distinct().forEach(v -> loads.merge(v, 1, Integer::sum));
+            }
+        }
+        for (Node reader : List.copyOf(nodes)) {
+            if (reader.group != null) {
+                boolean changed = true;
+                while (changed) {
+                    changed = reader.group.loads().stream().anyMatch(view -> recompute(reader, view));
+                }
+            }
+        }
+    }
+
+    /** Adds a copy of the operation that computes a loaded value to the reader if that moves fewer bytes. */
+    private boolean recompute(Node reader, View load) {
+        Node producer = producers.get(load.value());
+        if (producer == null || producer.group == null || producer == reader || producer.group.isOverColumns()) {
+            return false;
+        }
+        Operation original = producer.group.members().stream()
+                .filter(member -> member.outputs().get(0) == load.value())
+                .findFirst()
+                .orElseThrow();
+        FusionGroup group = reader.group;
+        boolean isCopyable = original.operator() instanceof PointwiseOperator
+                && FusionGroup.iterations(original) == group.elements()
+                && original.reads().stream()
+                        .noneMatch(view -> overwritten.contains(view.value().root()))
+                && group.members().stream().allMatch(member -> readsByIdentity(member, load.value()));
+        if (!isCopyable) {
+            return false;
+        }
+        Set<View> loaded = group.loads();
+        long added = original.reads().stream()
+                .distinct()
+                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null && !isIndex(view.value()))
+                .mapToLong(view -> loadedBytes(original, view))
+                .sum();
+        if (added >= savedBytes(load, producer)) {
+            return false;
+        }
+        ProgramValue value =
+                new ProgramValue(size, load.value() + "r" + size, load.value().layout());
+        size++;
+        Operation copy = new Operation(
+                original.operator(), original.arguments(), List.of(value), List.of(), null, original.source());
+        int first = 0;
+        while (group.members().get(first).reads().stream().noneMatch(view -> view.value() == load.value())) {
+            first++;
+        }
+        for (View view : original.reads()) { // values of the group itself must be computed before the copy
+            first = Math.max(first, 1 + group.indexOf(view.value()));
+        }
+        if (group.members().subList(0, first).stream()
+                        .anyMatch(member -> member.reads().contains(load))
+                || !group.add(copy, first)) {
+            return false;
+        }
+        for (int i = first + 1; i < group.members().size(); i++) {
+            group.members().set(i, withView(group.members().get(i), load.value(), value));
+        }
+        readers.get(load.value()).remove(reader);
+        copy.reads().forEach(view -> loads.merge(view.value(), 1, Integer::sum));
+        register(reader, copy);
+        return true;
+    }
+
+    /** Returns whether a value is computed from nothing. */
+    private boolean isIndex(ProgramValue value) {
+        Node producer = producers.get(value);
+        return producer != null
+                && producer.operations().stream()
+                        .anyMatch(operation -> operation.creates().contains(value)
+                                && operation.reads().isEmpty());
+    }
+
+    /** Returns the bytes that a kernel does not move if it recomputes a value: the load, and its part of the store. */
+    private long savedBytes(View load, Node producer) {
+        long bytes = load.layout().bytes();
+        return isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
+    }
+
+    private static boolean readsByIdentity(Operation member, ProgramValue value) {
+        return member.reads().stream()
+                .filter(view -> view.value() == value)
+                .allMatch(view -> Access.of(member, view).isIdentity());
+    }
+
+    /** Returns the bytes that a kernel loads for a view; a broadcast loads each element once. */
+    private static long loadedBytes(Operation operation, View view) {
+        long distinct = Access.of(operation, view).digits().stream()
+                .filter(digit -> digit.stride() != 0)
+                .mapToLong(Access.Digit::size)
+                .reduce(1, (a, b) -> a * b);
+        return distinct * view.layout().dtype().bytes();
+    }
+
+    /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */
+    private boolean isStored(ProgramValue value, Node producer) {
+        return isOutput(value)
+                || readers.getOrDefault(value, Set.of()).stream()
+                        .anyMatch(node -> node != producer && node.group == null);
+    }
+
+    private boolean isOutput(ProgramValue value) {
+        return program.outputs().stream().anyMatch(view -> view != null && view.value() == value);
+    }
+
+    private static Operation withView(Operation member, ProgramValue from, ProgramValue to) {
+        List<Argument> arguments = new ArrayList<>();
+        for (Argument argument : member.arguments()) {
+            boolean reads = argument instanceof View view && view.value() == from;
+            arguments.add(reads ? new View(to, ((View) argument).layout()) : argument);
+        }
+        return member.withArguments(arguments);
+    }
+
+    // ---- schedule
+
+    /** Returns the operations in an order in which each runs after its inputs, otherwise in that of the program. */
+    private List<Operation> scheduled() {
+        Map<ProgramValue, List<Node>> usedBy = new HashMap<>();
+        Map<Node, Set<Node>> waitsFor = new HashMap<>();
+        Map<Node, List<Node>> unblocks = new HashMap<>();
+        for (Node node : nodes) {
+            waitsFor.put(node, new HashSet<>(node.before));
+            node.before.forEach(other ->
+                    unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
+            for (Operation operation : node.operations()) {
+                operation
+                        .reads()
+                        .forEach(view -> usedBy.computeIfAbsent(view.value(), v -> new ArrayList<>())
+                                .add(node));
+            }
+        }
+        var ready = new PriorityQueue<Node>((a, b) -> a.position - b.position);
+        nodes.stream().filter(node -> waitsFor.get(node).isEmpty()).forEach(ready::add);
+        List<Operation> operations = new ArrayList<>();
+        int done = 0;
+        while (!ready.isEmpty()) {
+            Node node = ready.remove();
+            done++;
+            Operation operation = node.group == null ? node.operation : fused(node, usedBy);
+            if (operation != null) {
+                operations.add(operation);
+            }
+            for (Node next : unblocks.getOrDefault(node, List.of())) {
+                if (waitsFor.get(next).remove(node) && waitsFor.get(next).isEmpty()) {
+                    ready.add(next);
+                }
+            }
+        }
+        if (done != nodes.size()) {
+            throw new IllegalStateException("groups of the program depend on each other in a cycle");
+        }
+        return operations;
+    }
+
+    /** Returns the kernel of a group, or null if nothing reads its results any more. */
+    private Operation fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
+        List<ProgramValue> stored = node.group.members().stream()
+                .map(member -> member.outputs().get(0))
+                .filter(value -> isOutput(value)
+                        || usedBy.getOrDefault(value, List.of()).stream().anyMatch(other -> other != node))
+                .toList();
+        if (stored.isEmpty()) {
+            return null;
+        }
+        node.group.removeUnused(stored);
+        return FusedKernel.of(node.group, stored, device);
+    }
+
+    static List<ProgramValue> inputs(FusionGroup group) {
+        return group.loads().stream()
+                .map(View::value)
+                .filter(Objects::nonNull)
+                .distinct()
+                .toList();
+    }
+}

@@ -1,0 +1,223 @@
+package cs336.compile.fuse;
+
+import cs336.compile.fuse.Access.Digit;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Operation;
+import cs336.compile.program.ProgramValue;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+
+/**
+ * PointwiseOperator operations and reductions that one kernel computes. Their iterations form a matrix of rows and
+ * columns. Most operations compute one number per element of the matrix; reductions over the columns and operations on
+ * their results compute one number per row. A group with a reduction over the rows has no other reductions.
+ */
+final class FusionGroup {
+    /** What a member computes one number for. */
+    enum Level {
+        ELEMENT,
+        ROW,
+        COLUMN
+    }
+
+    private static final int MAX_COLUMNS = 32 * 1024; // a block keeps a row in registers
+    private static final int MAX_LOADS = 24;
+
+    private final long elements;
+    private long columns; // 0 until a reduction fixes it
+    private boolean overColumns;
+    private final List<Operation> members = new ArrayList<>();
+    private final Map<ProgramValue, Level> levels = new HashMap<>();
+    private final TreeSet<Long> places = new TreeSet<>();
+
+    private FusionGroup(long elements) {
+        this.elements = elements;
+    }
+
+    /** Returns a group of one operation, or null if a kernel cannot compute it. */
+    static FusionGroup of(Operation operation) {
+        var group = new FusionGroup(iterations(operation));
+        if (operation.operator() instanceof ReductionOperator reduction
+                && !reduction.isOverRows(operation.reads().get(0).layout())) {
+            group.columns = operation.outputs().get(0).layout().elements();
+            group.overColumns = true;
+        }
+        return group.elements > 0 && group.add(operation, group.members.size()) ? group : null;
+    }
+
+    static long iterations(Operation operation) {
+        return operation.operator() instanceof ReductionOperator
+                ? operation.reads().get(0).layout().elements()
+                : operation.outputs().get(0).layout().elements();
+    }
+
+    /** Returns the number of iterations. */
+    long elements() {
+        return elements;
+    }
+
+    /** Returns the number of columns; without a reduction, all elements are one row. */
+    long columns() {
+        return columns == 0 ? elements : columns;
+    }
+
+    long rows() {
+        return elements / columns();
+    }
+
+    /** Returns whether the reductions are over the rows, with one result per column. */
+    boolean isOverColumns() {
+        return overColumns;
+    }
+
+    boolean hasReduction() {
+        return members.stream().anyMatch(member -> member.operator() instanceof ReductionOperator);
+    }
+
+    List<Operation> members() {
+        return members;
+    }
+
+    /** Returns what a value of this group is computed for; null for a value from outside. */
+    Level level(ProgramValue value) {
+        return levels.get(value);
+    }
+
+    /** Returns the places at which the iterations of members are divided into dimensions. */
+    TreeSet<Long> places() {
+        return places;
+    }
+
+    /** Returns the views from outside that the members read. */
+    Set<View> loads() {
+        Set<View> loads = new LinkedHashSet<>();
+        members.forEach(member -> member.reads().stream()
+                .filter(view -> !levels.containsKey(view.value()))
+                .forEach(loads::add));
+        return loads;
+    }
+
+    boolean reads(ProgramValue value) {
+        return members.stream().anyMatch(member -> member.reads().stream().anyMatch(view -> view.value() == value));
+    }
+
+    /** Returns the index of the member that computes a value, or −1. */
+    int indexOf(ProgramValue value) {
+        for (int i = 0; i < members.size(); i++) {
+            if (members.get(i).outputs().get(0) == value) {
+                return i;
+            }
+        }
+        return -1;
+    }
+
+    /** Removes members that none of these values depends on. */
+    void removeUnused(List<ProgramValue> values) {
+        Set<ProgramValue> needed = new HashSet<>(values);
+        for (int i = members.size() - 1; i >= 0; i--) {
+            Operation member = members.get(i);
+            if (needed.contains(member.outputs().get(0))) {
+                member.reads().forEach(view -> needed.add(view.value()));
+            } else {
+                members.remove(i);
+            }
+        }
+    }
+
+    /** Adds an operation if the kernel can compute it with the others. */
+    boolean add(Operation operation) {
+        return add(operation, members.size());
+    }
+
+    /** Adds an operation before member number {@code position} if the kernel can compute it with the others. */
+    boolean add(Operation operation, int position) {
+        Level level = levelOf(operation);
+        long newColumns = columns;
+        if (level == Level.ROW && columns == 0) { // the first reduction
+            newColumns = elements / operation.outputs().get(0).layout().elements();
+        }
+        if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isComplex(operation)) {
+            return false;
+        }
+        for (View view : operation.reads()) {
+            Level from = levels.get(view.value());
+            if (from != null && !isReadable(operation, view, level, from, newColumns)) {
+                return false;
+            }
+        }
+        TreeSet<Long> all = placesWith(operation, level, newColumns);
+        if (all == null || !Access.ofOutput(operation).isIdentity() || loads().size() >= MAX_LOADS) {
+            return false;
+        }
+        columns = newColumns;
+        places.addAll(all);
+        members.add(position, operation);
+        levels.put(operation.outputs().get(0), level);
+        return true;
+    }
+
+    /** Returns whether the operation reads pairs of columns, which must be in one thread. */
+    private static boolean isComplex(Operation operation) {
+        return operation.operator() instanceof PointwiseOperator pointwise
+                && pointwise.function() == PointwiseFunction.COMPLEX_MUL;
+    }
+
+    private Level levelOf(Operation operation) {
+        long iterations = iterations(operation);
+        if (operation.operator() instanceof ReductionOperator reduction) {
+            if (iterations != elements) {
+                return null;
+            }
+            boolean overRows = reduction.isOverRows(operation.reads().get(0).layout());
+            long results = operation.outputs().get(0).layout().elements();
+            if (overColumns) {
+                return !overRows && results == columns ? Level.COLUMN : null;
+            }
+            boolean fits = columns == 0 || results * columns == elements;
+            return overRows && fits ? Level.ROW : null;
+        }
+        if (iterations == elements) {
+            return Level.ELEMENT;
+        }
+        return !overColumns && columns != 0 && iterations * columns == elements ? Level.ROW : null;
+    }
+
+    /** Returns whether the kernel has the number that a member reads from another one in the same iteration. */
+    private static boolean isReadable(Operation operation, View view, Level level, Level from, long columns) {
+        boolean isReduction = operation.operator() instanceof ReductionOperator;
+        Access access = Access.of(operation, view);
+        return switch (from) {
+            case ELEMENT -> (level == Level.ELEMENT || isReduction) && access.isIdentity();
+            case ROW -> level == Level.ROW ? !isReduction && access.isIdentity() : access.isOncePerRow(columns);
+            case COLUMN -> false;
+        };
+    }
+
+    private TreeSet<Long> placesWith(Operation operation, Level level, long newColumns) {
+        var all = new TreeSet<>(places);
+        if (newColumns != 0) {
+            all.add(newColumns);
+        }
+        boolean perRow = level == Level.ROW && !(operation.operator() instanceof ReductionOperator);
+        long factor = perRow ? newColumns : 1;
+        for (View view : operation.reads()) {
+            for (Digit digit : Access.of(operation, view).digits()) {
+                all.add(digit.place() * factor);
+            }
+        }
+        long smaller = 1;
+        for (long place : all) {
+            if (place % smaller != 0 || elements % place != 0) {
+                return null;
+            }
+            smaller = place;
+        }
+        return all;
+    }
+}

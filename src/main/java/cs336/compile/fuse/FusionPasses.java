@@ -1,0 +1,59 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.torch.Device;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** The passes over a recorded program, in their order. */
+public final class FusionPasses {
+    private FusionPasses() {}
+
+    /** Returns a program that computes bit for bit the same with fewer operations. */
+    public static Program simplify(Program recorded) {
+        return Simplification.of(recorded);
+    }
+
+    /** Returns a program of pointwise operations, reductions and calls, before they are fused. */
+    public static Program prepare(Program recorded, Device device) {
+        return Simplification.of(Lowering.of(recorded, device));
+    }
+
+    /** Returns a prepared program whose pointwise operations and reductions are generated kernels. */
+    static Program fusePrepared(Program prepared, Device device) {
+        return Simplification.withoutDeadOperations(Fusion.of(prepared, device));
+    }
+
+    /** Returns a program whose pointwise operations and reductions are generated kernels. */
+    public static Program fuse(Program recorded, Device device) {
+        return stages(recorded, device).get("fused");
+    }
+
+    /**
+     * Returns the program after each pass, by the pass's name: {@code recorded}, {@code lowered}, {@code simplified}
+     * and {@code fused}. Each of them can run.
+     */
+    public static Map<String, Program> stages(Program recorded, Device device) {
+        Map<String, Program> stages = new LinkedHashMap<>();
+        stages.put("recorded", recorded);
+        Program lowered = Lowering.of(recorded, device);
+        stages.put("lowered", lowered);
+        Program simplified = Simplification.of(lowered);
+        stages.put("simplified", simplified);
+        stages.put("fused", fusePrepared(simplified, device));
+        return stages;
+    }
+
+    /** Returns the CUDA source of each generated kernel of a fused program, by the number of its first result. */
+    public static Map<String, String> sources(Program fused) {
+        Map<String, String> sources = new LinkedHashMap<>();
+        for (Operation operation : fused.operations()) {
+            if (operation.operator() instanceof FusedKernel kernel) {
+                sources.put(
+                        operation.creates().get(0).toString(), kernel.emitted().source());
+            }
+        }
+        return sources;
+    }
+}

@@ -1,0 +1,612 @@
+package cs336.compile.fuse;
+
+import cs336.compile.fuse.Access.Digit;
+import cs336.compile.fuse.FusionGroup.Level;
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.DType;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+
+/**
+ * The CUDA source of a fused kernel.
+ *
+ * <p>A group without reductions is one row: each thread computes VEC consecutive elements. In a group with reductions
+ * over columns, THREADS threads compute a row and hold their elements of each loaded tensor in registers, so that every
+ * tensor is read once. Expressions that several passes over the row need are computed again in each pass. In a group
+ * with reductions over rows, each thread adds up VEC columns; a second kernel adds the sums of the blocks.
+ */
+final class KernelEmitter {
+    /**
+     * The generated kernel.
+     *
+     * @param source CUDA C++
+     * @param blockThreads threads per block
+     * @param gridX blocks in x
+     * @param gridY blocks in y: the number of partial sums per column, otherwise 1
+     * @param partials dtypes of the tensors [gridY, columns] of partial sums, which the second kernel adds up
+     */
+    record EmittedKernel(String source, int blockThreads, long gridX, int gridY, List<DType> partials) {}
+
+    /** A tensor that the kernel loads, as a function of the element of the group. */
+    private record Load(ProgramValue value, DType dtype, Access access) {}
+
+    static final int MAX_BLOCK = 256;
+    private static final int MAX_ROW_THREADS = 1024;
+    static final int ACCESS_BYTES = 16;
+    private static final int MAX_VECTOR = 8;
+    private static final int ROW_ELEMENTS = 16; // per thread, before more threads compute a row
+    private static final int COLUMN_THREADS = 32;
+    private static final int COLUMN_BLOCKS = 528; // blocks that keep a GPU of 132 multiprocessors occupied
+
+    private final FusionGroup group;
+    private final List<ProgramValue> inputs;
+    private final List<ProgramValue> outputs;
+    private final StringBuilder text = new StringBuilder();
+    private final Map<Load, String> loads = new LinkedHashMap<>(); // expressions of the loaded numbers
+    private final Map<ProgramValue, Integer> depths = new HashMap<>();
+    private final int vector;
+    private final int rowThreads;
+    private final int chunks;
+    private final int blockRows;
+
+    private KernelEmitter(FusionGroup group, List<ProgramValue> inputs, List<ProgramValue> outputs) {
+        this.group = group;
+        this.inputs = inputs;
+        this.outputs = outputs;
+        for (Operation member : group.members()) {
+            for (View view : member.reads()) {
+                if (group.level(view.value()) == null) {
+                    loads.putIfAbsent(loadOf(member, view), "x" + loads.size());
+                }
+            }
+        }
+        vector = vector();
+        long accesses = group.columns() / vector;
+        if (group.isOverColumns() || !group.hasReduction()) {
+            rowThreads = MAX_BLOCK;
+            chunks = 1;
+            blockRows = 1;
+        } else {
+            int threads = 32;
+            while (threads < MAX_ROW_THREADS && (long) threads * Math.max(1, ROW_ELEMENTS / vector) < accesses) {
+                threads *= 2;
+            }
+            rowThreads = threads;
+            chunks = (int) ((accesses + threads - 1) / threads);
+            blockRows = (int) Math.min(Math.max(1, MAX_BLOCK / threads), group.rows());
+        }
+        group.members().forEach(this::findDepth);
+    }
+
+    /** Returns the kernel that computes these outputs of a group from these inputs. */
+    static EmittedKernel of(FusionGroup group, List<ProgramValue> inputs, List<ProgramValue> outputs) {
+        var emitter = new KernelEmitter(group, inputs, outputs);
+        return group.isOverColumns() ? emitter.columnKernel() : emitter.rowKernel();
+    }
+
+    // ---- kernels
+
+    private EmittedKernel rowKernel() {
+        boolean reduces = group.hasReduction();
+        line("#define VEC " + vector);
+        line("#include \"fused.cuh\"");
+        line("");
+        line("constexpr long long ROWS = " + group.rows() + ", COLUMNS = " + group.columns() + ";");
+        line("constexpr int THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows + ";");
+        line("");
+        line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS)");
+        line(FusedKernel.KERNEL + "(" + parameters() + ") {");
+        if (reduces) {
+            line("    const long long row = (long long)blockIdx.x * BLOCK_ROWS + threadIdx.x / THREADS;");
+            line("    const int barrier = BLOCK_ROWS == 1 ? 0 : 1 + threadIdx.x / THREADS;");
+            line("    if (row >= ROWS) return; // all threads of a row");
+        } else {
+            line("    const long long first = ((long long)blockIdx.x * THREADS + threadIdx.x) * VEC;");
+            line("    if (first >= COLUMNS) return;");
+        }
+        emitLoads();
+        int last = depths.values().stream().mapToInt(Integer::intValue).max().orElse(0);
+        for (int depth = 0; depth <= last; depth++) {
+            emitReductions(depth);
+            emitRowMembers(depth);
+        }
+        emitOutputs();
+        line("}");
+        long blocks = reduces
+                ? (group.rows() + blockRows - 1) / blockRows
+                : (group.columns() / vector + rowThreads - 1) / rowThreads;
+        return new EmittedKernel(text.toString(), rowThreads * blockRows, blocks, 1, List.of());
+    }
+
+    /** Each thread adds up VEC columns of some rows; the threads with the same columns are added in shared memory. */
+    private EmittedKernel columnKernel() {
+        long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;
+        int slots = MAX_BLOCK / COLUMN_THREADS;
+        long wanted = Math.max(1, COLUMN_BLOCKS / tiles);
+        int parts = (int) Math.max(1, Math.min(wanted, (group.rows() + slots - 1) / slots));
+        List<Operation> reductions = reductions(0);
+        line("#define VEC " + vector);
+        line("#include \"fused.cuh\"");
+        line("");
+        line("constexpr long long ROWS = " + group.rows() + ", COLUMNS = " + group.columns() + ";");
+        line("constexpr int TILE = " + COLUMN_THREADS + ", SLOTS = " + slots + ", PARTS = " + parts + ";");
+        line("");
+        line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
+        String partials = reductions.stream()
+                .map(member -> type(compute(member)) + " *__restrict__ partial" + id(member))
+                .collect(Collectors.joining(", "));
+        line(FusedKernel.KERNEL + "(" + inputParameters() + (inputs.isEmpty() ? "" : ", ") + partials + ") {");
+        line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
+        line("    const int slot = threadIdx.x / TILE;");
+        for (Operation member : reductions) {
+            line("    " + type(compute(member)) + " acc" + id(member) + "[VEC] = {};");
+        }
+        line("    if (first < COLUMNS) {");
+        line("        for (long long row = (long long)blockIdx.y * SLOTS + slot; row < ROWS; row += PARTS * SLOTS) {");
+        line("            const long long column = first;");
+        loads.forEach((load, name) -> {
+            line("            " + held(load) + " " + name + vectorDeclaration(load) + ";");
+            line("            " + load(load, name));
+        });
+        loads.replaceAll((load, name) -> name + "[i]");
+        emitMembers(needed(reductions), "            ");
+        for (Operation member : reductions) {
+            line("            EACH(i) acc" + id(member) + "[i] += "
+                    + converted(member, member.arguments().get(0), compute(member)) + ";");
+        }
+        line("        }");
+        line("    }");
+        for (Operation member : reductions) {
+            String type = type(compute(member));
+            line("    __shared__ " + type + " shared" + id(member) + "[SLOTS][TILE][VEC];");
+            line("    EACH(i) shared" + id(member) + "[slot][threadIdx.x % TILE][i] = acc" + id(member) + "[i];");
+        }
+        line("    __syncthreads();");
+        line("    if (slot == 0 && first < COLUMNS) {");
+        for (Operation member : reductions) {
+            line("        for (int s = 1; s < SLOTS; s++) EACH(i) acc" + id(member) + "[i] += shared" + id(member)
+                    + "[s][threadIdx.x % TILE][i];");
+            line("        EACH(i) partial" + id(member) + "[blockIdx.y * COLUMNS + first + i] = acc" + id(member)
+                    + "[i];");
+        }
+        line("    }");
+        line("}");
+        line("");
+        line("extern \"C\" __global__ void __launch_bounds__(" + MAX_BLOCK + ")");
+        line(FusedKernel.FINISH + "(" + partials + ", " + outputParameters() + ") {");
+        line("    const long long column = (long long)blockIdx.x * " + MAX_BLOCK + " + threadIdx.x;");
+        line("    if (column >= COLUMNS) return;");
+        for (Operation member : reductions) {
+            String acc = "acc" + id(member);
+            line("    " + type(compute(member)) + " " + acc + " = 0;");
+            line("    for (int p = 0; p < PARTS; p++) " + acc + " += partial" + id(member) + "[p * COLUMNS + column];");
+            line("    storeElement(out" + outputs.indexOf(member.outputs().get(0)) + " + column, " + acc + ");");
+        }
+        line("}");
+        List<DType> types = reductions.stream().map(KernelEmitter::compute).toList();
+        return new EmittedKernel(text.toString(), COLUMN_THREADS * slots, tiles, parts, types);
+    }
+
+    // ---- loads and stores
+
+    private void emitLoads() {
+        loads.forEach((load, name) -> {
+            if (isPerRow(load)) {
+                line("    const " + held(load) + " " + name + " = loadElement(" + pointer(load) + " + "
+                        + address(load.access, "0") + ");");
+            } else {
+                line("    " + held(load) + " " + name + "[CHUNKS]" + vectorDeclaration(load) + ";");
+            }
+        });
+        emitChunks(
+                "    ",
+                indent -> loads.forEach((load, name) -> {
+                    if (!isPerRow(load)) {
+                        line(indent + load(load, name + "[k]"));
+                    }
+                }));
+        loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[k][i]");
+    }
+
+    private interface ChunkBody {
+        void emit(String indent);
+    }
+
+    /** Emits a loop over the accesses of a thread to its row. */
+    private void emitChunks(String indent, ChunkBody body) {
+        int start = text.length();
+        if (!group.hasReduction()) {
+            line(indent + "{");
+            line(indent + "    constexpr int k = 0;");
+            line(indent + "    const long long column = first;");
+        } else {
+            line("#pragma unroll");
+            line(indent + "for (int k = 0; k < CHUNKS; k++) {");
+            line(indent + "    const int column = (k * THREADS + threadIdx.x % THREADS) * VEC;");
+            if (group.columns() != (long) chunks * rowThreads * vector) {
+                line(indent + "    if (column >= COLUMNS) break;");
+            }
+        }
+        int empty = text.length();
+        body.emit(indent + "    ");
+        if (text.length() == empty) {
+            text.setLength(start);
+        } else {
+            line(indent + "}");
+        }
+    }
+
+    private String vectorDeclaration(Load load) {
+        return isVector(load) ? "" : "[VEC]";
+    }
+
+    /** Returns the C++ type in which a loaded tensor is held: packed elements, or single numbers. */
+    private String held(Load load) {
+        return !isPerRow(load) && isVector(load)
+                ? "Elements<" + type(load.dtype) + ", VEC>"
+                : type(inRegisters(load.dtype));
+    }
+
+    private String load(Load load, String name) {
+        if (isVector(load)) {
+            return name + " = Elements<" + type(load.dtype) + ", VEC>::load(" + pointer(load) + " + "
+                    + address(load.access, "column") + ");";
+        }
+        return "EACH(i) " + name + "[i] = loadElement(" + pointer(load) + " + " + address(load.access, "(column + i)")
+                + ");";
+    }
+
+    /** Returns whether VEC elements are next to each other in memory, aligned to the access. */
+    private boolean isVector(Load load) {
+        List<Digit> digits = split(load.access).digits();
+        if (!isPacked(load.dtype) || digits.isEmpty() || start(load) % vector != 0) {
+            return false;
+        }
+        Digit fastest = digits.get(digits.size() - 1);
+        return fastest.place() == 1
+                && fastest.stride() == 1
+                && fastest.size() % vector == 0
+                && digits.stream().allMatch(digit -> digit == fastest || digit.stride() % vector == 0);
+    }
+
+    private static boolean isPacked(DType dtype) {
+        return dtype == DType.FLOAT32 || dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
+    }
+
+    private boolean isPerRow(Load load) {
+        return group.hasReduction()
+                && !group.isOverColumns()
+                && split(load.access).digits().stream()
+                        .allMatch(digit -> digit.place() >= group.columns() || digit.stride() == 0);
+    }
+
+    /** Returns how a member reads a view from outside, by the element of the group. */
+    private Load loadOf(Operation member, View view) {
+        Access access = Access.of(member, view);
+        boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
+        return new Load(
+                view.value(), view.layout().dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
+    }
+
+    /** Returns the index expression of an access at the current row and a column. */
+    private String address(Access access, String column) {
+        List<String> terms = new ArrayList<>();
+        for (Digit digit : split(access).digits()) {
+            if (digit.stride() == 0) {
+                continue;
+            }
+            boolean ofRow = digit.place() >= group.columns() && group.columns() != group.elements();
+            long place = ofRow ? digit.place() / group.columns() : digit.place();
+            long all = ofRow ? group.rows() : group.columns();
+            String term = ofRow ? "row" : column;
+            term = place == 1 ? term : term + " / " + place;
+            boolean isSlowest = place * digit.size() == all;
+            term = isSlowest ? term : term + " % " + digit.size();
+            boolean isProduct = place != 1 || !isSlowest;
+            terms.add(digit.stride() == 1 ? term : (isProduct ? "(" + term + ")" : term) + " * " + digit.stride());
+        }
+        return terms.isEmpty() ? "0" : String.join(" + ", terms);
+    }
+
+    /** Splits a dimension that covers both columns and rows. */
+    private Access split(Access access) {
+        return access.splitAt(new TreeSet<>(Set.of(group.columns())));
+    }
+
+    private String pointer(Load load) {
+        long start = start(load);
+        String name = "in" + inputs.indexOf(load.value);
+        return start == 0 ? name : "(" + name + " + " + start + ")";
+    }
+
+    /** Returns the position of an access's first element from that of the input. */
+    private static long start(Load load) {
+        int reals = load.value.layout().dtype() == DType.COMPLEX64 ? 2 : 1;
+        return load.access.offset() - reals * load.value.layout().offset();
+    }
+
+    private void emitOutputs() {
+        List<Operation> stored = group.members().stream()
+                .filter(member -> outputs.contains(member.outputs().get(0)))
+                .toList();
+        List<Operation> elements =
+                stored.stream().filter(member -> level(member) == Level.ELEMENT).toList();
+        emitChunks("    ", indent -> {
+            if (elements.isEmpty()) {
+                return;
+            }
+            List<Operation> all = needed(elements);
+            all.addAll(elements);
+            emitMembers(inOrder(all), indent);
+            for (Operation member : elements) {
+                DType dtype = member.outputs().get(0).layout().dtype();
+                String pointer = "out" + outputs.indexOf(member.outputs().get(0)) + " + " + element();
+                line(indent
+                        + (isPacked(dtype)
+                                ? "Elements<" + type(dtype) + ", VEC>::of(v" + id(member) + ").store(" + pointer + ");"
+                                : "EACH(i) storeElement(" + pointer + " + i, v" + id(member) + "[i]);"));
+            }
+        });
+        for (Operation member : stored) {
+            if (level(member) == Level.ROW) {
+                line("    if (threadIdx.x % THREADS == 0) storeElement(out"
+                        + outputs.indexOf(member.outputs().get(0)) + " + row, r" + id(member) + ");");
+            }
+        }
+    }
+
+    // ---- arithmetic
+
+    /** Finds after how many reductions, one after the other, a member can be computed. */
+    private void findDepth(Operation member) {
+        int depth = member.reads().stream()
+                .mapToInt(view -> depths.getOrDefault(view.value(), 0))
+                .max()
+                .orElse(0);
+        depths.put(member.outputs().get(0), member.operator() instanceof ReductionOperator ? depth + 1 : depth);
+    }
+
+    private List<Operation> reductions(int depth) {
+        return group.members().stream()
+                .filter(member -> member.operator() instanceof ReductionOperator)
+                .filter(member -> depth == 0 || depths.get(member.outputs().get(0)) == depth)
+                .toList();
+    }
+
+    private void emitReductions(int depth) {
+        List<Operation> reductions = depth == 0 ? List.of() : reductions(depth);
+        if (reductions.isEmpty()) {
+            return;
+        }
+        for (Operation member : reductions) {
+            line("    " + type(compute(member)) + " acc" + id(member) + " = " + operation(member) + "::identity(("
+                    + type(compute(member)) + ")0);");
+        }
+        emitChunks("    ", indent -> {
+            emitMembers(needed(reductions), indent);
+            for (Operation member : reductions) {
+                String acc = "acc" + id(member);
+                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", "
+                        + converted(member, member.arguments().get(0), compute(member)) + ");");
+            }
+        });
+        for (Operation member : reductions) {
+            String type = type(compute(member));
+            line("    __shared__ " + type + " shared" + id(member) + "[BLOCK_ROWS][THREADS / WARP];");
+            line("    const " + type + " r" + id(member) + " = "
+                    + rounded(
+                            member,
+                            "reduceRow<" + operation(member) + ", THREADS>(acc" + id(member) + ", shared" + id(member)
+                                    + "[threadIdx.x / THREADS], barrier)")
+                    + ";");
+        }
+    }
+
+    private static String operation(Operation member) {
+        return ((ReductionOperator) member.operator()).kind() == ReductionOperator.ReductionKind.SUM ? "Sum" : "Max";
+    }
+
+    private void emitRowMembers(int depth) {
+        for (Operation member : group.members()) {
+            boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
+            if (isRow && depths.get(member.outputs().get(0)) == depth) {
+                line("    const " + type(inRegisters(member)) + " r" + id(member) + " = " + expression(member) + ";");
+            }
+        }
+    }
+
+    /** Emits members that compute one number per element, each as an array of VEC numbers. */
+    private void emitMembers(List<Operation> members, String indent) {
+        for (Operation member : members) {
+            String name = "v" + id(member);
+            line(indent + type(inRegisters(member)) + " " + name + "[VEC];");
+            if (((PointwiseOperator) member.operator()).function() == PointwiseFunction.COMPLEX_MUL) {
+                String a = operand(member, member.arguments().get(0));
+                String b = operand(member, member.arguments().get(1));
+                line("#pragma unroll");
+                line(indent + "for (int i = 0; i < VEC; i += 2) {");
+                line(indent + "    " + name + "[i] = " + a + " * " + b + " - " + next(a) + " * " + next(b) + ";");
+                line(indent + "    " + name + "[i + 1] = " + a + " * " + next(b) + " + " + next(a) + " * " + b + ";");
+                line(indent + "}");
+            } else {
+                line(indent + "EACH(i) " + name + "[i] = " + expression(member) + ";");
+            }
+        }
+    }
+
+    private static String next(String operand) {
+        return operand.replace("[i]", "[i + 1]");
+    }
+
+    private String expression(Operation member) {
+        DType compute = compute(member);
+        PointwiseFunction function = ((PointwiseOperator) member.operator()).function();
+        List<String> operands = new ArrayList<>();
+        for (int i = 0; i < member.arguments().size(); i++) {
+            boolean isCondition = function == PointwiseFunction.WHERE && i == 0;
+            Argument argument = member.arguments().get(i);
+            operands.add(isCondition ? operand(member, argument) : converted(member, argument, compute));
+        }
+        if (function == PointwiseFunction.INDEX) {
+            Layout layout = member.outputs().get(0).layout();
+            long size = layout.shape()[layout.shape().length - 1];
+            return size == group.columns() ? "column + i" : "(" + element() + " + i) % " + size;
+        }
+        return rounded(member, function.cuda(operands));
+    }
+
+    /** Returns an expression rounded to the dtype of the member's output. */
+    private String rounded(Operation member, String expression) {
+        DType out = member.outputs().get(0).layout().dtype();
+        return switch (out) {
+            case BFLOAT16, FLOAT16 ->
+                "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", "
+                        + type(out) + "())";
+            default -> out == compute(member) ? expression : "(" + type(out) + ")(" + expression + ")";
+        };
+    }
+
+    /** Returns the index of the first element of an access. */
+    private String element() {
+        return group.hasReduction() ? "row * COLUMNS + column" : "column";
+    }
+
+    /** Returns an operand in the dtype of the computation. */
+    private String converted(Operation member, Argument argument, DType compute) {
+        String operand = operand(member, argument);
+        boolean isNumber = !(argument instanceof View);
+        DType dtype =
+                isNumber ? compute : inRegisters(((View) argument).layout().dtype());
+        return dtype == compute ? operand : "(" + type(compute) + ")" + operand;
+    }
+
+    private String operand(Operation member, Argument argument) {
+        if (!(argument instanceof View view)) {
+            double number = PointwiseOperator.number(argument);
+            if (Double.isNaN(number)) {
+                return "NOT_A_NUMBER";
+            } else if (Double.isInfinite(number)) {
+                return number > 0 ? "INFINITE" : "(-INFINITE)";
+            }
+            boolean isFloat = compute(member) == DType.FLOAT32;
+            return isFloat ? Float.toString((float) number) + "f" : Double.toString(number);
+        }
+        Level level = group.level(view.value());
+        if (level == null) {
+            return loads.get(loadOf(member, view));
+        }
+        int id = group.indexOf(view.value());
+        return level == Level.ROW ? "r" + id : "v" + id + "[i]";
+    }
+
+    /** Returns the members of element level that these members read, directly or not, in order. */
+    private List<Operation> needed(List<Operation> readers) {
+        Set<Operation> needed = new LinkedHashSet<>();
+        List<Operation> open = new ArrayList<>(readers);
+        while (!open.isEmpty()) {
+            Operation reader = open.remove(open.size() - 1);
+            for (View view : reader.reads()) {
+                if (group.level(view.value()) == Level.ELEMENT) {
+                    Operation producer = group.members().get(group.indexOf(view.value()));
+                    if (needed.add(producer)) {
+                        open.add(producer);
+                    }
+                }
+            }
+        }
+        return inOrder(new ArrayList<>(needed));
+    }
+
+    private List<Operation> inOrder(List<Operation> some) {
+        return new ArrayList<>(group.members().stream().filter(some::contains).toList());
+    }
+
+    // ---- names and types
+
+    private Level level(Operation member) {
+        return group.level(member.outputs().get(0));
+    }
+
+    /** Returns a number for names in the source, which is the same in equal groups. */
+    private int id(Operation member) {
+        return group.indexOf(member.outputs().get(0));
+    }
+
+    private static DType compute(Operation member) {
+        return PointwiseOperator.computeType(member);
+    }
+
+    private static DType inRegisters(Operation member) {
+        return inRegisters(member.outputs().get(0).layout().dtype());
+    }
+
+    private static DType inRegisters(DType dtype) {
+        return dtype == DType.BFLOAT16 || dtype == DType.FLOAT16 ? DType.FLOAT32 : dtype;
+    }
+
+    static String type(DType dtype) {
+        return switch (dtype) {
+            case FLOAT64 -> "double";
+            case FLOAT32, COMPLEX64 -> "float";
+            case BFLOAT16 -> "bf16";
+            case FLOAT16 -> "fp16";
+            case INT64 -> "long long";
+            case INT32 -> "int";
+            case BOOL -> "bool";
+            case UINT8 -> "unsigned char";
+        };
+    }
+
+    private String inputParameters() {
+        List<String> parameters = new ArrayList<>();
+        for (int i = 0; i < inputs.size(); i++) {
+            parameters.add("const " + type(inputs.get(i).layout().dtype()) + " *__restrict__ in" + i);
+        }
+        return String.join(", ", parameters);
+    }
+
+    private String outputParameters() {
+        List<String> parameters = new ArrayList<>();
+        for (int i = 0; i < outputs.size(); i++) {
+            parameters.add(type(outputs.get(i).layout().dtype()) + " *__restrict__ out" + i);
+        }
+        return String.join(", ", parameters);
+    }
+
+    private String parameters() {
+        return inputParameters() + (inputs.isEmpty() ? "" : ", ") + outputParameters();
+    }
+
+    /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */
+    private int vector() {
+        int widest = 1;
+        for (Load load : loads.keySet()) {
+            widest = Math.max(widest, isPerRow(load) ? 1 : load.dtype.bytes());
+        }
+        for (ProgramValue value : outputs) {
+            widest = Math.max(
+                    widest,
+                    group.level(value) == Level.ELEMENT ? value.layout().dtype().bytes() : 1);
+        }
+        int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
+        while (group.columns() % vector != 0) {
+            vector /= 2;
+        }
+        return vector;
+    }
+
+    private void line(String line) {
+        text.append(line).append('\n');
+    }
+}

@@ -1,0 +1,483 @@
+package cs336.compile.fuse;
+
+import static cs336.compile.fuse.PointwiseFunction.*;
+
+import cs336.compile.fuse.ReductionOperator.ReductionKind;
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.Constant;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Argument.Views;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.IntStream;
+
+/**
+ * The pass that rewrites PyTorch's operators as {@link PointwiseOperator} and {@link ReductionOperator} operations,
+ * which can be fused. Operators without a rule stay as they are. The formulas are those of PyTorch's kernels, and each
+ * rounding to a narrow dtype stays where PyTorch rounds.
+ *
+ * <p>Writes in place that replace all elements of a tensor become operations with a new output. Complex tensors become
+ * real tensors with a last dimension of size 2.
+ */
+final class Lowering {
+    private static final int MEAN = 1; // PyTorch's code of the reduction of a loss
+
+    private final Program program;
+    private final Device device;
+    private final List<Operation> operations = new ArrayList<>();
+    private final Map<ProgramValue, ProgramValue> replacements = new HashMap<>();
+    private final Set<ProgramValue> external = new HashSet<>();
+    private int size;
+
+    private Lowering(Program program, Device device) {
+        this.program = program;
+        this.device = device;
+        size = program.size();
+        external.addAll(program.inputs());
+        external.addAll(program.constants().keySet());
+    }
+
+    /** Returns the program with the operators of its operations lowered. */
+    static Program of(Program program, Device device) {
+        return new Lowering(program, device).run();
+    }
+
+    private Program run() {
+        for (Operation operation : program.operations()) {
+            Operation replaced = replaced(operation);
+            ProgramValue out = target(replaced);
+            if (out == null || replaced.operator().isRandom() || !lower(replaced, out)) {
+                operations.add(withOverwrites(replaced));
+            } else if (!replaced.overwrites().isEmpty()) {
+                replacements.put(replaced.overwrites().get(0), out);
+            }
+        }
+        List<View> outputs = new ArrayList<>();
+        program.outputs().forEach(view -> outputs.add(view == null ? null : replaced(view)));
+        return new Program(program.inputs(), program.constants(), List.copyOf(operations), outputs, size);
+    }
+
+    /** Appends the lowered operation, or returns false if there is no rule for it. */
+    private boolean lower(Operation operation, ProgramValue out) {
+        List<Argument> in = operation.arguments();
+        Layout layout = out.layout();
+        if (isComplex(layout)) {
+            return operation.operator().toString().equals("mul.Tensor") && complexMul(operation, out);
+        }
+        if (operation.reads().stream().anyMatch(view -> isComplex(view.layout()) || !sameDevice(view))) {
+            return false;
+        }
+        String name = operation.operator().toString().replaceFirst("_\\.", ".").replaceFirst("_$", "");
+        switch (name) {
+            case "_to_copy", "clone" -> emit(out, CAST, in.get(0));
+            case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> {
+                double alpha = PointwiseOperator.number(in.get(2));
+                Argument scaled = alpha == 1 ? in.get(1) : wide(layout, MUL, in.get(1), constant(alpha));
+                return arithmetic(out, name.startsWith("add") ? ADD : SUB, in.get(0), scaled);
+            }
+            case "mul.Tensor", "mul.Scalar" -> {
+                return arithmetic(out, MUL, in.get(0), in.get(1));
+            }
+            case "div.Tensor", "div.Scalar" -> {
+                return arithmetic(out, DIV, in.get(0), in.get(1));
+            }
+            case "maximum" -> emit(out, MAXIMUM, in.get(0), in.get(1));
+            case "minimum" -> emit(out, MINIMUM, in.get(0), in.get(1));
+            case "neg" -> emit(out, NEG, in.get(0));
+            case "abs" -> emit(out, ABS, in.get(0));
+            case "exp" -> emit(out, EXP, in.get(0));
+            case "log" -> emit(out, LOG, in.get(0));
+            case "sqrt" -> emit(out, SQRT, in.get(0));
+            case "rsqrt" -> emit(out, RSQRT, in.get(0));
+            case "tanh" -> emit(out, TANH, in.get(0));
+            case "erf" -> emit(out, ERF, in.get(0));
+            case "reciprocal" -> emit(out, DIV, constant(1), in.get(0));
+            case "relu" -> emit(out, MAXIMUM, in.get(0), constant(0));
+            case "lt.Scalar", "lt.Tensor" -> emit(out, LT, in.get(0), in.get(1));
+            case "le.Scalar", "le.Tensor" -> emit(out, LE, in.get(0), in.get(1));
+            case "gt.Scalar", "gt.Tensor" -> emit(out, GT, in.get(0), in.get(1));
+            case "ge.Scalar", "ge.Tensor" -> emit(out, GE, in.get(0), in.get(1));
+            case "eq.Scalar", "eq.Tensor" -> emit(out, EQ, in.get(0), in.get(1));
+            case "ne.Scalar", "ne.Tensor" -> emit(out, NE, in.get(0), in.get(1));
+            case "where.self" -> emit(out, WHERE, in.get(0), in.get(1), in.get(2));
+            case "sigmoid" -> emit(out, CAST, sigmoid(in.get(0), layout));
+            case "silu" ->
+                emit(
+                        out,
+                        DIV,
+                        in.get(0),
+                        wide(layout, ADD, wide(layout, EXP, wide(layout, NEG, in.get(0))), constant(1)));
+            case "silu_backward" -> siluBackward(out, in.get(0), in.get(1));
+            case "gelu", "gelu_backward" -> {
+                return gelu(out, in);
+            }
+            case "pow.Tensor_Scalar" -> {
+                return power(out, in.get(0), PointwiseOperator.number(in.get(1)));
+            }
+            case "ones_like" -> emit(out, CAST, constant(1));
+            case "zeros_like" -> emit(out, CAST, constant(0));
+            case "mean.dim", "sum.dim_IntList" -> {
+                return sum(out, (View) in.get(0), in.get(1), name.startsWith("mean"));
+            }
+            case "_softmax", "_log_softmax" -> {
+                return softmax(out, (View) in.get(0), in.get(1), name.equals("_log_softmax"));
+            }
+            case "_softmax_backward_data", "_log_softmax_backward_data" -> {
+                return softmaxBackward(out, (View) in.get(0), (View) in.get(1), in.get(2), name.startsWith("_log"));
+            }
+            case "nll_loss_forward" -> {
+                return negativeLogLikelihood(operation);
+            }
+            case "nll_loss_backward" -> {
+                return negativeLogLikelihoodBackward(out, in);
+            }
+            default -> {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    // ---- rules
+
+    private boolean arithmetic(ProgramValue out, PointwiseFunction function, Argument a, Argument b) {
+        if (!isFloating(out.layout().dtype())) {
+            return false; // integers overflow
+        }
+        emit(out, function, a, b);
+        return true;
+    }
+
+    private View sigmoid(Argument x, Layout like) {
+        View power = wide(like, EXP, wide(like, NEG, x));
+        return wide(like, DIV, constant(1), wide(like, ADD, power, constant(1)));
+    }
+
+    /** g · σ(x) · (1 + x · (1 − σ(x))). */
+    private void siluBackward(ProgramValue out, Argument g, Argument x) {
+        Layout like = out.layout();
+        View sigmoid = sigmoid(x, like);
+        View slope = wide(like, ADD, wide(like, MUL, x, wide(like, SUB, constant(1), sigmoid)), constant(1));
+        emit(out, MUL, wide(like, MUL, g, sigmoid), slope);
+    }
+
+    /** x · Φ(x), and g · (Φ(x) + x · φ(x)), with the standard normal distribution Φ and its density φ. */
+    private boolean gelu(ProgramValue out, List<Argument> in) {
+        if (!"none".equals(((Constant) in.get(in.size() - 1)).value())) {
+            return false; // the approximation by tanh
+        }
+        Layout like = out.layout();
+        boolean backward = in.size() == 3;
+        Argument x = in.get(backward ? 1 : 0);
+        View erf = wide(like, ERF, wide(like, MUL, x, constant(Math.sqrt(0.5))));
+        View distribution = wide(like, MUL, wide(like, ADD, erf, constant(1)), constant(0.5));
+        if (!backward) {
+            emit(out, MUL, x, distribution);
+            return true;
+        }
+        View square = wide(like, MUL, wide(like, MUL, x, x), constant(-0.5));
+        View density = wide(like, MUL, wide(like, EXP, square), constant(1 / Math.sqrt(2 * Math.PI)));
+        emit(out, MUL, in.get(0), wide(like, ADD, distribution, wide(like, MUL, x, density)));
+        return true;
+    }
+
+    private boolean power(ProgramValue out, Argument x, double exponent) {
+        if (exponent == 1) {
+            emit(out, CAST, x);
+        } else if (exponent == 2) {
+            emit(out, MUL, x, x);
+        } else if (exponent == 3) {
+            emit(out, MUL, wide(out.layout(), MUL, x, x), x);
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    private boolean sum(ProgramValue out, View x, Argument dims, boolean mean) {
+        ReductionOperator sum = reduction(ReductionKind.SUM, x, dims);
+        if (sum == null || !isFloating(out.layout().dtype())) {
+            return false;
+        }
+        if (mean) {
+            long count = sum.dims().stream()
+                    .mapToLong(dim -> x.layout().shape()[dim])
+                    .reduce(1, (a, b) -> a * b);
+            emit(out, DIV, reduceWide(sum, x), constant(count));
+        } else {
+            operations.add(new Operation(sum, List.of(x), List.of(out), List.of(), null, ""));
+        }
+        return true;
+    }
+
+    private boolean softmax(ProgramValue out, View x, Argument dim, boolean log) {
+        ReductionOperator max = reduction(ReductionKind.MAX, x, dim);
+        if (max == null || !max.isOverRows(x.layout())) {
+            return false;
+        }
+        Layout like = out.layout();
+        View shifted = wide(like, SUB, x, reduceWide(max, x));
+        View power = wide(like, EXP, shifted);
+        View sum = reduceWide(new ReductionOperator(ReductionKind.SUM, max.dims(), device), power);
+        if (log) {
+            emit(out, SUB, shifted, wide(sum.layout(), LOG, sum));
+        } else {
+            emit(out, DIV, power, sum);
+        }
+        return true;
+    }
+
+    /** (g − Σ g · y) · y for y = softmax(x), and g − exp(y) · Σ g for y = log softmax(x). */
+    private boolean softmaxBackward(ProgramValue out, View g, View y, Argument dim, boolean log) {
+        ReductionOperator sum = reduction(ReductionKind.SUM, y, dim);
+        if (sum == null || !sum.isOverRows(y.layout())) {
+            return false;
+        }
+        Layout like = out.layout();
+        if (log) {
+            emit(out, SUB, g, wide(like, MUL, wide(like, EXP, y), reduceWide(sum, g)));
+        } else {
+            View total = reduceWide(sum, wide(like, MUL, g, y));
+            emit(out, MUL, wide(like, SUB, g, total), y);
+        }
+        return true;
+    }
+
+    /** The mean of −logp[target] over the rows whose target is not the ignored index, and the number of these rows. */
+    private boolean negativeLogLikelihood(Operation operation) {
+        List<Argument> in = operation.arguments();
+        View logp = (View) in.get(0);
+        View target = (View) in.get(1);
+        if (logp.layout().shape().length != 2 || !isPlainMean(in.get(2), in.get(3))) {
+            return false;
+        }
+        ProgramValue loss = operation.outputs().get(0);
+        ProgramValue count = operation.outputs().get(1);
+        View selected = wide(logp.layout(), WHERE, isTarget(logp.layout(), target), logp, constant(0));
+        View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
+        var overRows = new ReductionOperator(ReductionKind.SUM, List.of(0), device);
+        Layout perRow = Layout.contiguous(DType.FLOAT32, target.layout().shape());
+        View valid = wide(perRow, CAST, pointwise(bool(perRow), NE, target, in.get(4)));
+        View flat = new View(ofRow.value(), perRow);
+        operations.add(new Operation(overRows, List.of(valid), List.of(count), List.of(), null, ""));
+        View sum = reduceWide(overRows, flat);
+        Layout scalar = loss.layout();
+        emit(loss, DIV, wide(scalar, NEG, new View(sum.value(), scalar)), new View(count, count.layout()));
+        return true;
+    }
+
+    /** −g ÷ count at the target of each row, 0 elsewhere. */
+    private boolean negativeLogLikelihoodBackward(ProgramValue out, List<Argument> in) {
+        View target = (View) in.get(2);
+        if (out.layout().shape().length != 2 || !isPlainMean(in.get(3), in.get(4))) {
+            return false;
+        }
+        View g = (View) in.get(0);
+        View count = (View) in.get(6);
+        View each = wide(g.layout(), NEG, wide(g.layout(), DIV, g, count));
+        emit(out, WHERE, isTarget(out.layout(), target), each, constant(0));
+        return true;
+    }
+
+    private boolean isPlainMean(Argument weight, Argument reduction) {
+        return weight instanceof Constant none && none.value() == null && PointwiseOperator.number(reduction) == MEAN;
+    }
+
+    /** Returns for each element of [rows, columns] whether its column is the target of its row. */
+    private View isTarget(Layout like, View target) {
+        View column = pointwise(Layout.contiguous(DType.INT64, like.shape()), INDEX);
+        Layout rows = target.layout();
+        long[] shape = {rows.shape()[0], 1};
+        long[] strides = {rows.strides()[0], 0};
+        var asColumn = new View(target.value(), new Layout(rows.dtype(), shape, strides, rows.offset(), false));
+        return pointwise(bool(like), EQ, column, asColumn);
+    }
+
+    private boolean complexMul(Operation operation, ProgramValue out) {
+        if (operation.reads().size() != 2
+                || operation.reads().stream()
+                        .anyMatch(view ->
+                                !isComplex(view.layout()) || view.layout().conjugated())) {
+            return false;
+        }
+        ProgramValue real = newValue(out.layout().asReal());
+        replacements.put(out, real);
+        View a = operation.reads().get(0);
+        View b = operation.reads().get(1);
+        emit(
+                real,
+                COMPLEX_MUL,
+                new View(a.value(), a.layout().asReal()),
+                new View(b.value(), b.layout().asReal()));
+        return true;
+    }
+
+    // ---- building blocks
+
+    /** Returns the reduction of the dimensions that a constant lists, or null if it cannot be fused. */
+    private ReductionOperator reduction(ReductionKind kind, View x, Argument dims) {
+        int rank = x.layout().shape().length;
+        Object listed = ((Constant) dims).value();
+        long[] given =
+                listed instanceof long[] many ? many : listed instanceof Long one ? new long[] {one} : new long[0];
+        List<Integer> reduced = given.length == 0
+                ? IntStream.range(0, rank).boxed().toList()
+                : Arrays.stream(given)
+                        .mapToObj(dim -> (int) Math.floorMod(dim, (long) rank))
+                        .sorted()
+                        .toList();
+        return x.layout().elements() == 0 || rank == 0 ? null : new ReductionOperator(kind, reduced, device);
+    }
+
+    /** Appends a reduction to fp32 or fp64 that keeps the reduced dimensions with size 1. */
+    private View reduceWide(ReductionOperator reduction, View x) {
+        long[] shape = x.layout().shape().clone();
+        reduction.dims().forEach(dim -> shape[dim] = 1);
+        long[] strides = new long[shape.length]; // the order of the results in memory is that of the input
+        int[] order = reduction.iterationOrder(x.layout());
+        long stride = 1;
+        for (int i = order.length - 1; i >= 0; i--) {
+            strides[order[i]] = stride;
+            stride *= shape[order[i]];
+        }
+        ProgramValue out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
+        operations.add(new Operation(reduction, List.of(x), List.of(out), List.of(), null, ""));
+        return new View(out, out.layout());
+    }
+
+    /** Appends a function with a result in fp32 or fp64. */
+    private View wide(Layout like, PointwiseFunction function, Argument... arguments) {
+        return pointwise(like(wideType(like.dtype()), like), function, arguments);
+    }
+
+    private View pointwise(Layout layout, PointwiseFunction function, Argument... arguments) {
+        ProgramValue out = newValue(layout);
+        emit(out, function, arguments);
+        return new View(out, layout);
+    }
+
+    private void emit(ProgramValue out, PointwiseFunction function, Argument... arguments) {
+        List<Argument> broadcast = new ArrayList<>();
+        for (Argument argument : arguments) {
+            boolean isView = argument instanceof View;
+            broadcast.add(isView ? broadcast((View) argument, out.layout().shape()) : argument);
+        }
+        operations.add(
+                new Operation(new PointwiseOperator(function, device), broadcast, List.of(out), List.of(), null, ""));
+    }
+
+    private static View broadcast(View view, long[] shape) {
+        return new View(view.value(), view.layout().broadcastTo(shape));
+    }
+
+    private ProgramValue newValue(Layout layout) {
+        int id = size++;
+        return new ProgramValue(id, "%" + id, layout);
+    }
+
+    private static Constant constant(double number) {
+        return new Constant(number, null);
+    }
+
+    /** Returns a layout with the strides of a dense one. */
+    private static Layout like(DType dtype, Layout layout) {
+        return new Layout(dtype, layout.shape(), layout.strides(), 0, false);
+    }
+
+    private static Layout bool(Layout layout) {
+        return like(DType.BOOL, layout);
+    }
+
+    private static DType wideType(DType dtype) {
+        return dtype == DType.FLOAT64 ? DType.FLOAT64 : DType.FLOAT32;
+    }
+
+    private static boolean isFloating(DType dtype) {
+        return dtype == DType.FLOAT32 || dtype == DType.FLOAT64 || dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
+    }
+
+    private static boolean isComplex(Layout layout) {
+        return layout.dtype() == DType.COMPLEX64;
+    }
+
+    private boolean sameDevice(View view) {
+        var tensor = program.constants().get(view.value().root());
+        return tensor == null || tensor.is_cuda() == device.isCuda();
+    }
+
+    // ---- values
+
+    /**
+     * Returns the output of an operation as a dense value, or null if it has another form. A write in place to all
+     * elements of an intermediate value gets a new value.
+     */
+    private ProgramValue target(Operation operation) {
+        if (operation.overwrites().isEmpty()) {
+            ProgramValue out =
+                    operation.outputs().isEmpty() ? null : operation.outputs().get(0);
+            return out != null && out.layout().isDense() && out.layout().offset() == 0 ? out : null;
+        }
+        ProgramValue end = operation.overwrites().get(0);
+        View written = operation.reads().isEmpty() ? null : operation.reads().get(0);
+        boolean whole = operation.overwrites().size() == 1
+                && operation.creates().size() == 1
+                && written != null
+                && !external.contains(end.root())
+                && written.layout().isDense()
+                && written.layout().offset() == 0
+                && written.layout().elements() == end.root().layout().elements()
+                && written.layout().dtype() == end.root().layout().dtype();
+        if (!whole || isComplex(written.layout())) {
+            return null;
+        }
+        return newValue(written.layout());
+    }
+
+    /** Returns an operation that is not lowered; writes in place to a replaced value go to the replacement. */
+    private Operation withOverwrites(Operation operation) {
+        List<ProgramValue> overwrites = new ArrayList<>();
+        for (ProgramValue end : operation.overwrites()) {
+            ProgramValue replacement = replacements.get(end.overwritten());
+            if (replacement == null) {
+                overwrites.add(end);
+            } else {
+                var value = new ProgramValue(size++, replacement);
+                replacements.put(end, value);
+                overwrites.add(value);
+            }
+        }
+        return operation.withOverwrites(overwrites);
+    }
+
+    private Operation replaced(Operation operation) {
+        List<Argument> arguments = new ArrayList<>();
+        for (Argument argument : operation.arguments()) {
+            if (argument instanceof View view) {
+                arguments.add(replaced(view));
+            } else if (argument instanceof Views list) {
+                arguments.add(
+                        new Views(list.views().stream().map(this::replaced).toList()));
+            } else {
+                arguments.add(argument);
+            }
+        }
+        return operation.withArguments(Collections.unmodifiableList(arguments));
+    }
+
+    private View replaced(View view) {
+        ProgramValue value = replacements.get(view.value());
+        return value == null ? view : new View(value, view.layout());
+    }
+}

@@ -1,0 +1,258 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.Device;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * A recorded forward and backward pass, split into two programs. The backward pass receives saved values of the forward
+ * pass, and may recompute others from them.
+ *
+ * <p>The saved values are those with the fewest bytes from which the backward pass can compute what it needs, with
+ * pointwise operations only: the minimum cut between the inputs of the function and the operations that depend on
+ * gradients. Inputs cost nothing, since they are in memory anyway. This is the rule of PyTorch's AOTAutograd.
+ *
+ * @param forward inputs → outputs, then the saved values
+ * @param backward saved values, then gradients of the outputs → gradients of the inputs
+ */
+public record Partition(Program forward, Program backward) {
+    private static final long INFINITE = Long.MAX_VALUE / 4;
+
+    /**
+     * Splits a program.
+     *
+     * @param joint its inputs are those of the function, then the gradients of the outputs; its outputs are those of
+     *     the function, then the gradients of the inputs
+     * @param inputs the number of inputs of the function
+     * @param outputs the number of its outputs
+     * @return empty if the program writes in place to values that both passes use
+     */
+    public static Optional<Partition> of(Program joint, int inputs, int outputs) {
+        return new Cut(joint, inputs, outputs).partition();
+    }
+
+    /** Returns this partition with fused programs. */
+    public Partition fused(Device device) {
+        return new Partition(FusionPasses.fusePrepared(forward, device), FusionPasses.fusePrepared(backward, device));
+    }
+
+    private static final class Cut {
+        private final Program joint;
+        private final List<ProgramValue> primals;
+        private final List<ProgramValue> tangents;
+        private final List<View> results;
+        private final List<View> gradients;
+        private final Map<ProgramValue, Operation> producers = new HashMap<>();
+        private final Set<Operation> inForward = new HashSet<>();
+        private final Set<ProgramValue> ofTangents = new HashSet<>(); // computed from gradients of outputs
+        private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
+        private final List<int[]> edges = new ArrayList<>(); // from, to; edge i ^ 1 is the reverse of edge i
+        private final List<Long> capacities = new ArrayList<>();
+        private final Map<Integer, List<Integer>> outgoing = new HashMap<>();
+
+        Cut(Program joint, int inputs, int outputs) {
+            this.joint = joint;
+            primals = joint.inputs().subList(0, inputs);
+            tangents = joint.inputs().subList(inputs, joint.inputs().size());
+            results = joint.outputs().subList(0, outputs);
+            gradients = joint.outputs().subList(outputs, joint.outputs().size());
+            ofTangents.addAll(tangents);
+            for (Operation operation : joint.operations()) {
+                operation.creates().forEach(value -> producers.put(value, operation));
+                if (operation.reads().stream().anyMatch(view -> ofTangents.contains(view.value()))) {
+                    ofTangents.addAll(operation.creates());
+                }
+            }
+            results.stream().filter(Objects::nonNull).forEach(view -> addToForward(view.value()));
+        }
+
+        Optional<Partition> partition() {
+            if (isForwardOfTangents() || writesToForwardValues()) {
+                return Optional.empty();
+            }
+            Set<ProgramValue> saved = minimumCut();
+            List<Operation> backward = new ArrayList<>();
+            Set<ProgramValue> needed = new HashSet<>();
+            gradients.stream().filter(Objects::nonNull).forEach(view -> needed.add(view.value()));
+            Set<ProgramValue> loaded = new LinkedHashSet<>();
+            for (int i = joint.operations().size() - 1; i >= 0; i--) {
+                Operation operation = joint.operations().get(i);
+                boolean isNeeded = operation.creates().stream()
+                        .anyMatch(value -> needed.contains(value) && !saved.contains(value));
+                if (isNeeded) {
+                    backward.add(0, operation);
+                    operation.reads().forEach(view -> needed.add(view.value()));
+                }
+            }
+            for (ProgramValue value : needed) {
+                boolean isOutside = saved.contains(value) || primals.contains(value);
+                if (isOutside) {
+                    loaded.add(value);
+                }
+            }
+            loaded.forEach(this::addToForward);
+            List<Operation> forward =
+                    joint.operations().stream().filter(inForward::contains).toList();
+            List<View> forwardOutputs = new ArrayList<>(results);
+            loaded.forEach(value -> forwardOutputs.add(new View(value, value.layout())));
+            List<ProgramValue> backwardInputs = new ArrayList<>(loaded);
+            backwardInputs.addAll(tangents);
+            return Optional.of(new Partition(
+                    new Program(primals, joint.constants(), forward, forwardOutputs, joint.size()),
+                    new Program(backwardInputs, joint.constants(), backward, gradients, joint.size())));
+        }
+
+        /** Adds the operations that a saved value depends on to the forward pass. */
+        private void addToForward(ProgramValue value) {
+            var open = new ArrayDeque<ProgramValue>(List.of(value));
+            while (!open.isEmpty()) {
+                Operation producer = producers.get(open.pop());
+                if (producer != null && inForward.add(producer)) {
+                    producer.reads().forEach(view -> open.push(view.value()));
+                }
+            }
+        }
+
+        private boolean isForwardOfTangents() {
+            return results.stream().filter(Objects::nonNull).anyMatch(view -> ofTangents.contains(view.value()));
+        }
+
+        /** Returns whether an operation overwrites a value that the forward pass computes or receives. */
+        private boolean writesToForwardValues() {
+            return joint.operations().stream()
+                    .flatMap(operation -> operation.overwrites().stream())
+                    .anyMatch(value -> !ofTangents.contains(value.root()));
+        }
+
+        // ---- minimum cut
+
+        /** Returns the values to save: those whose edge the cut goes through. */
+        private Set<ProgramValue> minimumCut() {
+            int source = -1;
+            int sink = -2;
+            for (Operation operation : joint.operations()) {
+                boolean isBackward = operation.creates().stream().anyMatch(ofTangents::contains);
+                for (View view : operation.reads()) {
+                    ProgramValue read = view.value();
+                    if (ofTangents.contains(read) || !isInGraph(read, source)) {
+                        continue;
+                    }
+                    if (isBackward) {
+                        connect(out(read), sink, INFINITE);
+                    } else {
+                        operation.creates().forEach(value -> {
+                            isInGraph(value, source);
+                            connect(out(read), in(value), INFINITE);
+                        });
+                    }
+                }
+            }
+            for (View gradient : gradients) {
+                if (gradient != null && !ofTangents.contains(gradient.value()) && isInGraph(gradient.value(), source)) {
+                    connect(out(gradient.value()), sink, INFINITE);
+                }
+            }
+            saturate(source, sink);
+            Set<Integer> reachable = reachable(source);
+            Set<ProgramValue> saved = new HashSet<>();
+            for (ProgramValue value : vertices.keySet()) {
+                if (reachable.contains(in(value)) && !reachable.contains(out(value))) {
+                    saved.add(value);
+                }
+            }
+            return saved;
+        }
+
+        /** Adds a value with its edge if it is not a constant; the capacity of the edge is the cost of saving it. */
+        private boolean isInGraph(ProgramValue value, int source) {
+            if (joint.constants().containsKey(value.root())) {
+                return false;
+            }
+            if (!vertices.containsKey(value)) {
+                vertices.put(value, vertices.size());
+                boolean isPrimal = primals.contains(value);
+                connect(in(value), out(value), isPrimal ? 1 : 1 + value.layout().bytes());
+                Operation producer = producers.get(value);
+                boolean isRecomputable = producer != null && producer.operator() instanceof PointwiseOperator;
+                if (isPrimal || !isRecomputable) {
+                    connect(source, in(value), INFINITE);
+                }
+            }
+            return true;
+        }
+
+        private int in(ProgramValue value) {
+            return 2 * vertices.get(value);
+        }
+
+        private int out(ProgramValue value) {
+            return 2 * vertices.get(value) + 1;
+        }
+
+        private void connect(int from, int to, long capacity) {
+            outgoing.computeIfAbsent(from, v -> new ArrayList<>()).add(edges.size());
+            edges.add(new int[] {from, to});
+            capacities.add(capacity);
+            outgoing.computeIfAbsent(to, v -> new ArrayList<>()).add(edges.size());
+            edges.add(new int[] {to, from});
+            capacities.add(0L);
+        }
+
+        /** Pushes flow along shortest paths until there is none left, by Edmonds and Karp's method. */
+        private void saturate(int source, int sink) {
+            Map<Integer, Integer> cameBy = new HashMap<>();
+            while (search(source, sink, cameBy)) {
+                long flow = INFINITE;
+                for (int v = sink; v != source; v = edges.get(cameBy.get(v))[0]) {
+                    flow = Math.min(flow, capacities.get(cameBy.get(v)));
+                }
+                for (int v = sink; v != source; v = edges.get(cameBy.get(v))[0]) {
+                    int edge = cameBy.get(v);
+                    capacities.set(edge, capacities.get(edge) - flow);
+                    capacities.set(edge ^ 1, capacities.get(edge ^ 1) + flow);
+                }
+            }
+        }
+
+        private boolean search(int source, int sink, Map<Integer, Integer> cameBy) {
+            cameBy.clear();
+            var open = new ArrayDeque<Integer>(List.of(source));
+            while (!open.isEmpty()) {
+                int vertex = open.poll();
+                for (int edge : outgoing.getOrDefault(vertex, List.of())) {
+                    int next = edges.get(edge)[1];
+                    if (capacities.get(edge) > 0 && next != source && !cameBy.containsKey(next)) {
+                        cameBy.put(next, edge);
+                        if (next == sink) {
+                            return true;
+                        }
+                        open.add(next);
+                    }
+                }
+            }
+            return false;
+        }
+
+        private Set<Integer> reachable(int source) {
+            Map<Integer, Integer> cameBy = new HashMap<>();
+            search(source, Integer.MIN_VALUE, cameBy);
+            Set<Integer> reachable = new HashSet<>(cameBy.keySet());
+            reachable.addAll(Arrays.asList(source));
+            return reachable;
+        }
+    }
+}

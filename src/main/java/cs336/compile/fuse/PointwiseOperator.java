@@ -1,0 +1,71 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.Constant;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Operator;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * An operator that computes each element of its output from one element of each argument. The arguments are views with
+ * the shape of the output, or numbers. It computes in fp32, or in fp64 if a tensor is fp64, and rounds once to the
+ * output's dtype.
+ *
+ * @param device where the output is
+ */
+record PointwiseOperator(PointwiseFunction function, Device device) implements Operator {
+    @Override
+    public String name() {
+        return function.name().toLowerCase(Locale.ROOT);
+    }
+
+    @Override
+    public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+        Layout out = operation.outputs().get(0).layout();
+        DType compute = computeType(operation);
+        List<Tensor> in = new ArrayList<>();
+        for (Argument argument : operation.arguments()) {
+            if (argument instanceof View view) {
+                in.add(read.apply(view).to(compute.scalarType()));
+            } else {
+                in.add(torch.scalar_tensor(new Scalar(number(argument)), device.options(compute)));
+            }
+        }
+        Tensor result = torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype()));
+        if (function == PointwiseFunction.INDEX) {
+            result.copy_(torch.arange(new Scalar(out.shape()[out.shape().length - 1]), device.options(out.dtype())));
+        } else {
+            result.copy_(function.apply(in));
+        }
+        return List.of(result);
+    }
+
+    /** Returns the dtype of the computation of a pointwise or reduction operation. */
+    static DType computeType(Operation operation) {
+        DType out = operation.outputs().get(0).layout().dtype();
+        boolean wide = out == DType.FLOAT64
+                || operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.FLOAT64);
+        boolean integers =
+                operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.INT64) && out == DType.BOOL;
+        return integers ? DType.INT64 : wide ? DType.FLOAT64 : DType.FLOAT32;
+    }
+
+    static double number(Argument argument) {
+        return ((Number) ((Constant) argument).value()).doubleValue();
+    }
+
+    @Override
+    public String toString() {
+        return name();
+    }
+}

@@ -1,0 +1,217 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.Constant;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Argument.Views;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Operator;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.DType;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.function.UnaryOperator;
+
+/** Passes that remove operations of a program without changing its results. */
+final class Simplification {
+    private Simplification() {}
+
+    /** Applies all passes. */
+    static Program of(Program program) {
+        return withoutDeadOperations(withoutCommonSubexpressions(withFoldedCasts(withFoldedConstants(program))));
+    }
+
+    /** Replaces tensors whose elements are all one known number by the number. */
+    static Program withFoldedConstants(Program program) {
+        Map<ProgramValue, Constant> known = new HashMap<>();
+        List<Operation> operations = new ArrayList<>();
+        for (Operation operation : program.operations()) {
+            Operation folded = operation;
+            if (operation.operator() instanceof PointwiseOperator pointwise) {
+                List<Argument> arguments = new ArrayList<>();
+                for (Argument argument : operation.arguments()) {
+                    Constant number = argument instanceof View view ? known.get(view.value()) : null;
+                    arguments.add(number == null ? argument : number);
+                }
+                folded = operation.withArguments(arguments);
+                boolean isNumber =
+                        pointwise.function() == PointwiseFunction.CAST && arguments.get(0) instanceof Constant;
+                ProgramValue out = operation.outputs().get(0);
+                if (isNumber && out.layout().dtype() == DType.FLOAT32) {
+                    known.put(out, (Constant) arguments.get(0));
+                }
+            }
+            operations.add(folded);
+        }
+        return program.withOperations(operations);
+    }
+
+    /**
+     * Lets operations read the source of a cast if that loses nothing: of a cast from a narrow to a wide dtype, which
+     * is exact, if the reader is a pointwise operation or a reduction; and of a copy in the same layout for all
+     * readers.
+     */
+    static Program withFoldedCasts(Program program) {
+        Set<ProgramValue> overwritten = overwritten(program);
+        Map<ProgramValue, View> copies = new HashMap<>();
+        Map<ProgramValue, View> widened = new HashMap<>();
+        return rewritten(
+                program,
+                (before, operation) -> {
+                    if (operation.operator() instanceof PointwiseOperator pointwise
+                            && pointwise.function() == PointwiseFunction.CAST
+                            && operation.arguments().get(0) instanceof View from) {
+                        ProgramValue out = operation.outputs().get(0);
+                        boolean stable = !overwritten.contains(from.value()) && !overwritten.contains(out);
+                        if (stable && sameStrides(from.layout(), out.layout())) {
+                            if (from.layout().dtype() == out.layout().dtype()) {
+                                copies.put(out, from);
+                            } else if (isExact(
+                                    from.layout().dtype(), out.layout().dtype())) {
+                                widened.put(out, from);
+                            }
+                        }
+                    }
+                },
+                (operation, view) -> {
+                    View copied = through(copies, view);
+                    boolean isFusible = operation != null
+                            && (operation.operator() instanceof PointwiseOperator
+                                    || operation.operator() instanceof ReductionOperator);
+                    return isFusible ? through(widened, copied) : copied;
+                });
+    }
+
+    /** Computes equal operations on equal arguments once. */
+    static Program withoutCommonSubexpressions(Program program) {
+        record Key(Operator operator, List<Argument> arguments, List<Layout> layouts) {}
+        Set<ProgramValue> overwritten = overwritten(program);
+        Map<Key, Operation> first = new HashMap<>();
+        Map<ProgramValue, View> same = new HashMap<>();
+        return rewritten(
+                program,
+                (before, operation) -> {
+                    boolean isPure = operation.overwrites().isEmpty()
+                            && !operation.operator().isRandom()
+                            && operation.outputs().stream().allMatch(out -> out != null && !overwritten.contains(out));
+                    if (isPure) {
+                        List<Layout> layouts = operation.outputs().stream()
+                                .map(ProgramValue::layout)
+                                .toList();
+                        Operation earlier = first.putIfAbsent(
+                                new Key(operation.operator(), operation.arguments(), layouts), operation);
+                        if (earlier != null) {
+                            for (int i = 0; i < layouts.size(); i++) {
+                                ProgramValue value = earlier.outputs().get(i);
+                                same.put(operation.outputs().get(i), new View(value, value.layout()));
+                            }
+                        }
+                    }
+                },
+                (operation, view) -> through(same, view));
+    }
+
+    /** Removes operations whose results nothing reads. */
+    static Program withoutDeadOperations(Program program) {
+        Set<ProgramValue> external = new HashSet<>(program.inputs());
+        external.addAll(program.constants().keySet());
+        Set<ProgramValue> needed = new HashSet<>();
+        program.outputs().stream().filter(Objects::nonNull).forEach(view -> needed.add(view.value()));
+        List<Operation> operations = new ArrayList<>();
+        for (int i = program.operations().size() - 1; i >= 0; i--) {
+            Operation operation = program.operations().get(i);
+            boolean isNeeded = operation.creates().stream().anyMatch(needed::contains)
+                    || operation.overwrites().stream().anyMatch(value -> external.contains(value.root()));
+            if (isNeeded) {
+                operations.add(0, operation);
+                operation.reads().forEach(view -> needed.add(view.value()));
+            }
+        }
+        return program.withOperations(operations);
+    }
+
+    private interface OperationVisitor {
+        void visit(Operation before, Operation after);
+    }
+
+    private interface ViewReplacement {
+        /** @param operation the reader, or null for an output of the program */
+        View replace(Operation operation, View view);
+    }
+
+    /** Returns the program with its views replaced, and calls the visitor after each operation. */
+    private static Program rewritten(Program program, OperationVisitor visitor, ViewReplacement replacement) {
+        List<Operation> operations = new ArrayList<>();
+        for (Operation operation : program.operations()) {
+            UnaryOperator<View> replace = view -> replacement.replace(operation, view);
+            List<Argument> arguments = new ArrayList<>();
+            for (Argument argument : operation.arguments()) {
+                if (argument instanceof View view) {
+                    arguments.add(replace.apply(view));
+                } else if (argument instanceof Views list) {
+                    arguments.add(new Views(list.views().stream().map(replace).toList()));
+                } else {
+                    arguments.add(argument);
+                }
+            }
+            Operation changed = operation.withArguments(arguments);
+            operations.add(changed);
+            visitor.visit(operation, changed);
+        }
+        List<View> outputs = new ArrayList<>();
+        program.outputs().forEach(view -> outputs.add(view == null ? null : replacement.replace(null, view)));
+        return new Program(program.inputs(), program.constants(), operations, outputs, program.size());
+    }
+
+    /** Returns the values that a later value replaces in their storage, and the later values. */
+    private static Set<ProgramValue> overwritten(Program program) {
+        Set<ProgramValue> overwritten = new HashSet<>();
+        for (Operation operation : program.operations()) {
+            for (ProgramValue value : operation.overwrites()) {
+                for (ProgramValue v = value; v != null; v = v.overwritten()) {
+                    overwritten.add(v);
+                }
+            }
+        }
+        return overwritten;
+    }
+
+    /** Returns the view of the source instead of a view of its copy. */
+    private static View through(Map<ProgramValue, View> copies, View view) {
+        View from = copies.get(view.value());
+        if (from == null) {
+            return view;
+        }
+        Layout want = view.layout();
+        Layout have = from.layout();
+        long offset = have.offset() + want.offset() - view.value().layout().offset();
+        DType dtype = view.value().layout().dtype() == want.dtype() ? have.dtype() : want.dtype();
+        var layout = new Layout(dtype, want.shape(), want.strides(), offset, want.conjugated());
+        return through(copies, new View(from.value(), layout));
+    }
+
+    private static boolean sameStrides(Layout a, Layout b) {
+        if (!Arrays.equals(a.shape(), b.shape())) {
+            return false;
+        }
+        for (int i = 0; i < a.shape().length; i++) {
+            if (a.shape()[i] != 1 && a.strides()[i] != b.strides()[i]) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static boolean isExact(DType from, DType to) {
+        return to == DType.FLOAT32 && (from == DType.BFLOAT16 || from == DType.FLOAT16)
+                || to == DType.FLOAT64 && (from == DType.FLOAT32 || from == DType.BFLOAT16 || from == DType.FLOAT16);
+    }
+}

@@ -1,0 +1,65 @@
+package cs336.compile.program;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Collectors;
+import org.bytedeco.pytorch.IValue;
+
+/** An argument of an operation. */
+public sealed interface Argument {
+    /**
+     * A tensor.
+     *
+     * @param value what it reads
+     * @param layout how it reads it
+     */
+    record View(ProgramValue value, Layout layout) implements Argument {
+        @Override
+        public String toString() {
+            return layout.equals(value.layout()) ? value.toString() : value + ":" + layout;
+        }
+    }
+
+    /** A list of tensors; null for one that is absent. */
+    record Views(List<View> views) implements Argument {
+        @Override
+        public String toString() {
+            return views.stream().map(Objects::toString).collect(Collectors.joining(", ", "[", "]"));
+        }
+    }
+
+    /**
+     * Anything that is not a tensor.
+     *
+     * @param value a {@code Long}, {@code Double}, {@code Boolean}, {@code String}, {@code long[]}, or null for None;
+     *     the text of an object of another class
+     * @param boxed the value for PyTorch's dispatcher; lives as long as the program
+     */
+    record Constant(Object value, IValue boxed) implements Argument {
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Constant that && Objects.deepEquals(value, that.value);
+        }
+
+        @Override
+        public int hashCode() {
+            return value instanceof long[] numbers ? Arrays.hashCode(numbers) : Objects.hashCode(value);
+        }
+
+        @Override
+        public String toString() {
+            return value instanceof long[] numbers ? Arrays.toString(numbers) : String.valueOf(value);
+        }
+    }
+
+    /** Returns the tensors of this argument. */
+    default List<View> tensors() {
+        if (this instanceof View view) {
+            return List.of(view);
+        }
+        return this instanceof Views list
+                ? list.views().stream().filter(Objects::nonNull).toList()
+                : List.of();
+    }
+}

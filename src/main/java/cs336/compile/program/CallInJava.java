@@ -1,0 +1,25 @@
+package cs336.compile.program;
+
+import cs336.compile.program.Argument.View;
+import cs336.torch.JavaOperator;
+import java.util.List;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Tensor;
+
+/** A call of an operator in Java. */
+public record CallInJava(JavaOperator function) implements Operator {
+    @Override
+    public String name() {
+        return function.name();
+    }
+
+    @Override
+    public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+        return List.of(function.compute(operation.reads().stream().map(read).toArray(Tensor[]::new)));
+    }
+
+    @Override
+    public String toString() {
+        return name();
+    }
+}

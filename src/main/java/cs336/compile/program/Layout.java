@@ -1,0 +1,141 @@
+package cs336.compile.program;
+
+import cs336.torch.DType;
+import cs336.torch.Tensors;
+import java.util.Arrays;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * The way in which a tensor reads a storage: element (i₀, i₁, …) is at offset + Σ iₖ · strides[k].
+ *
+ * @param dtype the element type
+ * @param shape the sizes of the dimensions
+ * @param strides the strides in elements of the dtype
+ * @param offset the first element's position in the storage, in elements of the dtype
+ * @param conjugated whether the elements are read as complex conjugates
+ */
+public record Layout(DType dtype, long[] shape, long[] strides, long offset, boolean conjugated) {
+    /** Returns the layout of a tensor. */
+    public static Layout of(Tensor tensor) {
+        long[] shape = Tensors.shape(tensor);
+        long[] strides = new long[shape.length];
+        for (int i = 0; i < strides.length; i++) {
+            strides[i] = tensor.stride(i);
+        }
+        return new Layout(DType.of(tensor), shape, strides, tensor.storage_offset(), tensor.is_conj());
+    }
+
+    /** Returns the layout of a contiguous tensor at the beginning of its storage. */
+    public static Layout contiguous(DType dtype, long... shape) {
+        long[] strides = new long[shape.length];
+        long stride = 1;
+        for (int i = shape.length - 1; i >= 0; i--) {
+            strides[i] = stride;
+            stride *= Math.max(1, shape[i]);
+        }
+        return new Layout(dtype, shape, strides, 0, false);
+    }
+
+    /** Returns the layout of a complex tensor's real and imaginary parts, which are its new last dimension. */
+    public Layout asReal() {
+        int rank = shape.length;
+        long[] realShape = Arrays.copyOf(shape, rank + 1);
+        long[] realStrides = Arrays.stream(Arrays.copyOf(strides, rank + 1))
+                .map(stride -> 2 * stride)
+                .toArray();
+        realShape[rank] = 2;
+        realStrides[rank] = 1;
+        return new Layout(DType.FLOAT32, realShape, realStrides, 2 * offset, false);
+    }
+
+    /** Returns this layout with another offset. */
+    public Layout withOffset(long newOffset) {
+        return new Layout(dtype, shape, strides, newOffset, conjugated);
+    }
+
+    /** Returns the number of elements. */
+    public long elements() {
+        return Arrays.stream(shape).reduce(1, Math::multiplyExact);
+    }
+
+    /** Returns the number of bytes of the elements. */
+    public long bytes() {
+        return elements() * dtype.bytes();
+    }
+
+    /** Returns whether the elements are in row-major order without gaps; dimensions of size 1 may have any stride. */
+    public boolean isContiguous() {
+        long stride = 1;
+        for (int i = shape.length - 1; i >= 0; i--) {
+            if (shape[i] != 1 && strides[i] != stride) {
+                return elements() == 0;
+            }
+            stride *= shape[i];
+        }
+        return true;
+    }
+
+    /** Returns whether the elements fill consecutive positions, in any order of the dimensions, each once. */
+    public boolean isDense() {
+        return permuted(storageOrder()).isContiguous();
+    }
+
+    /** Returns the dimensions from the largest to the smallest stride; equal strides keep their order. */
+    public int[] storageOrder() {
+        Integer[] order = new Integer[shape.length];
+        Arrays.setAll(order, i -> i);
+        Arrays.sort(order, (a, b) -> Long.compare(strides[b], strides[a]));
+        return Arrays.stream(order).mapToInt(Integer::intValue).toArray();
+    }
+
+    /** Returns this layout with its dimensions in another order. */
+    public Layout permuted(int[] order) {
+        long[] newShape = new long[order.length];
+        long[] newStrides = new long[order.length];
+        for (int i = 0; i < order.length; i++) {
+            newShape[i] = shape[order[i]];
+            newStrides[i] = strides[order[i]];
+        }
+        return new Layout(dtype, newShape, newStrides, offset, conjugated);
+    }
+
+    /** Returns this layout broadcast to a shape with at least as many dimensions, by strides of 0. */
+    public Layout broadcastTo(long[] wide) {
+        long[] newStrides = new long[wide.length];
+        int added = wide.length - shape.length;
+        for (int i = 0; i < shape.length; i++) {
+            boolean repeated = shape[i] == 1 && wide[added + i] != 1;
+            if (!repeated && shape[i] != wide[added + i]) {
+                throw new IllegalArgumentException(
+                        Arrays.toString(shape) + " cannot be broadcast to " + Arrays.toString(wide));
+            }
+            newStrides[added + i] = repeated ? 0 : strides[i];
+        }
+        return new Layout(dtype, wide, newStrides, offset, conjugated);
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Layout that
+                && dtype == that.dtype
+                && offset == that.offset
+                && conjugated == that.conjugated
+                && Arrays.equals(shape, that.shape)
+                && Arrays.equals(strides, that.strides);
+    }
+
+    @Override
+    public int hashCode() {
+        return 31 * (31 * Arrays.hashCode(shape) + Arrays.hashCode(strides)) + Long.hashCode(offset) + dtype.ordinal();
+    }
+
+    /** Returns dtype and shape, followed by strides and offset if the layout is not contiguous. */
+    @Override
+    public String toString() {
+        String text = dtype + Arrays.toString(shape);
+        if (!isContiguous()) {
+            text += " strides " + Arrays.toString(strides);
+        }
+        return text + (offset == 0 ? "" : " offset " + offset) + (conjugated ? " conjugated" : "");
+    }
+}

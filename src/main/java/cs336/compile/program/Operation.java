@@ -1,0 +1,60 @@
+package cs336.compile.program;
+
+import cs336.compile.program.Argument.View;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Collectors;
+import org.bytedeco.pytorch.DispatchKeySet;
+
+/**
+ * One call of an operator in a program.
+ *
+ * @param operator what it computes
+ * @param arguments all arguments of the operator's schema, in order
+ * @param outputs the new storages among the results, with lists flattened; null for a result that is a view of an
+ *     argument or is undefined
+ * @param overwrites the values that the operation leaves in the storages of the arguments that it writes to
+ * @param keys the dispatch keys below autograd of the recorded call; null if the operation was not recorded
+ * @param source the Java line that called the operator, or an empty string
+ */
+public record Operation(
+        Operator operator,
+        List<Argument> arguments,
+        List<ProgramValue> outputs,
+        List<ProgramValue> overwrites,
+        DispatchKeySet keys,
+        String source) {
+
+    /** Returns the tensors that the operation reads, or writes in place. */
+    public List<View> reads() {
+        List<View> reads = new ArrayList<>();
+        arguments.forEach(argument -> reads.addAll(argument.tensors()));
+        return reads;
+    }
+
+    /** Returns the values that exist only after this operation. */
+    public List<ProgramValue> creates() {
+        List<ProgramValue> created = new ArrayList<>(overwrites);
+        outputs.stream().filter(Objects::nonNull).forEach(created::add);
+        return created;
+    }
+
+    /** Returns this operation with other arguments. */
+    public Operation withArguments(List<Argument> others) {
+        return new Operation(operator, others, outputs, overwrites, keys, source);
+    }
+
+    /** Returns this operation with other values in the storages that it writes to. */
+    public Operation withOverwrites(List<ProgramValue> others) {
+        return new Operation(operator, arguments, outputs, others, keys, source);
+    }
+
+    @Override
+    public String toString() {
+        String results =
+                creates().stream().map(value -> value + ": " + value.layout()).collect(Collectors.joining(", "));
+        String text = arguments.stream().map(Argument::toString).collect(Collectors.joining(", ", "(", ")"));
+        return (results.isEmpty() ? "" : results + " = ") + operator + text;
+    }
+}

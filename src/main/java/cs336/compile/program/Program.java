@@ -1,0 +1,60 @@
+package cs336.compile.program;
+
+import cs336.compile.program.Argument.View;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.stream.Collectors;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * A function of tensors as a list of operations without control flow. Each operation reads values that the program
+ * received or that earlier operations created.
+ *
+ * @param inputs the values that each call provides, in the order of the function's inputs
+ * @param constants the tensors of the process that the program reads or writes besides, such as parameters; the program
+ *     owns these tensor objects, but not their storage
+ * @param operations in the order of execution
+ * @param outputs what the function returns; null for a result that does not exist
+ * @param size more than the largest id of a value
+ */
+public record Program(
+        List<ProgramValue> inputs,
+        Map<ProgramValue, Tensor> constants,
+        List<Operation> operations,
+        List<View> outputs,
+        int size) {
+
+    /** Returns this program with other operations. */
+    public Program withOperations(List<Operation> others) {
+        return new Program(inputs, constants, List.copyOf(others), outputs, size);
+    }
+
+    /** Returns this program for more values. */
+    public Program withSize(int newSize) {
+        return new Program(inputs, constants, operations, outputs, newSize);
+    }
+
+    /** Returns the program as text: inputs, one line per operation, and outputs. */
+    @Override
+    public String toString() {
+        var text = new StringBuilder();
+        inputs.forEach(input -> text.append("input ")
+                .append(input)
+                .append(": ")
+                .append(input.layout())
+                .append('\n'));
+        constants
+                .keySet()
+                .forEach(value -> text.append("constant ")
+                        .append(value)
+                        .append(": ")
+                        .append(value.layout())
+                        .append('\n'));
+        operations.forEach(operation -> text.append(operation).append('\n'));
+        return text.append("return ")
+                .append(outputs.stream().map(Objects::toString).collect(Collectors.joining(", ")))
+                .append('\n')
+                .toString();
+    }
+}

@@ -1,0 +1,63 @@
+package cs336.compile.program;
+
+/**
+ * The contents of a storage between two writes. An operation that writes in place ends one value and creates the next
+ * one, so that a value never changes.
+ */
+public final class ProgramValue {
+    private final int id;
+    private final String name;
+    private final Layout layout;
+    private final ProgramValue overwritten;
+
+    /**
+     * Creates the first value of a storage.
+     *
+     * @param id unique in the program
+     * @param name the name in printed programs
+     * @param layout the layout of the tensor that the operation returned, or that the program received
+     */
+    public ProgramValue(int id, String name, Layout layout) {
+        this.id = id;
+        this.name = name;
+        this.layout = layout;
+        overwritten = null;
+    }
+
+    /** Creates the value that replaces another one in its storage. */
+    public ProgramValue(int id, ProgramValue overwritten) {
+        this.id = id;
+        name = overwritten.name.replaceFirst("'\\d+$", "") + "'" + id;
+        layout = overwritten.layout;
+        this.overwritten = overwritten;
+    }
+
+    /** Returns the index of this value among those of its program. */
+    public int id() {
+        return id;
+    }
+
+    /** Returns the layout of the tensor that first held the value. */
+    public Layout layout() {
+        return layout;
+    }
+
+    /** Returns the first value of this storage. */
+    public ProgramValue root() {
+        ProgramValue root = this;
+        while (root.overwritten != null) {
+            root = root.overwritten;
+        }
+        return root;
+    }
+
+    /** Returns the value that was in the storage before, or null if this is the storage's first value. */
+    public ProgramValue overwritten() {
+        return overwritten;
+    }
+
+    @Override
+    public String toString() {
+        return name;
+    }
+}

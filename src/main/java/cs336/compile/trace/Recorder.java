@@ -1,0 +1,253 @@
+package cs336.compile.trace;
+
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.Constant;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Argument.Views;
+import cs336.compile.program.CallInJava;
+import cs336.compile.program.DispatchedOperator;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Operator;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.JavaOperator;
+import cs336.torch.MemoryScope;
+import cs336.torch.OperatorInterceptor;
+import cs336.torch.OperatorInterceptor.OperatorCall;
+import cs336.torch.OperatorInterceptor.OperatorListener;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.regex.Pattern;
+import org.bytedeco.javacpp.BytePointer;
+import org.bytedeco.pytorch.DispatchKeySet;
+import org.bytedeco.pytorch.FunctionSchema;
+import org.bytedeco.pytorch.IValue;
+import org.bytedeco.pytorch.IValueVector;
+import org.bytedeco.pytorch.OperatorHandle;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.WeakIValue;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.Tag;
+
+/**
+ * Records what a function of tensors computes, as a {@link Program}. The function runs once, as it would without the
+ * recording.
+ *
+ * <p>Tensors are identified by their storage, since autograd creates tensor objects without calling an operator. A view
+ * is therefore no operation: operations read storages through a {@link Layout}.
+ */
+public final class Recorder implements OperatorListener {
+    private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
+    private static final Set<String> READS_ON_HOST =
+            Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
+    private static final Pattern LIBRARY =
+            Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
+                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep)(\\$.*)?");
+    private static final StackWalker STACK = StackWalker.getInstance();
+
+    private final Map<Long, String> names = new HashMap<>(); // by storage address
+    private final Map<Long, ProgramValue> current = new HashMap<>(); // by storage address: its value at this point
+    private final List<WeakIValue> storages = new ArrayList<>();
+    private final Map<ProgramValue, Tensor> constants = new LinkedHashMap<>();
+    private final List<Operation> operations = new ArrayList<>();
+    private int size;
+
+    private Recorder() {}
+
+    /**
+     * Runs a function and returns its program.
+     *
+     * @param names names of tensors that the function reads besides its inputs, such as parameters, for printed
+     *     programs
+     * @param results receives the outputs of this run, in the caller's memory scope
+     * @throws UnrecordableException if the function reads elements of tensors on the host, or calls an operator that
+     *     cannot be recorded
+     */
+    public static Program record(
+            TensorFunction function, Map<String, Tensor> names, AtomicReference<Tensor[]> results, Tensor... inputs) {
+        return new Recorder().run(function, names, results, inputs);
+    }
+
+    private Program run(
+            TensorFunction function, Map<String, Tensor> named, AtomicReference<Tensor[]> results, Tensor... inputs) {
+        try (var scope = MemoryScope.open()) {
+            named.forEach((name, tensor) -> names.put(storage(tensor), name));
+            List<ProgramValue> inputValues = new ArrayList<>();
+            for (Tensor input : inputs) {
+                ProgramValue value = current.get(storage(input));
+                if (value == null) {
+                    value = newValue("input" + inputValues.size(), input);
+                }
+                inputValues.add(value);
+            }
+            torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
+            OperatorInterceptor.run(this, () -> results.set(function.apply(inputs)));
+            List<View> outputs = new ArrayList<>();
+            Tensor[] own = results.get().clone(); // handles of their own, because the function may return an input
+            for (int i = 0; i < own.length; i++) {
+                outputs.add(own[i] == null ? null : view(own[i]));
+                own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
+            }
+            results.set(own);
+            return new Program(inputValues, constants, List.copyOf(operations), outputs, size);
+        } finally {
+            storages.forEach(WeakIValue::close);
+        }
+    }
+
+    @Override
+    public void dispatched(OperatorCall call) {
+        IValueVector stack = call.stack();
+        DispatchedOperator operator = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle()));
+        if (READS_ON_HOST.contains(operator.name().replaceFirst("\\..*", ""))) {
+            throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
+        }
+        List<Argument> arguments = new ArrayList<>();
+        for (long i = 0; i < stack.size(); i++) {
+            arguments.add(argument(operator, stack.get(i)));
+        }
+        DispatchKeySet keys = MemoryScope.keep(call.keys());
+        call.proceed();
+        record(operator, arguments, DispatchedOperator.results(stack), keys);
+    }
+
+    @Override
+    public Tensor[] called(JavaOperator operator, Tensor... inputs) {
+        List<Argument> arguments = new ArrayList<>();
+        for (Tensor input : inputs) {
+            arguments.add(view(input));
+        }
+        Tensor[] outputs = operator.compute(inputs);
+        record(new CallInJava(operator), arguments, List.of(outputs), null);
+        return outputs;
+    }
+
+    private void record(Operator operator, List<Argument> arguments, List<Tensor> results, DispatchKeySet keys) {
+        List<ProgramValue> overwrites = new ArrayList<>();
+        Set<ProgramValue> before = new HashSet<>();
+        for (int i = 0; i < arguments.size(); i++) {
+            for (View view : arguments.get(i).tensors()) {
+                before.add(view.value());
+                if (operator.writes(i)) {
+                    overwrites.add(new ProgramValue(size++, view.value()));
+                }
+            }
+        }
+        for (ProgramValue value : overwrites) {
+            before.add(value);
+            current.replaceAll((storage, old) -> old == value.overwritten() ? value : old);
+        }
+        List<ProgramValue> outputs = new ArrayList<>();
+        for (Tensor result : results) {
+            boolean isNew = result.defined() && !before.contains(current.get(storage(result)));
+            outputs.add(isNew ? newValue("%" + size, result) : null);
+        }
+        if (!overwrites.isEmpty() || outputs.stream().anyMatch(value -> value != null)) {
+            operations.add(new Operation(operator, arguments, outputs, overwrites, keys, source()));
+        }
+    }
+
+    private Argument argument(Operator operator, IValue value) {
+        if (value.isTensor()) {
+            Tensor tensor = value.toTensor();
+            if (tensor.defined() && tensor.unsafeGetTensorImpl().is_wrapped_number()) {
+                double number = tensor.is_floating_point() ? tensor.item_double() : tensor.item_long();
+                return new Constant(number, MemoryScope.keep(new IValue(value)));
+            }
+            return tensor.defined() ? view(tensor) : new Constant(null, MemoryScope.keep(new IValue(value)));
+        }
+        if (value.isTensorList()) {
+            List<View> views = new ArrayList<>();
+            for (Tensor tensor : value.toTensorVector().get()) {
+                views.add(view(tensor));
+            }
+            return new Views(views);
+        }
+        if (value.isOptionalTensorList() || value.isGenerator() || value.isGenericDict()) {
+            throw new UnrecordableException(operator + " has an argument that cannot be recorded", source());
+        }
+        return new Constant(plain(value), MemoryScope.keep(new IValue(value)));
+    }
+
+    private static Object plain(IValue value) {
+        if (value.isNone()) {
+            return null;
+        } else if (value.isBool()) {
+            return value.toBool();
+        } else if (value.isInt()) {
+            return value.toInt();
+        } else if (value.isDouble()) {
+            return value.toDouble();
+        } else if (value.isIntList()) {
+            return value.toIntVector().get();
+        }
+        return value.isString()
+                ? value.toStringRef().getString()
+                : value.tagKind().getString();
+    }
+
+    /** Returns how an operation reads a tensor. A tensor that no operation returned is a constant of the program. */
+    private View view(Tensor tensor) {
+        if (tensor.is_neg()) {
+            throw new UnrecordableException("a lazily negated tensor cannot be recorded", source());
+        }
+        ProgramValue value = current.get(storage(tensor));
+        if (value == null) {
+            value = newValue(names.getOrDefault(storage(tensor), "constant" + constants.size()), tensor);
+            constants.put(value, MemoryScope.keep(new Tensor(tensor)));
+        }
+        return new View(value, Layout.of(tensor));
+    }
+
+    private ProgramValue newValue(String name, Tensor tensor) {
+        var value = new ProgramValue(size++, name, Layout.of(tensor));
+        long address = storage(tensor);
+        if (!current.containsKey(address)) {
+            // A weak reference keeps the address from being used again while the memory is freed as always.
+            storages.add(MemoryScope.keep(new WeakIValue(new IValue(tensor.storage()))));
+        }
+        current.put(address, value);
+        return value;
+    }
+
+    private static long storage(Tensor tensor) {
+        return tensor.storage().unsafeGetStorageImpl().address();
+    }
+
+    private static DispatchedOperator describe(OperatorHandle handle) {
+        FunctionSchema schema = handle.schema();
+        String text = torch.toString(schema).getString();
+        String[] arguments = text.substring(text.indexOf('(') + 1, text.lastIndexOf(" -> ") - 1)
+                .replace("*, ", "")
+                .split(", (?![^\\[]*\\])");
+        var writes = new BitSet();
+        for (int i = 0; i < arguments.length; i++) {
+            writes.set(i, arguments[i].matches("[^=]*\\([^)]*!.*")); // Tensor(a!) self
+        }
+        BytePointer overload = schema.overload_name(); // null if it is empty
+        String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());
+        return new DispatchedOperator(
+                name, MemoryScope.keep(new OperatorHandle(handle)), writes, handle.hasTag(Tag.nondeterministic_seeded));
+    }
+
+    /** Returns the innermost Java line outside of this library's tensor layer, which called the operator. */
+    private static String source() {
+        return STACK.walk(frames -> frames.filter(Recorder::isUserCode)
+                .findFirst()
+                .map(frame -> frame.getFileName() + ":" + frame.getLineNumber())
+                .orElse(""));
+    }
+
+    private static boolean isUserCode(StackWalker.StackFrame frame) {
+        return !LIBRARY.matcher(frame.getClassName()).matches();
+    }
+}

@@ -1,0 +1,10 @@
+package cs336.compile.trace;
+
+/** Thrown if a function of tensors cannot be recorded as a program; the message names the operator and its source. */
+public final class UnrecordableException extends IllegalStateException {
+    private static final long serialVersionUID = 1;
+
+    UnrecordableException(String reason, String source) {
+        super("the function cannot be recorded: " + reason + (source.isEmpty() ? "" : ", called at " + source));
+    }
+}

@@ -1,0 +1,193 @@
+package cs336.torch;
+
+import com.sun.jna.Callback;
+import com.sun.jna.CallbackReference;
+import org.bytedeco.javacpp.BytePointer;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.DispatchKeySet;
+import org.bytedeco.pytorch.Dispatcher;
+import org.bytedeco.pytorch.IValue;
+import org.bytedeco.pytorch.IValueVector;
+import org.bytedeco.pytorch.KernelFunction;
+import org.bytedeco.pytorch.OperatorHandle;
+import org.bytedeco.pytorch.RegistrationHandleRAII;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.DispatchKey;
+
+/**
+ * A hook that sees every operator that a thread runs, below autograd and autocast: those of a forward pass, of the
+ * backward pass if it runs on the same thread ({@link Backward}), and of an optimizer. Composite operators arrive
+ * decomposed, casts of autocast as separate operators, and a {@link JavaOperator} as one call. The counterpart of
+ * {@code torch.utils._python_dispatch.TorchDispatchMode}.
+ *
+ * <p>It registers a boxed kernel for all operators under the dispatch key {@code Fake}, which PyTorch leaves free, and
+ * adds the key to the thread's dispatch keys. The kernel is a JNA callback, because the presets cannot create one.
+ */
+public final class OperatorInterceptor {
+    /** Receives the calls of the intercepted thread. */
+    public interface OperatorListener {
+        /**
+         * Handles a call of PyTorch's dispatcher; {@link OperatorCall#proceed} runs the operator.
+         *
+         * @param call valid until this method returns
+         */
+        void dispatched(OperatorCall call);
+
+        /** Handles a call of an operator in Java and returns its outputs; {@link JavaOperator#compute} runs it. */
+        Tensor[] called(JavaOperator operator, Tensor... inputs);
+    }
+
+    /** A call of an operator with its arguments on the dispatcher's stack. */
+    public static final class OperatorCall {
+        private final long address;
+        private final OperatorHandle handle;
+        private final DispatchKeySet keys;
+        private final IValueVector stack;
+
+        private OperatorCall(long handle, long keys, long stack) {
+            this.handle = new OperatorHandle(new NativeAddress(handle));
+            this.keys = new DispatchKeySet(DispatchKeySet.Raw.RAW, keys & keysBelow);
+            this.stack = new IValueVector(new NativeAddress(stack));
+            address = new com.sun.jna.Pointer(handle).getLong(0);
+        }
+
+        /** Returns a number that is unique for the operator in this process. */
+        public long operatorId() {
+            return address;
+        }
+
+        /** Returns the operator. */
+        public OperatorHandle handle() {
+            return handle;
+        }
+
+        /** Returns the dispatch keys below this interceptor, for {@code redispatchBoxed}. */
+        public DispatchKeySet keys() {
+            return keys;
+        }
+
+        /** Returns the arguments before {@link #proceed}, and the results afterwards. */
+        public IValueVector stack() {
+            return stack;
+        }
+
+        /** Runs the operator, which replaces the arguments on the stack by its results. */
+        public void proceed() {
+            handle.redispatchBoxed(keys, stack);
+        }
+    }
+
+    /** The signature of {@code c10::BoxedKernel::InternalBoxedKernelFunction}. */
+    private interface BoxedKernel extends Callback {
+        void invoke(long functor, long operator, long keys, long stack);
+    }
+
+    /** A pointer to an object of another owner. */
+    private static final class NativeAddress extends Pointer {
+        NativeAddress(long address) {
+            super((Pointer) null);
+            this.address = address;
+        }
+    }
+
+    private static final DispatchKey KEY = DispatchKey.Fake;
+    private static final long BOXED_KERNEL_OFFSET = 8; // of the function pointer in c10::KernelFunction
+    private static final ThreadLocal<OperatorInterceptor> CURRENT = new ThreadLocal<>();
+    private static final BoxedKernel CALLBACK = (functor, operator, keys, stack) -> dispatch(operator, keys, stack);
+    private static final long keysBelow;
+    private static final IValue NONE;
+
+    /** The registration ends when this object is freed. */
+    private static final RegistrationHandleRAII REGISTRATION;
+
+    static {
+        Torch.load();
+        try (var scope = MemoryScope.open()) {
+            NONE = MemoryScope.keep(new IValue());
+            keysBelow = new DispatchKeySet(DispatchKeySet.FullAfter.FULL_AFTER, KEY).raw_repr();
+            KernelFunction kernel = MemoryScope.keep(new KernelFunction());
+            new com.sun.jna.Pointer(kernel.address())
+                    .setPointer(BOXED_KERNEL_OFFSET, CallbackReference.getFunctionPointer(CALLBACK));
+            REGISTRATION = MemoryScope.keep(
+                    Dispatcher.singleton().registerFallback(KEY, kernel, MemoryScope.keep(new BytePointer("cs336"))));
+        }
+    }
+
+    private final OperatorListener listener;
+    private Throwable failure;
+
+    private OperatorInterceptor(OperatorListener listener) {
+        this.listener = listener;
+    }
+
+    /**
+     * Runs an action whose operators on this thread go to the listener.
+     *
+     * @throws IllegalStateException if this thread is intercepted already
+     */
+    public static void run(OperatorListener listener, Runnable action) {
+        if (CURRENT.get() != null) {
+            throw new IllegalStateException("the operators of this thread are recorded already");
+        }
+        var interceptor = new OperatorInterceptor(listener);
+        CURRENT.set(interceptor);
+        torch.tls_set_dispatch_key_included(KEY, true);
+        try {
+            action.run();
+        } catch (RuntimeException | Error e) {
+            interceptor.rethrowFailure();
+            throw e;
+        } finally {
+            torch.tls_set_dispatch_key_included(KEY, false);
+            CURRENT.remove();
+        }
+        interceptor.rethrowFailure();
+    }
+
+    /** Returns whether operators of this thread go to a listener now. */
+    public static boolean isActive() {
+        return CURRENT.get() != null && torch.tls_is_dispatch_key_included(KEY);
+    }
+
+    static Tensor[] call(JavaOperator operator, Tensor... inputs) {
+        OperatorInterceptor interceptor = isActive() ? CURRENT.get() : null;
+        if (interceptor == null) {
+            return operator.compute(inputs);
+        }
+        torch.tls_set_dispatch_key_included(KEY, false);
+        try {
+            return interceptor.listener.called(operator, inputs);
+        } finally {
+            torch.tls_set_dispatch_key_included(KEY, true);
+        }
+    }
+
+    private static void dispatch(long operator, long keys, long stack) {
+        OperatorInterceptor interceptor = CURRENT.get();
+        torch.tls_set_dispatch_key_included(KEY, false); // operators that a kernel calls are part of that operator
+        try (var scope = MemoryScope.open()) {
+            interceptor.listener.dispatched(new OperatorCall(operator, keys, stack));
+        } catch (Throwable e) { // must not enter JNA: without results the caller in C++ throws an exception of its own
+            if (interceptor.failure == null) {
+                interceptor.failure = e;
+            }
+            try (var results = new IValueVector(new NativeAddress(stack))) {
+                results.clear();
+                results.push_back(NONE);
+            }
+        } finally {
+            torch.tls_set_dispatch_key_included(KEY, true);
+        }
+    }
+
+    private void rethrowFailure() {
+        if (failure instanceof Error error) {
+            throw error;
+        } else if (failure instanceof RuntimeException exception) {
+            throw exception;
+        } else if (failure != null) {
+            throw new IllegalStateException(failure);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+package cs336.compile.fuse;
+
+import cs336.basics.Losses;
+import cs336.basics.ModelEdition;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Precision;
+import cs336.compile.program.Program;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/** The loss and all gradients of a small language model, as a function of token ids and targets. */
+final class LanguageModelStep implements TensorFunction, AutoCloseable {
+    private static final int BATCH = 3;
+
+    private final TransformerLM model;
+    private final TransformerConfig config;
+    private final Precision precision;
+    private final Device device;
+
+    LanguageModelStep(TransformerConfig config, Precision precision, Device device) {
+        Torch.seed(1);
+        this.config = config;
+        this.precision = precision;
+        this.device = device;
+        model = new TransformerLM(config, device);
+    }
+
+    /** Returns the configurations of a size: both editions, all norms, and attention with and without a kernel. */
+    static Stream<TransformerConfig> configs(int vocabulary, int context, int dModel, int dFf) {
+        List<TransformerConfig> configs = new ArrayList<>();
+        for (ModelEdition edition : ModelEdition.values()) {
+            for (String norm : List.of("rmsnorm", "layernorm", "rmsnorm-fused")) {
+                for (String attention : List.of("plain", "sdpa", "flash-deterministic")) {
+                    configs.add(
+                            new TransformerConfig(edition, vocabulary, context, dModel, 2, 2, dFf, norm, attention));
+                }
+            }
+        }
+        return configs.stream();
+    }
+
+    /** Returns random token ids and targets. */
+    Tensor[] batch() {
+        long[] shape = {BATCH, config.contextLength()};
+        return new Tensor[] {
+            torch.randint(config.vocabSize(), shape, device.options(DType.INT64)),
+            torch.randint(config.vocabSize(), shape, device.options(DType.INT64))
+        };
+    }
+
+    /** Returns the loss, then the gradient of each parameter. */
+    @Override
+    public Tensor[] apply(Tensor... batch) {
+        try (var scope = MemoryScope.open()) {
+            Tensor loss;
+            try (var autocast = precision.autocast(device)) {
+                loss = Losses.crossEntropy(model.forward(batch[0]), batch[1]);
+            }
+            Tensor[] gradients = Backward.of(loss).gradients(model.parameters().toArray(new Tensor[0]));
+            List<Tensor> results = new ArrayList<>(List.of(scope.escape(loss.detach())));
+            for (Tensor gradient : gradients) {
+                results.add(scope.escape(gradient));
+            }
+            return results.toArray(new Tensor[0]);
+        }
+    }
+
+    Program record() {
+        try (var scope = MemoryScope.open()) {
+            apply(batch()); // libraries and caches are initialized before the recording
+            return Recorder.record(this, model.namedParameters(), new AtomicReference<>(), batch());
+        }
+    }
+
+    @Override
+    public void close() {
+        model.close();
+    }
+}

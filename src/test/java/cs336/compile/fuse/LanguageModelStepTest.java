@@ -1,0 +1,124 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.TransformerConfig;
+import cs336.bench.Precision;
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Program;
+import cs336.kernels.runtime.Cubin;
+import cs336.kernels.runtime.KernelCompiler;
+import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.KernelVariant;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+class LanguageModelStepTest {
+    /** What no rule lowers: matrix multiplications, attention, embeddings, and PyTorch's layer norm. */
+    private static final Set<String> NOT_FUSED = Set.of(
+            "mm",
+            "bmm",
+            "embedding",
+            "embedding_dense_backward",
+            "arange",
+            "clone", // of the complex rotations
+            "flash_attention",
+            "flash_attention_backward",
+            "native_layer_norm",
+            "native_layer_norm_backward",
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_scaled_dot_product_flash_attention_for_cpu_backward");
+
+    private static Stream<TransformerConfig> configs() {
+        return LanguageModelStep.configs(40, 6, 16, 24);
+    }
+
+    @ParameterizedTest
+    @MethodSource("configs")
+    void recordedStepsAreReplayedBitForBit(TransformerConfig config) {
+        for (Precision precision : List.of(Precision.FP32, Precision.BF16)) {
+            try (var step = new LanguageModelStep(config, precision, Device.cpu())) {
+                Program recorded = step.record();
+                assertErrors(step, recorded, 0);
+                assertErrors(step, FusionPasses.simplify(recorded), 0);
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("configs")
+    void fusedStepsAgreeWithPlainOnesUpToRounding(TransformerConfig config) {
+        for (Precision precision : List.of(Precision.FP32, Precision.BF16)) {
+            try (var step = new LanguageModelStep(config, precision, Device.cpu())) {
+                Map<String, Program> stages = FusionPasses.stages(step.record(), Device.cpu());
+                for (String stage : List.of("lowered", "simplified", "fused")) {
+                    // One rounding to bf16 is at most 2^-8 of a number.
+                    assertErrors(step, stages.get(stage), precision == Precision.FP32 ? 5e-6 : 4e-3);
+                }
+                Set<String> left = stages.get("fused").operations().stream()
+                        .map(operation -> operation.operator().name().replaceFirst("^aten::", ""))
+                        .filter(name -> !name.equals("fused") && !NOT_FUSED.contains(name))
+                        .collect(Collectors.toCollection(TreeSet::new));
+                assertEquals(Set.of(), left);
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = Precision.class,
+            names = {"FP32", "BF16", "FP16"})
+    void generatedKernelsCompileWithoutSpills(Precision precision) {
+        LanguageModelStep.configs(1_000, 64, 128, 192)
+                .filter(config -> config.normalization().equals("rmsnorm"))
+                .filter(config -> !config.attention().equals("sdpa"))
+                .forEach(config -> {
+                    try (var step = new LanguageModelStep(config, precision, Device.cpu())) {
+                        Program fused = FusionPasses.fuse(step.record(), Device.cpu());
+                        FusionPasses.sources(fused).values().stream().distinct().forEach(source -> {
+                            for (var architecture : List.of(KernelVariant.AMPERE, KernelVariant.HOPPER)) {
+                                Cubin cubin = KernelCompiler.shared()
+                                        .compile(KernelSource.of(FusedKernel.FILE, source), Map.of(), architecture);
+                                assertEquals(List.of(), KernelVariant.faults(cubin), source);
+                            }
+                        });
+                    }
+                });
+    }
+
+    /** Runs a program on new batches and compares the loss and each gradient with those of the step. */
+    private static void assertErrors(LanguageModelStep step, Program program, double bound) {
+        var interpreter = new Interpreter(program);
+        for (int i = 0; i < 2; i++) {
+            try (var scope = MemoryScope.open()) {
+                Tensor[] batch = step.batch();
+                Tensor[] expected = step.apply(batch);
+                Tensor[] got = interpreter.run(batch);
+                assertEquals(expected.length, got.length);
+                for (int j = 0; j < got.length; j++) {
+                    if (bound == 0) {
+                        assertTrue(torch.equal(expected[j], got[j]), "output " + j);
+                        continue;
+                    }
+                    double error = got[j].sub(expected[j]).norm().item_double();
+                    double size = expected[j].norm().item_double();
+                    assertTrue(
+                            error <= bound * size,
+                            "output " + j + " of " + program.outputs().get(j) + ": " + error / size);
+                }
+            }
+        }
+    }
+}
