@@ -12,6 +12,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Arrays;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -133,14 +134,24 @@ final class CompiledProgram implements AutoCloseable {
     /** Returns the recorded program and, with the kernels' sources, what fusion makes of it. */
     String explain() {
         Program fused = FusionPasses.fuse(recorded, device);
-        var text = new StringBuilder("recorded: " + recorded.operations().size() + " operations\n" + recorded);
-        text.append("\nfused: ")
-                .append(fused.operations().size())
-                .append(" operations\n")
-                .append(fused);
+        var text = new StringBuilder();
+        Map<String, Program> both = new LinkedHashMap<>();
+        both.put("recorded", recorded);
+        both.put("fused", fused);
+        both.forEach((stage, program) -> text.append(stage)
+                .append(": ")
+                .append(program.operations().size())
+                .append(" operations, ")
+                .append(program.bytesMoved())
+                .append(" bytes moved\n")
+                .append(program)
+                .append('\n'));
         FusionPasses.sources(fused)
-                .forEach((name, source) ->
-                        text.append("\nkernel of ").append(name).append(":\n").append(source));
+                .forEach((name, source) -> text.append("kernel of ")
+                        .append(name)
+                        .append(":\n")
+                        .append(source)
+                        .append('\n'));
         return text.toString();
     }
 

@@ -8,10 +8,10 @@ import cs336.torch.Device;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -88,7 +88,6 @@ public record Partition(Program forward, Program backward) {
             List<Operation> backward = new ArrayList<>();
             Set<ProgramValue> needed = new HashSet<>();
             gradients.stream().filter(Objects::nonNull).forEach(view -> needed.add(view.value()));
-            Set<ProgramValue> loaded = new LinkedHashSet<>();
             for (int i = joint.operations().size() - 1; i >= 0; i--) {
                 Operation operation = joint.operations().get(i);
                 boolean isNeeded = operation.creates().stream()
@@ -98,12 +97,10 @@ public record Partition(Program forward, Program backward) {
                     operation.reads().forEach(view -> needed.add(view.value()));
                 }
             }
-            for (ProgramValue value : needed) {
-                boolean isOutside = saved.contains(value) || primals.contains(value);
-                if (isOutside) {
-                    loaded.add(value);
-                }
-            }
+            List<ProgramValue> loaded = needed.stream()
+                    .filter(value -> saved.contains(value) || primals.contains(value))
+                    .sorted(Comparator.comparing(ProgramValue::id))
+                    .toList();
             loaded.forEach(this::addToForward);
             List<Operation> forward =
                     joint.operations().stream().filter(inForward::contains).toList();

@@ -63,6 +63,15 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
         return elements() * dtype.bytes();
     }
 
+    /** Returns the number of bytes of the different elements: a dimension with stride 0 repeats them. */
+    public long distinctBytes() {
+        long distinct = dtype.bytes();
+        for (int i = 0; i < shape.length; i++) {
+            distinct *= strides[i] == 0 ? 1 : shape[i];
+        }
+        return distinct;
+    }
+
     /** Returns whether the elements are in row-major order without gaps; dimensions of size 1 may have any stride. */
     public boolean isContiguous() {
         long stride = 1;

@@ -40,6 +40,16 @@ public record Operation(
         return created;
     }
 
+    /** Returns the bytes that the operation reads and writes if it accesses each element once. */
+    public long bytesMoved() {
+        long read = reads().stream()
+                .distinct()
+                .mapToLong(view -> view.layout().distinctBytes())
+                .sum();
+        return read
+                + creates().stream().mapToLong(value -> value.layout().bytes()).sum();
+    }
+
     /** Returns this operation with other arguments. */
     public Operation withArguments(List<Argument> others) {
         return new Operation(operator, others, outputs, overwrites, keys, source);

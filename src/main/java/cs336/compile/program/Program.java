@@ -25,6 +25,11 @@ public record Program(
         List<View> outputs,
         int size) {
 
+    /** Returns the bytes that all operations read and write. */
+    public long bytesMoved() {
+        return operations.stream().mapToLong(Operation::bytesMoved).sum();
+    }
+
     /** Returns this program with other operations. */
     public Program withOperations(List<Operation> others) {
         return new Program(inputs, constants, List.copyOf(others), outputs, size);
