@@ -287,7 +287,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Returns the values of all ranks on every rank, in the order of ranks.
      *
-     * @param value may be null
+     * @param value an object that {@link Serialization} can send; may be null
      * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> allGather(T value) {
@@ -312,7 +312,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Returns the values of all ranks on the root, in the order of ranks, and an empty list on the other ranks.
      *
-     * @param value may be null
+     * @param value an object that {@link Serialization} can send; may be null
      * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> gather(T value, int root) {
