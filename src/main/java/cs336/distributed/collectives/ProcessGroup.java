@@ -97,7 +97,14 @@ public final class ProcessGroup implements AutoCloseable {
      * @param file must not exist; deleted when the last rank leaves
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout, Path file) {
-        Device device = device(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU);
+        return join(
+                world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout, file);
+    }
+
+    /** Joins the group with a chosen kind of device through a store in a file. */
+    public static ProcessGroup join(
+            World world, CollectiveBackend backend, DeviceKind kind, Duration timeout, Path file) {
+        Device device = device(world, backend, kind);
         return join(Rendezvous.inFile(world, timeout, file), backend, device);
     }
 

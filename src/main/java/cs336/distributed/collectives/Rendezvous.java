@@ -3,7 +3,9 @@ package cs336.distributed.collectives;
 import cs336.torch.MemoryScope;
 import cs336.torch.NativeLog;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.math.BigDecimal;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
@@ -23,6 +25,8 @@ import java.util.stream.Collectors;
 import org.bytedeco.javacpp.chrono.Milliseconds;
 import org.bytedeco.pytorch.ByteVector;
 import org.bytedeco.pytorch.FileStore;
+import org.bytedeco.pytorch.IntOptional;
+import org.bytedeco.pytorch.PrefixStore;
 import org.bytedeco.pytorch.Store;
 import org.bytedeco.pytorch.StringVector;
 import org.bytedeco.pytorch.TCPStore;
@@ -30,7 +34,7 @@ import org.bytedeco.pytorch.TCPStoreOptions;
 
 /** The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. */
 public final class Rendezvous implements AutoCloseable {
-    /** Additional time for a query beyond its limit: a file store waits in whole seconds, and one second more. */
+    /** Additional time for a query beyond its limit, on a busy machine. */
     private static final Duration MARGIN = Duration.ofMillis(2500);
 
     /** Timeout for requests that do not depend on another rank. */
@@ -38,10 +42,15 @@ public final class Rendezvous implements AutoCloseable {
 
     private static final long RETRY_MS = 20;
 
-    private static final String NO_RESPONSE = "rank 0, which hosts the store, does not respond";
+    /**
+     * Environment variable with a secret that the ranks of one run share. It prefixes all keys, so that a process
+     * without it neither disturbs the run nor finds its entries by name.
+     */
+    public static final String TOKEN = "CS336_RUN_TOKEN";
 
     private final World world;
     private final Duration timeout;
+    private final boolean inFile;
     private final Store owned; // on rank 0 the server; freed by this object, not by C++ reference counting
     private final Store store; // a clone with C++ reference counting, which process groups can share
     private volatile boolean unresponsive;
@@ -49,13 +58,20 @@ public final class Rendezvous implements AutoCloseable {
     private Rendezvous(World world, Duration timeout, Store owned) {
         this.world = world;
         this.timeout = timeout;
+        inFile = owned instanceof FileStore;
         this.owned = MemoryScope.keep(owned);
-        store = MemoryScope.keep(owned.clone());
+        store = MemoryScope.keep(withToken(owned.clone()));
         store.setTimeout(milliseconds(timeout));
     }
 
+    private static Store withToken(Store store) {
+        String token = System.getenv(TOKEN);
+        return token == null || token.isBlank() ? store : new PrefixStore(token.strip(), store).clone();
+    }
+
     /**
-     * Connects to a store that rank 0 hosts over TCP.
+     * Connects to a store that rank 0 hosts over TCP. If all ranks are on one machine, it listens at the master address
+     * only, else on all network interfaces.
      *
      * @throws CollectiveFailure if rank 0 cannot listen at the port, or another rank cannot reach it in time
      */
@@ -70,6 +86,9 @@ public final class Rendezvous implements AutoCloseable {
                 options.port((short) world.masterPort());
                 options.isServer(world.rank() == 0);
                 options.waitWorkers(false);
+                if (world.rank() == 0 && world.localSize() == world.size()) {
+                    options.masterListenFd(new IntOptional(listeningSocket(world)));
+                }
                 options.timeout(milliseconds(timeout));
                 return new Rendezvous(world, timeout, new TCPStore(world.masterAddress(), options));
             });
@@ -78,6 +97,16 @@ public final class Rendezvous implements AutoCloseable {
                     unreachable(world, timeout, "the listener does not respond; another program may use the port"), e);
         } catch (ExecutionException e) {
             throw new CollectiveFailure(unreachable(world, timeout, CollectiveFailure.reason(e.getCause())), e);
+        }
+    }
+
+    private static int listeningSocket(World world) {
+        try {
+            return ListeningSocket.open(InetAddress.getByName(world.masterAddress()), world.masterPort());
+        } catch (UnknownHostException e) {
+            throw new UncheckedIOException("unknown host", e);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e.getMessage(), e);
         }
     }
 
@@ -190,6 +219,9 @@ public final class Rendezvous implements AutoCloseable {
     String read(String name, int rank, Duration limit) {
         String key = key(name, rank);
         return request(limit, () -> {
+            if (inFile && !appears(key, limit)) {
+                return null;
+            }
             try {
                 store._wait(new StringVector(key), milliseconds(limit));
             } catch (RuntimeException e) {
@@ -202,22 +234,33 @@ public final class Rendezvous implements AutoCloseable {
         });
     }
 
+    /** Waits for a key in a file, for which c10d would wait up to two seconds more than the limit. */
+    private boolean appears(String key, Duration limit) {
+        long end = System.nanoTime() + limit.toNanos();
+        while (!store.check(new StringVector(key))) {
+            if (System.nanoTime() >= end) {
+                return false;
+            }
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(RETRY_MS));
+        }
+        return true;
+    }
+
     private boolean has(String key) {
         return request(REQUEST_TIMEOUT, () -> store.check(new StringVector(key)));
     }
 
     private <T> T request(Duration limit, Supplier<T> request) {
         if (unresponsive) {
-            throw new CollectiveFailure(NO_RESPONSE);
+            throw new CollectiveFailure(host() + " does not respond");
         }
         try {
             return withTimeout(limit, request);
         } catch (TimeoutException e) {
             unresponsive = true;
-            throw new CollectiveFailure(NO_RESPONSE, e);
+            throw new CollectiveFailure(host() + " does not respond", e);
         } catch (ExecutionException e) {
-            throw new CollectiveFailure(
-                    "rank 0, which hosts the store, cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
+            throw new CollectiveFailure(host() + " cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
         }
     }
 
@@ -240,6 +283,10 @@ public final class Rendezvous implements AutoCloseable {
             Thread.currentThread().interrupt();
             throw new CollectiveFailure("interrupted during a request to the store", e);
         }
+    }
+
+    private String host() {
+        return inFile ? "the file of the store" : "rank 0, which hosts the store,";
     }
 
     private static String key(String name, int rank) {

@@ -3,6 +3,7 @@ package cs336.distributed.launch;
 import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Rendezvous;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.Serialization;
 import cs336.distributed.collectives.World;
@@ -13,8 +14,10 @@ import java.io.PrintStream;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Modifier;
+import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.function.IntFunction;
@@ -26,9 +29,9 @@ import java.util.function.IntFunction;
  * List<Double> means = Launcher.of(4).run(MeanOfRanks.class, 1000);
  * }</pre>
  *
- * <p>{@link #of} starts one JVM per rank on this machine and prefixes their output with the rank. {@link #joining}
- * makes this process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both
- * cases.
+ * <p>{@link #of} starts one JVM per rank on this machine and prefixes their output with the rank. These ranks meet
+ * through a file that only this user can read, and connect through the loopback interface. {@link #joining} makes this
+ * process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both cases.
  *
  * <p>When a rank fails, exits or stops responding, all ranks end within the {@link #timeout} plus five seconds; before
  * all native libraries are loaded, within the {@link #loadingTimeout}. When this JVM ends, in any way, its ranks end
@@ -37,6 +40,7 @@ import java.util.function.IntFunction;
 public final class Launcher {
     static final int DEFAULT_TIMEOUT_S = 60;
     static final int DEFAULT_LOADING_TIMEOUT_S = 600;
+    private static final int TOKEN_BYTES = 16;
     private static final String RESOLVER = "RES_OPTIONS"; // see resolv.conf(5)
 
     private final int processes;
@@ -140,8 +144,11 @@ public final class Launcher {
     public <A extends Serializable, R extends Serializable> List<R> run(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
         requirePublic(program);
-        var job = new RankWorker.Job(program.getName(), argument, backend, deviceKind(), timeout, threads);
-        return world == null ? start(job) : join(job);
+        return world == null ? start(program, argument) : join(job(program, argument, null));
+    }
+
+    private RankWorker.Job job(Class<?> program, Serializable argument, String store) {
+        return new RankWorker.Job(program.getName(), argument, backend, deviceKind(), timeout, threads, store);
     }
 
     private DeviceKind deviceKind() {
@@ -170,12 +177,16 @@ public final class Launcher {
                 "program " + name + " must be a public class with a public no-argument constructor");
     }
 
-    private <R extends Serializable> List<R> start(RankWorker.Job job) throws InterruptedException {
-        String line = Serialization.line(job);
-        try (var port = ReservedPort.any();
+    private <R extends Serializable> List<R> start(Class<?> program, Serializable argument)
+            throws InterruptedException {
+        try (var folder = new PrivateFolder();
+                var port = ReservedPort.any();
                 var ranks = new RankProcesses(processes, timeout, loadingTimeout, output)) {
+            String line = Serialization.line(
+                    job(program, argument, folder.file("store").toString()));
+            String token = randomToken();
             for (int rank = 0; rank < processes; rank++) {
-                ranks.start(variables(rank, port.number()));
+                ranks.start(variables(rank, port.number(), token));
             }
             return ranks.run(line);
         } catch (IOException e) {
@@ -183,18 +194,25 @@ public final class Launcher {
         }
     }
 
+    private static String randomToken() {
+        byte[] bytes = new byte[TOKEN_BYTES];
+        new SecureRandom().nextBytes(bytes);
+        return HexFormat.of().formatHex(bytes);
+    }
+
     /**
-     * Returns the variables of torchrun, and two more. OMP_NUM_THREADS must be set before OpenMP is loaded. RES_OPTIONS
-     * limits a name lookup to one second instead of five, unless the user has set it: c10d resolves each address that
-     * it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
+     * Returns the variables of torchrun, and three more. OMP_NUM_THREADS must be set before OpenMP is loaded.
+     * RES_OPTIONS limits a name lookup to one second instead of five, unless the user has set it: c10d resolves each
+     * address that it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
      */
-    private Map<String, String> variables(int rank, int port) {
+    private Map<String, String> variables(int rank, int port, String token) {
         var variables = new HashMap<String, String>();
         variables.put("OMP_NUM_THREADS", String.valueOf(threads));
         if (System.getenv(RESOLVER) == null) {
             variables.put(RESOLVER, "timeout:1");
         }
         variables.putAll(environment.apply(rank));
+        variables.put(Rendezvous.TOKEN, token);
         variables.put("RANK", String.valueOf(rank));
         variables.put("WORLD_SIZE", String.valueOf(processes));
         variables.put("LOCAL_RANK", String.valueOf(rank));
@@ -208,7 +226,7 @@ public final class Launcher {
         Torch.load();
         Torch.setThreads(threads);
         try {
-            var group = ProcessGroup.join(world, backend, deviceKind(), timeout);
+            ProcessGroup group = RankWorker.join(job, world);
             return RankWorker.<R, List<R>>run(job, group, (all, value) -> all.allGather(value));
         } catch (Throwable e) { // errors too, since a normal exit of this process would wait for the other ranks
             throw new RankFailure(world, RankWorker.Failed.of(e));

@@ -13,6 +13,7 @@ import cs336.torch.Torch;
 import java.io.PrintWriter;
 import java.io.Serializable;
 import java.io.StringWriter;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
@@ -31,14 +32,19 @@ final class RankWorker {
 
     private RankWorker() {}
 
-    /** The program to run and its settings. The {@link World} comes from environment variables, as on a cluster. */
+    /**
+     * The program to run and its settings. The {@link World} comes from environment variables, as on a cluster.
+     *
+     * @param store file for the rendezvous; null for a store over TCP
+     */
     record Job(
             String program,
             Serializable argument,
             CollectiveBackend backend,
             DeviceKind device,
             Duration timeout,
-            int threads)
+            int threads,
+            String store)
             implements Serializable {}
 
     /** A message from a rank to its launcher. */
@@ -91,13 +97,20 @@ final class RankWorker {
             var joined = new AtomicReference<ProcessGroup>();
             answerQuestionsInBackground(launcher, joined, Thread.currentThread());
             sendHeartbeats(launcher, joined);
-            joined.set(ProcessGroup.join(World.fromEnvironment(), job.backend, job.device, job.timeout));
+            joined.set(join(job, World.fromEnvironment()));
             send(launcher, new Value(run(job, joined.get(), (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
             send(launcher, Failed.of(t));
             ProcessEnd.now(1);
         }
         ProcessEnd.now(0);
+    }
+
+    /** Joins the group of all ranks with the settings of a job. */
+    static ProcessGroup join(Job job, World world) {
+        return job.store == null
+                ? ProcessGroup.join(world, job.backend, job.device, job.timeout)
+                : ProcessGroup.join(world, job.backend, job.device, job.timeout, Path.of(job.store));
     }
 
     /**
