@@ -210,7 +210,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Concatenates the inputs of all ranks, in the order of ranks, on every rank.
      *
-     * @param out {@link #size()} times the elements of {@code in}
+     * @param out {@link #size()} times the elements of {@code in}, in any shape
      */
     public void allGather(Tensor out, Tensor in) {
         allGather(out, in, false).await();
@@ -231,7 +231,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Reduces the inputs of all ranks, and writes shard r of the result to the output of rank r.
      *
-     * @param in {@link #size()} times the elements of {@code out}
+     * @param in {@link #size()} times the elements of {@code out}, in any shape
      */
     public void reduceScatter(Tensor out, Tensor in, Reduction reduction) {
         reduceScatter(out, in, reduction, false).await();
