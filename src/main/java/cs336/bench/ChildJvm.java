@@ -94,7 +94,8 @@ public final class ChildJvm implements AutoCloseable {
     /**
      * Starts a main class.
      *
-     * @param environment variables that are added to those of this process
+     * @param environment variables that are added to those of this process; a CLASSPATH is searched after the class
+     *     path of this JVM
      * @param output receives each line of output that is not an answer; called from other threads
      */
     public static ChildJvm start(Class<?> main, Map<String, String> environment, Consumer<String> output)
@@ -176,7 +177,8 @@ public final class ChildJvm implements AutoCloseable {
         command.add(main.getName());
         var builder = new ProcessBuilder(command);
         builder.environment().putAll(environment);
-        builder.environment().put("CLASSPATH", classPath());
+        String more = environment.getOrDefault("CLASSPATH", "");
+        builder.environment().put("CLASSPATH", classPath() + (more.isEmpty() ? "" : File.pathSeparator + more));
         return builder.start();
     }
 

@@ -121,11 +121,15 @@ public final class DdpCommand extends LabCommand {
     private List<TrainingMode> trainingModes() {
         ArgumentCheck.oneOf("model", kind, MODELS);
         ranks.check();
+        rounds.check();
         modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
         bucketSizes.forEach(Strategy::bucketed);
         if (kind.equals("toy") && modes.contains(DdpBenchmark.NONE)) {
             throw new IllegalArgumentException("mode must be one of "
                     + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");
+        }
+        if (kind.equals("toy")) {
+            ToyTraining.requireDivisor(ranks.ranks());
         }
         var chosen = new ArrayList<TrainingMode>();
         for (String mode : modes) {
@@ -188,7 +192,6 @@ public final class DdpCommand extends LabCommand {
     }
 
     private Precision precision() {
-        rounds.check();
         storage.requireNames();
         Precision precision = Precision.parse(dtype);
         if (precision == Precision.FP16) {

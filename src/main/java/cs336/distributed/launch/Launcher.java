@@ -9,11 +9,13 @@ import cs336.distributed.collectives.Serialization;
 import cs336.distributed.collectives.World;
 import cs336.torch.DeviceKind;
 import cs336.torch.Torch;
+import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Modifier;
+import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.HashMap;
@@ -21,6 +23,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.function.IntFunction;
+import java.util.stream.Collectors;
 
 /**
  * Runs a program on several ranks and returns the value of each.
@@ -38,6 +41,9 @@ import java.util.function.IntFunction;
  * too.
  */
 public final class Launcher {
+    /** The largest number of ranks that one machine may start. */
+    public static final int MOST_PROCESSES = 128;
+
     static final int DEFAULT_TIMEOUT_S = 60;
     static final int DEFAULT_LOADING_TIMEOUT_S = 600;
     private static final int TOKEN_BYTES = 16;
@@ -51,6 +57,7 @@ public final class Launcher {
     private Duration loadingTimeout = Duration.ofSeconds(DEFAULT_LOADING_TIMEOUT_S);
     private int threads;
     private PrintStream output = System.out;
+    private String classPath = "";
     private IntFunction<Map<String, String>> environment = rank -> Map.of();
 
     private Launcher(int processes, World world) {
@@ -62,10 +69,18 @@ public final class Launcher {
     /**
      * Returns a launcher that starts ranks on this machine.
      *
-     * @param processes number of ranks, at least 1
+     * @param processes number of ranks, from 1 to {@value #MOST_PROCESSES}
      */
     public static Launcher of(int processes) {
-        return new Launcher(ArgumentCheck.atLeast("processes", 1, processes), null);
+        return new Launcher(requireProcesses("processes", processes), null);
+    }
+
+    /** Checks a number of processes on this machine; each takes hundreds of megabytes. */
+    static int requireProcesses(String name, int processes) {
+        if (ArgumentCheck.atLeast(name, 1, processes) > MOST_PROCESSES) {
+            throw new IllegalArgumentException(name + " must be at most " + MOST_PROCESSES + ", not " + processes);
+        }
+        return processes;
     }
 
     /** Returns a launcher that runs one rank in this process; the other ranks do the same in their processes. */
@@ -134,6 +149,14 @@ public final class Launcher {
         return this;
     }
 
+    /** Sets folders and JAR files in which started ranks look for classes after the class path of this process. */
+    public Launcher classPath(List<Path> more) {
+        classPath = more.stream()
+                .map(entry -> entry.toAbsolutePath().toString())
+                .collect(Collectors.joining(File.pathSeparator));
+        return this;
+    }
+
     /**
      * Runs the program on all ranks.
      *
@@ -144,7 +167,7 @@ public final class Launcher {
     public <A extends Serializable, R extends Serializable> List<R> run(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
         requirePublic(program);
-        return world == null ? start(program, argument) : join(job(program, argument, null));
+        return world == null ? start(program, argument) : join(program, argument);
     }
 
     private RankWorker.Job job(Class<?> program, Serializable argument, String store) {
@@ -212,6 +235,7 @@ public final class Launcher {
             variables.put(RESOLVER, "timeout:1");
         }
         variables.putAll(environment.apply(rank));
+        variables.put("CLASSPATH", classPath);
         variables.put(Rendezvous.TOKEN, token);
         variables.put("RANK", String.valueOf(rank));
         variables.put("WORLD_SIZE", String.valueOf(processes));
@@ -222,12 +246,14 @@ public final class Launcher {
         return variables;
     }
 
-    private <R extends Serializable> List<R> join(RankWorker.Job job) {
+    private <A extends Serializable, R extends Serializable> List<R> join(
+            Class<? extends RankProgram<A, R>> program, A argument) {
         Torch.load();
         Torch.setThreads(threads);
         try {
-            ProcessGroup group = RankWorker.join(job, world);
-            return RankWorker.<R, List<R>>run(job, group, (all, value) -> all.allGather(value));
+            RankProgram<A, R> created = program.getDeclaredConstructor().newInstance();
+            var group = ProcessGroup.join(world, backend, deviceKind(), timeout);
+            return RankWorker.<A, R, List<R>>run(created, argument, group, (all, value) -> all.allGather(value));
         } catch (Throwable e) { // errors too, since a normal exit of this process would wait for the other ranks
             throw new RankFailure(world, RankWorker.Failed.of(e));
         }

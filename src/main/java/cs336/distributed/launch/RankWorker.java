@@ -35,7 +35,7 @@ final class RankWorker {
     /**
      * The program to run and its settings. The {@link World} comes from environment variables, as on a cluster.
      *
-     * @param store file for the rendezvous; null for a store over TCP
+     * @param store file for the rendezvous
      */
     record Job(
             String program,
@@ -97,8 +97,15 @@ final class RankWorker {
             var joined = new AtomicReference<ProcessGroup>();
             answerQuestionsInBackground(launcher, joined, Thread.currentThread());
             sendHeartbeats(launcher, joined);
-            joined.set(join(job, World.fromEnvironment()));
-            send(launcher, new Value(run(job, joined.get(), (group, value) -> Serialization.bytes(value))));
+            joined.set(ProcessGroup.join(
+                    World.fromEnvironment(), job.backend, job.device, job.timeout, Path.of(job.store)));
+            send(
+                    launcher,
+                    new Value(run(
+                            create(Class.forName(job.program)),
+                            job.argument,
+                            joined.get(),
+                            (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
             send(launcher, Failed.of(t));
             ProcessEnd.now(1);
@@ -106,22 +113,16 @@ final class RankWorker {
         ProcessEnd.now(0);
     }
 
-    /** Joins the group of all ranks with the settings of a job. */
-    static ProcessGroup join(Job job, World world) {
-        return job.store == null
-                ? ProcessGroup.join(world, job.backend, job.device, job.timeout)
-                : ProcessGroup.join(world, job.backend, job.device, job.timeout, Path.of(job.store));
-    }
-
     /**
      * Runs the program in a group and closes the group; abandons the group after a failure.
      *
      * @param last converts the program's value while the group is still open
      */
-    static <R extends Serializable, L> L run(Job job, ProcessGroup group, BiFunction<ProcessGroup, R, L> last)
+    static <A extends Serializable, R extends Serializable, L> L run(
+            RankProgram<A, R> program, A argument, ProcessGroup group, BiFunction<ProcessGroup, R, L> last)
             throws Exception {
         try {
-            L value = last.apply(group, RankWorker.<R>program(job.program).run(group, job.argument));
+            L value = last.apply(group, program.run(group, argument));
             group.close();
             return value;
         } catch (Throwable t) {
@@ -139,10 +140,10 @@ final class RankWorker {
     }
 
     @SuppressWarnings("unchecked") // the launcher has checked the types of program and argument
-    private static <R extends Serializable> RankProgram<Serializable, R> program(String name)
+    private static RankProgram<Serializable, Serializable> create(Class<?> program)
             throws ReflectiveOperationException {
-        return (RankProgram<Serializable, R>)
-                Class.forName(name).getDeclaredConstructor().newInstance();
+        return (RankProgram<Serializable, Serializable>)
+                program.getDeclaredConstructor().newInstance();
     }
 
     private static void send(ChildJvm.Child launcher, RankMessage message) {

@@ -82,6 +82,10 @@ class DdpCommandTest extends CommandTest {
         rejected("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");
         rejected("--emulate-nodes 2", "--emulate-nodes needs --backend nccl, not gloo");
         rejected("--steps 0", "--steps must be at least 1, not 0");
+        rejected("--model toy --steps 0 --rounds 0", "--steps must be at least 1, not 0");
+        rejected("--model toy --rounds 0", "--rounds must be at least 1, not 0");
+        rejected("--model toy --processes 7", "--processes must divide the toy model's batch size 20, not be 7");
+        rejected("--processes 100000", "--processes must be at most 128, not 100000");
     }
 
     private void rejected(String arguments, String message) {
