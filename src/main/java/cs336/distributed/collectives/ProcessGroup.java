@@ -38,6 +38,9 @@ import org.bytedeco.pytorch.global.torch;
  * @see #join(World, CollectiveBackend, Duration)
  */
 public final class ProcessGroup implements AutoCloseable {
+    /** The start of {@link #location} if this rank waits for others. */
+    public static final String BLOCKED = "is blocked in ";
+
     /** Groups that must not be garbage collected: freeing them would wait for native threads. */
     private static final Queue<ProcessGroup> ABANDONED = new ConcurrentLinkedQueue<>();
 
@@ -51,6 +54,7 @@ public final class ProcessGroup implements AutoCloseable {
     private final Traffic.Meter meter = new Traffic.Meter();
     private volatile boolean closed;
     private volatile StartedCollective waiting;
+    private RankWatch watch; // null if a launcher watches the ranks
 
     private ProcessGroup(Rendezvous rendezvous, CollectiveBackend backend, Device device) {
         world = rendezvous.world();
@@ -460,6 +464,21 @@ public final class ProcessGroup implements AutoCloseable {
         return calls.count();
     }
 
+    /** Returns the last collectives that this rank has called, with their numbers. Never blocks. */
+    public List<String> lastCalls() {
+        return calls.last();
+    }
+
+    /**
+     * Starts heartbeats and failure reports between ranks that no common launcher watches. All ranks must call it.
+     *
+     * @param location describes what this rank does; called on another thread
+     */
+    public RankWatch watch(Supplier<String> location) {
+        watch = new RankWatch(rendezvous, location);
+        return watch;
+    }
+
     /** A started collective, with the division by the number of ranks that Gloo does not perform. */
     private final class StartedCollective implements PendingCollective {
         private final Work work;
@@ -528,6 +547,9 @@ public final class ProcessGroup implements AutoCloseable {
         } catch (CollectiveFailure e) {
             abandon();
             throw keepFirst(e);
+        }
+        if (watch != null) {
+            watch.close();
         }
         c10d.close();
         rendezvous.close();

@@ -164,6 +164,11 @@ public final class Rendezvous implements AutoCloseable {
         return store;
     }
 
+    /** Returns another connection to the store, which does not wait for requests of the first one. */
+    Store connection() {
+        return MemoryScope.keep(withToken(owned.clone()));
+    }
+
     /**
      * Registers this rank and waits for all others.
      *

@@ -3,6 +3,7 @@ package cs336.distributed.launch;
 import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.RankWatch;
 import cs336.distributed.collectives.Rendezvous;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.Serialization;
@@ -104,9 +105,9 @@ public final class Launcher {
     }
 
     /**
-     * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. It also limits how long a rank
-     * may be silent, which means that it neither calls a collective nor prints a line. It starts when all ranks have
-     * loaded their native libraries.
+     * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. A rank may compute for longer
+     * while no other rank waits for it; only a process without a heartbeat, which does not depend on the computation,
+     * is ended after this time. It starts when all ranks have loaded their native libraries.
      */
     public Launcher timeout(Duration longest) {
         timeout = requirePositive("timeout", longest);
@@ -247,15 +248,22 @@ public final class Launcher {
     }
 
     private <A extends Serializable, R extends Serializable> List<R> join(
-            Class<? extends RankProgram<A, R>> program, A argument) {
+            Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
         Torch.load();
         Torch.setThreads(threads);
+        Thread main = Thread.currentThread();
+        ProcessGroup group = null;
+        RankWatch watch = null;
         try {
             RankProgram<A, R> created = program.getDeclaredConstructor().newInstance();
-            var group = ProcessGroup.join(world, backend, deviceKind(), timeout);
-            return RankWorker.<A, R, List<R>>run(created, argument, group, (all, value) -> all.allGather(value));
+            ProcessGroup joined = ProcessGroup.join(world, backend, deviceKind(), timeout);
+            group = joined;
+            watch = joined.watch(() -> RankWorker.location(joined, main));
+            return RankWorker.<A, R, List<R>>run(created, argument, joined, (all, value) -> all.allGather(value));
         } catch (Throwable e) { // errors too, since a normal exit of this process would wait for the other ranks
-            throw new RankFailure(world, RankWorker.Failed.of(e));
+            RankWorker.Failed failed = RankWorker.Failed.of(e, group);
+            RankWatch.FirstFailure first = watch == null ? null : watch.report(failed.reason(), failed.amongRanks());
+            throw RankFailure.here(world, failed, first);
         }
     }
 }

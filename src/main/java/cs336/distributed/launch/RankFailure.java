@@ -1,5 +1,6 @@
 package cs336.distributed.launch;
 
+import cs336.distributed.collectives.RankWatch;
 import cs336.distributed.collectives.World;
 
 /**
@@ -18,21 +19,30 @@ public final class RankFailure extends RuntimeException {
 
     /** Creates a failure of a process that this one started. */
     RankFailure(int rank, int size, String reason) {
-        this(rank, size, reason, false, FAILED);
+        this(rank, "rank " + rank + " of " + size + ": " + reason, false, FAILED);
     }
 
-    /** Creates a failure of this process. */
-    RankFailure(World world, RankWorker.Failed failed) {
-        this(
-                world.rank(),
-                world.size(),
-                failed.amongRanks() ? failed.reason() : failed.reason() + "\n" + failed.trace(),
+    /**
+     * Creates a failure of this process.
+     *
+     * @param first the first failure of the run; null if unknown
+     */
+    static RankFailure here(World world, RankWorker.Failed failed, RankWatch.FirstFailure first) {
+        String reason = failed.reason();
+        boolean isFirst = first == null || first.rank() == world.rank();
+        if (!isFirst) {
+            reason += "; first failure: rank " + first.rank() + " of " + world.size() + ": " + first.reason();
+        }
+        return new RankFailure(
+                isFirst ? world.rank() : first.rank(),
+                "rank " + world.rank() + " of " + world.size() + ": "
+                        + (failed.amongRanks() ? reason : reason + "\n" + failed.trace()),
                 true,
                 failed.amongRanks() ? LOST_OTHER_RANKS : FAILED);
     }
 
-    private RankFailure(int rank, int size, String reason, boolean here, int exitCode) {
-        super("rank " + rank + " of " + size + ": " + reason);
+    private RankFailure(int rank, String message, boolean here, int exitCode) {
+        super(message);
         this.rank = rank;
         this.here = here;
         this.exitCode = exitCode;
@@ -44,7 +54,7 @@ public final class RankFailure extends RuntimeException {
     }
 
     /**
-     * Returns whether this process is the failed rank. Its native threads may be stuck in a collective, so it must end
+     * Returns whether this process is a failed rank. Its native threads may be stuck in a collective, so it must end
      * with {@link cs336.torch.ProcessEnd}.
      */
     public boolean isHere() {

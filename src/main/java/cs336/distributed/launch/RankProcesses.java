@@ -1,6 +1,7 @@
 package cs336.distributed.launch;
 
 import cs336.bench.ChildJvm;
+import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Rendezvous;
 import cs336.distributed.collectives.Serialization;
 import java.io.IOException;
@@ -62,6 +63,7 @@ final class RankProcesses implements AutoCloseable {
         RankWorker.Failed failed;
         ChildJvm.Ending ending;
         String location;
+        List<String> lastCalls = List.of();
 
         RankProcess(int number) {
             this.number = number;
@@ -182,9 +184,14 @@ final class RankProcesses implements AutoCloseable {
         } else if (event.message instanceof RankWorker.Failed failed) {
             if (rank.failed == null) {
                 rank.failed = failed;
+                rank.lastCalls = failed.lastCalls();
             }
         } else if (event.message instanceof RankWorker.CurrentLocation current) {
             rank.location = current.location();
+            rank.lastCalls = current.lastCalls();
+        } else if (event.message instanceof RankWorker.Alive alive
+                && !alive.lastCall().isEmpty()) {
+            rank.lastCalls = List.of(alive.lastCall());
         }
     }
 
@@ -197,7 +204,7 @@ final class RankProcesses implements AutoCloseable {
                 .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
                 .findFirst()
                 .map(line -> line.substring(line.indexOf(NCCL_TIMEOUT)))
-                .map(line -> new RankWorker.Failed(line, "", true))
+                .map(line -> new RankWorker.Failed(line, "", true, List.of()))
                 .orElse(null);
     }
 
@@ -213,8 +220,7 @@ final class RankProcesses implements AutoCloseable {
         return new RankFailure(
                 rank.number,
                 size,
-                "no collective and no output for " + Rendezvous.text(silence) + "; it " + status(rank)
-                        + "; raise the timeout");
+                "no heartbeat for " + Rendezvous.text(silence) + "; it " + status(rank) + "; raise the timeout");
     }
 
     /** Collects the reports of all ranks and names the most likely cause. */
@@ -232,11 +238,15 @@ final class RankProcesses implements AutoCloseable {
         }
         RankProcess witness =
                 ranks.stream().filter(rank -> rank.failed != null).findFirst().orElseThrow();
-        for (RankProcess rank : ranks) {
-            if (!rank.isOver()) {
-                String report = "rank " + witness.number + " reports: " + witness.failed.reason();
-                return new RankFailure(rank.number, size, "it " + status(rank) + "; " + report);
-            }
+        List<RankProcess> running =
+                ranks.stream().filter(rank -> !rank.isOver()).toList();
+        if (!running.isEmpty()) {
+            RankProcess rank = running.stream()
+                    .filter(r -> !status(r).startsWith(ProcessGroup.BLOCKED)) // like the witness, it may be a victim
+                    .findFirst()
+                    .orElse(running.get(0));
+            String report = "rank " + witness.number + " reports: " + witness.failed.reason();
+            return new RankFailure(rank.number, size, "it " + status(rank) + "; " + report);
         }
         return new RankFailure(witness.number, size, witness.failed.reason());
     }

@@ -16,6 +16,7 @@ import java.io.StringWriter;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
@@ -53,11 +54,19 @@ final class RankWorker {
     /** The native libraries are loaded. */
     record Loaded() implements RankMessage {}
 
-    /** A heartbeat: the rank has called collectives since the last one. */
-    record Alive() implements RankMessage {}
+    /**
+     * A heartbeat, which a rank sends whatever it computes.
+     *
+     * @param lastCall the last collective that the rank has called; empty if there is none
+     */
+    record Alive(String lastCall) implements RankMessage {}
 
-    /** The collective or the line of code at which the rank is. */
-    record CurrentLocation(String location) implements RankMessage {}
+    /**
+     * The collective or the line of code at which the rank is.
+     *
+     * @param lastCalls the last collectives that it has called
+     */
+    record CurrentLocation(String location, List<String> lastCalls) implements RankMessage {}
 
     /** The serialized value of the program; the rank has left the group and ends. */
     record Value(byte[] value) implements RankMessage {}
@@ -68,12 +77,14 @@ final class RankWorker {
      * @param reason one line
      * @param trace stack trace of the exception
      * @param amongRanks whether another rank may be the cause
+     * @param lastCalls the last collectives that the rank has called
      */
-    record Failed(String reason, String trace, boolean amongRanks) implements RankMessage {
-        static Failed of(Throwable t) {
+    record Failed(String reason, String trace, boolean amongRanks, List<String> lastCalls) implements RankMessage {
+        static Failed of(Throwable t, ProcessGroup group) {
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
-            return new Failed(reason(t), trace.toString().strip(), t instanceof CollectiveFailure);
+            return new Failed(
+                    reason(t), trace.toString().strip(), t instanceof CollectiveFailure, RankWorker.lastCalls(group));
         }
 
         /** Returns the first line of the message, prefixed with the exception's class unless the message suffices. */
@@ -89,12 +100,13 @@ final class RankWorker {
     /** Runs one rank. */
     public static void main(String[] args) {
         var launcher = new ChildJvm.Child();
+        ProcessEnd.withParent();
+        var joined = new AtomicReference<ProcessGroup>();
         try {
             Torch.load();
             send(launcher, new Loaded());
             Job job = Serialization.ofLine(launcher.next());
             Torch.setThreads(job.threads);
-            var joined = new AtomicReference<ProcessGroup>();
             answerQuestionsInBackground(launcher, joined, Thread.currentThread());
             sendHeartbeats(launcher, joined);
             joined.set(ProcessGroup.join(
@@ -107,7 +119,7 @@ final class RankWorker {
                             joined.get(),
                             (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
-            send(launcher, Failed.of(t));
+            send(launcher, Failed.of(t, joined.get()));
             ProcessEnd.now(1);
         }
         ProcessEnd.now(0);
@@ -155,16 +167,22 @@ final class RankWorker {
         startDaemon(() -> {
             while (true) {
                 if (launcher.next().equals(WHERE)) {
-                    send(launcher, new CurrentLocation(location(joined.get(), main)));
+                    ProcessGroup group = joined.get();
+                    send(launcher, new CurrentLocation(location(group, main), lastCalls(group)));
                 }
             }
         });
     }
 
-    private static String location(ProcessGroup group, Thread main) {
+    private static List<String> lastCalls(ProcessGroup group) {
+        return group == null ? List.of() : group.lastCalls();
+    }
+
+    /** Describes what the main thread of a rank does. */
+    static String location(ProcessGroup group, Thread main) {
         String collective = group == null ? null : group.waitingIn();
         if (collective != null) {
-            return "is blocked in " + collective;
+            return ProcessGroup.BLOCKED + collective;
         }
         String frames = Arrays.stream(main.getStackTrace())
                 .filter(frame -> !frame.getClassName().startsWith("java.")
@@ -183,14 +201,10 @@ final class RankWorker {
 
     private static void sendHeartbeats(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
         startDaemon(() -> {
-            long reported = 0;
             while (true) {
                 TimeUnit.NANOSECONDS.sleep(HEARTBEAT_INTERVAL.toNanos());
-                long calls = joined.get() == null ? 0 : joined.get().calls();
-                if (calls > reported) {
-                    send(launcher, new Alive());
-                }
-                reported = calls;
+                List<String> calls = lastCalls(joined.get());
+                send(launcher, new Alive(calls.isEmpty() ? "" : calls.get(calls.size() - 1)));
             }
         });
     }
