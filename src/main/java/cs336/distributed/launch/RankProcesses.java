@@ -15,6 +15,8 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -29,6 +31,9 @@ final class RankProcesses implements AutoCloseable {
     private static final Duration REPORT_TIME = Duration.ofMillis(1500);
 
     private static final String NCCL_TIMEOUT = "Watchdog caught collective operation timeout";
+
+    private static final Pattern CRASH = Pattern.compile("(?m)^#\\s+(SIG[A-Z]+) \\(0x([0-9a-f]+)\\) at pc=");
+    private static final int HEXADECIMAL = 16;
 
     private static final int SIGNAL = 128;
     private static final int KILL = 9;
@@ -96,19 +101,35 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private static boolean isRelevant(String line) {
-        return !line.isBlank() && !line.matches("\\[Gloo\\] Rank .*|Picked up JAVA_TOOL_OPTIONS.*");
+        return !line.isBlank() && !line.matches("\\[Gloo\\] Rank .*|(NOTE: )?Picked up (JAVA_TOOL|JDK_JAVA)_OPTIONS.*");
     }
 
     private void listen(RankProcess rank) {
         try {
             for (String line; (line = rank.jvm.answer(null)) != null; ) {
                 rank.lastActivity = System.nanoTime();
-                events.add(new RankEvent(rank.number, Serialization.ofLine(line), null));
+                events.add(new RankEvent(rank.number, message(line), null));
             }
             events.add(new RankEvent(rank.number, null, rank.jvm.end()));
         } catch (InterruptedException e) {
             // This thread is never interrupted.
         }
+    }
+
+    /** Returns the message of a line, or a failure if it is damaged. */
+    private static RankWorker.RankMessage message(String line) {
+        try {
+            if (Serialization.ofLine(line) instanceof RankWorker.RankMessage message) {
+                return message;
+            }
+            return damaged("it is of another type");
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            return damaged(e.getMessage());
+        }
+    }
+
+    private static RankWorker.Failed damaged(String why) {
+        return new RankWorker.Failed("its message to the launcher is damaged: " + why, "", false, List.of());
     }
 
     /**
@@ -279,16 +300,30 @@ final class RankProcesses implements AutoCloseable {
 
     private RankFailure lost(RankProcess rank) {
         int code = rank.ending.exitCode();
-        String how = code > SIGNAL
-                ? "its process was ended by signal " + (code - SIGNAL)
-                        + (code == SIGNAL + KILL ? " (SIGKILL: by a user, or by the kernel when out of memory)" : "")
-                : "its process ended with exit code " + code;
+        String how = crash(rank.ending.said());
+        if (how == null) {
+            how = code > SIGNAL
+                    ? "its process was ended by signal " + (code - SIGNAL)
+                            + (code == SIGNAL + KILL
+                                    ? " (SIGKILL: by a user, or by the kernel when out of memory)"
+                                    : "")
+                    : "its process ended with exit code " + code;
+        }
         List<String> said =
                 rank.ending.said().stream().filter(RankProcesses::isRelevant).toList();
         // Gloo aborts on a message of unexpected size, which the reports of the other ranks explain.
         String others = code == SIGNAL + ABORT ? others(rank) : "";
         return new RankFailure(
                 rank.number, size, how + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
+    }
+
+    /** Returns what a JVM prints before it ends with exit code 1 after a signal such as SIGSEGV; null if it did not. */
+    private static String crash(List<String> said) {
+        Matcher signal = CRASH.matcher(String.join("\n", said));
+        return signal.find()
+                ? "its process was ended by signal " + Integer.parseInt(signal.group(2), HEXADECIMAL) + " ("
+                        + signal.group(1) + " in native code)"
+                : null;
     }
 
     private String others(RankProcess lost) {

@@ -598,7 +598,8 @@ public class FailingWellTest {
                         ranks.add(Long.parseLong(pid.group(1)));
                     }
                 }
-                new ProcessBuilder("sh", "-c", "kill -" + signal + " " + launcher.pid())
+                String stopped = "kill -STOP " + ranks.get(1) + "; "; // it cannot end itself
+                new ProcessBuilder("sh", "-c", stopped + "kill -" + signal + " " + launcher.pid())
                         .start()
                         .waitFor();
                 assertTrue(launcher.waitFor(30, TimeUnit.SECONDS));
