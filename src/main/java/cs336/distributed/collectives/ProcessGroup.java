@@ -41,6 +41,9 @@ public final class ProcessGroup implements AutoCloseable {
     /** The start of {@link #location} if this rank waits for others. */
     public static final String BLOCKED = "is blocked in ";
 
+    /** The most bytes of the values of all ranks together; a Java array holds 2³¹. */
+    private static final int MOST_GATHERED_BYTES = 1 << 30;
+
     /** Groups that must not be garbage collected: freeing them would wait for native threads. */
     private static final Queue<ProcessGroup> ABANDONED = new ConcurrentLinkedQueue<>();
 
@@ -345,7 +348,12 @@ public final class ProcessGroup implements AutoCloseable {
         byte[] mine = Serialization.bytes(value);
         try (var scope = MemoryScope.open()) {
             int[] lengths = lengths(mine.length);
-            int elements = (Arrays.stream(lengths).max().orElseThrow() + Long.BYTES - 1) / Long.BYTES;
+            int longest = Arrays.stream(lengths).max().orElseThrow();
+            if (longest > MOST_GATHERED_BYTES / size()) { // the same on all ranks
+                throw new IllegalArgumentException("a value must have at most " + MOST_GATHERED_BYTES / size()
+                        + " bytes to be gathered from " + size() + " ranks, not " + longest);
+            }
+            int elements = (longest + Long.BYTES - 1) / Long.BYTES;
             long[] padded = new long[elements];
             ByteBuffer.wrap(Arrays.copyOf(mine, elements * Long.BYTES))
                     .asLongBuffer()
@@ -372,7 +380,7 @@ public final class ProcessGroup implements AutoCloseable {
             if (found[2 * other + 1] != fingerprint) {
                 throw divergence("when values are gathered");
             }
-            lengths[other] = (int) found[2 * other];
+            lengths[other] = Math.toIntExact(found[2 * other]);
         }
         return lengths;
     }

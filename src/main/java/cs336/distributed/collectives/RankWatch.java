@@ -25,7 +25,7 @@ public final class RankWatch implements AutoCloseable {
     private static final Duration INTERVAL_AFTER_FAILURE = Duration.ofMillis(50);
 
     /** Time without a heartbeat after which a rank is lost. */
-    private static final Duration LOST_AFTER = Duration.ofSeconds(2);
+    private static final Duration LOST_AFTER = Duration.ofSeconds(3);
 
     /** Longest time that rank 0 hosts the store after a failure, for ranks that do not read it. */
     private static final Duration LINGER = Duration.ofSeconds(3);
@@ -217,7 +217,7 @@ public final class RankWatch implements AutoCloseable {
             }
         }
         for (int rank : others) {
-            if (now.get(rank).equals(beats.get(rank))) {
+            if (now.get(rank).equals(beats.get(rank)) && !has(key(LOCATION, rank))) {
                 return new FirstFailure(rank, "its process has ended or does not respond");
             }
         }

@@ -38,8 +38,9 @@ import java.util.stream.Collectors;
  * process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both cases.
  *
  * <p>When a rank fails, exits or stops responding, all ranks end within the {@link #timeout} plus five seconds; before
- * all native libraries are loaded, within the {@link #loadingTimeout}. When this JVM ends, in any way, its ranks end
- * too.
+ * all native libraries are loaded, within the {@link #loadingTimeout}. Ranks that joined take up to eight seconds more
+ * to agree which of them failed first. Each failed run leaves an error file; see {@link RankFailure#report}. When this
+ * JVM ends, in any way, its ranks end too, also stopped ones.
  */
 public final class Launcher {
     /** The largest number of ranks that one machine may start. */

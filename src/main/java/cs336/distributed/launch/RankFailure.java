@@ -2,6 +2,8 @@ package cs336.distributed.launch;
 
 import cs336.distributed.collectives.RankWatch;
 import cs336.distributed.collectives.World;
+import java.nio.file.Path;
+import java.util.List;
 
 /**
  * A failure of one rank, after which all ranks were ended. The first line of the message names the rank and the cause;
@@ -16,10 +18,18 @@ public final class RankFailure extends RuntimeException {
     private final int rank;
     private final boolean here;
     private final int exitCode;
+    private final transient Path report;
 
     /** Creates a failure of a process that this one started. */
     RankFailure(int rank, int size, String reason) {
-        this(rank, "rank " + rank + " of " + size + ": " + reason, false, FAILED);
+        this(rank, "rank " + rank + " of " + size + ": " + reason, false, FAILED, null);
+    }
+
+    /** Returns the same failure with an error file; null if there is none. */
+    RankFailure withReport(Path file) {
+        var failure = new RankFailure(rank, getMessage(), here, exitCode, file);
+        failure.setStackTrace(getStackTrace());
+        return failure;
     }
 
     /**
@@ -33,16 +43,20 @@ public final class RankFailure extends RuntimeException {
         if (!isFirst) {
             reason += "; first failure: rank " + first.rank() + " of " + world.size() + ": " + first.reason();
         }
-        return new RankFailure(
+        var failure = new RankFailure(
                 isFirst ? world.rank() : first.rank(),
                 "rank " + world.rank() + " of " + world.size() + ": "
                         + (failed.amongRanks() ? reason : reason + "\n" + failed.trace()),
                 true,
-                failed.amongRanks() ? LOST_OTHER_RANKS : FAILED);
+                failed.amongRanks() ? LOST_OTHER_RANKS : FAILED,
+                null);
+        var state = new FailureReport.RankState(world.rank(), failed.reason(), failed.lastCalls(), List.of());
+        return failure.withReport(FailureReport.write(failure.getMessage(), List.of(state)));
     }
 
-    private RankFailure(int rank, String message, boolean here, int exitCode) {
+    private RankFailure(int rank, String message, boolean here, int exitCode, Path report) {
         super(message);
+        this.report = report;
         this.rank = rank;
         this.here = here;
         this.exitCode = exitCode;
@@ -59,6 +73,14 @@ public final class RankFailure extends RuntimeException {
      */
     public boolean isHere() {
         return here;
+    }
+
+    /**
+     * Returns the error file with the last collectives of each rank, or of this rank if {@link #isHere}; null if it
+     * could not be written.
+     */
+    public Path report() {
+        return report;
     }
 
     /** Returns the exit code for the shell: 1, or 3 if this rank only lost contact with another one. */

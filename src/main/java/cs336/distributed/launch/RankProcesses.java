@@ -136,9 +136,32 @@ final class RankProcesses implements AutoCloseable {
      * Sends the job to all ranks once all have loaded their libraries, and waits for their values.
      *
      * @return the value of each rank, in the order of ranks
-     * @throws RankFailure if a rank failed
+     * @throws RankFailure if a rank failed, with an error file
      */
     <R extends Serializable> List<R> run(String job) throws InterruptedException {
+        try {
+            return await(job);
+        } catch (RankFailure e) {
+            List<FailureReport.RankState> states =
+                    ranks.stream().map(RankProcesses::state).toList();
+            throw e.withReport(FailureReport.write(e.getMessage(), states));
+        }
+    }
+
+    private static FailureReport.RankState state(RankProcess rank) {
+        String state;
+        if (rank.failed != null) {
+            state = rank.failed.reason();
+        } else if (rank.value != null) {
+            state = "it has returned its value";
+        } else {
+            state = rank.ending == null ? "it " + status(rank) : end(rank.ending);
+        }
+        List<String> said = rank.ending == null ? List.of() : rank.ending.said();
+        return new FailureReport.RankState(rank.number, state, rank.lastCalls, said);
+    }
+
+    private <R extends Serializable> List<R> await(String job) throws InterruptedException {
         while (!ranks.stream().allMatch(rank -> rank.loaded)) {
             handleNext(loadingTimeout);
         }
@@ -298,23 +321,27 @@ final class RankProcesses implements AutoCloseable {
         return rank.location == null ? "does not respond" : rank.location;
     }
 
-    private RankFailure lost(RankProcess rank) {
-        int code = rank.ending.exitCode();
-        String how = crash(rank.ending.said());
-        if (how == null) {
-            how = code > SIGNAL
-                    ? "its process was ended by signal " + (code - SIGNAL)
-                            + (code == SIGNAL + KILL
-                                    ? " (SIGKILL: by a user, or by the kernel when out of memory)"
-                                    : "")
-                    : "its process ended with exit code " + code;
+    /** Describes how a process ended. */
+    private static String end(ChildJvm.Ending ending) {
+        int code = ending.exitCode();
+        String crash = crash(ending.said());
+        if (crash != null) {
+            return crash;
         }
+        if (code <= SIGNAL) {
+            return "its process ended with exit code " + code;
+        }
+        return "its process was ended by signal " + (code - SIGNAL)
+                + (code == SIGNAL + KILL ? " (SIGKILL: by a user, or by the kernel when out of memory)" : "");
+    }
+
+    private RankFailure lost(RankProcess rank) {
         List<String> said =
                 rank.ending.said().stream().filter(RankProcesses::isRelevant).toList();
         // Gloo aborts on a message of unexpected size, which the reports of the other ranks explain.
-        String others = code == SIGNAL + ABORT ? others(rank) : "";
+        String others = rank.ending.exitCode() == SIGNAL + ABORT ? others(rank) : "";
         return new RankFailure(
-                rank.number, size, how + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
+                rank.number, size, end(rank.ending) + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
     }
 
     /** Returns what a JVM prints before it ends with exit code 1 after a signal such as SIGSEGV; null if it did not. */

@@ -252,6 +252,7 @@ class ProcessGroupTest {
             Tensor six = tensor(DType.FLOAT32, 1, 2, 3, 4, 5, 6), whole = tensor(DType.INT64, 1, 2);
             Map<String, Runnable> wrong = Map.of(
                     "tensor must be a tensor, not null", () -> group.allReduce(null, Reduction.SUM),
+                    "reduction must be SUM, AVERAGE or MAX, not null", () -> group.allReduce(six, null),
                     "tensor must be contiguous; a view of shape [3, 2] is not",
                             () -> group.allReduce(six.view(2, 3).t(), Reduction.SUM),
                     "tensor must be one of [fp64, fp32, bf16, fp16] for an average, not int64",

@@ -34,6 +34,7 @@ import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
@@ -136,7 +137,22 @@ public class FailingWellTest {
         for (long pid : pids()) {
             assertFalse(isAlive(pid), "rank's process " + pid + " is left");
         }
+        requireReport(e, 2);
         return e;
+    }
+
+    /** Checks that the error file names all ranks and contains the last collective, and deletes it. */
+    private static void requireReport(RankFailure failure, int ranks) {
+        try {
+            String report = Files.readString(failure.report());
+            Files.delete(failure.report());
+            requireContains(report, failure.getMessage(), "21: all-reduce (sum) of fp32 [1000]\n");
+            for (int rank = 0; rank < ranks; rank++) {
+                requireContains(report, "\nrank " + rank + ": ");
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     /** Returns the process ids that ranks have printed. */
@@ -678,12 +694,22 @@ public class FailingWellTest {
             try {
                 for (Process other : ranks) {
                     said.add(requireEnd(3, other));
+                    requireOwnReport(said.get(said.size() - 1));
                 }
             } finally {
                 disturbed.destroyForcibly();
             }
             return said;
         }
+    }
+
+    /** Checks the error file of one rank, and deletes it. */
+    private static void requireOwnReport(String said) throws IOException {
+        Matcher file =
+                Pattern.compile("cs336: the last collectives are in (\\S+)").matcher(said);
+        assertTrue(file.find(), said);
+        requireContains(Files.readString(Path.of(file.group(1))), "    21: all-reduce (sum) of fp32 [1000]\n");
+        Files.delete(Path.of(file.group(1)));
     }
 
     @Test
