@@ -43,8 +43,9 @@ public final class Rendezvous implements AutoCloseable {
     private static final long RETRY_MS = 20;
 
     /**
-     * Environment variable with a secret that the ranks of one run share. It prefixes all keys, so that a process
-     * without it neither disturbs the run nor finds its entries by name.
+     * Environment variable with a random text that the ranks of one run share. It prefixes all keys, so that a process
+     * of another run does not meet them. c10d has no authentication: whoever can connect to a store over TCP can list
+     * its keys, so ranks of several machines need a network that they trust.
      */
     public static final String TOKEN = "CS336_RUN_TOKEN";
 

@@ -34,7 +34,8 @@ import picocli.CommandLine.Spec;
         description = {
             "Runs a program on several ranks, which communicate through collectives. With --processes it starts the"
                     + " ranks on this machine. Otherwise this process is one of the ranks that srun or torchrun"
-                    + " started, described by the environment variables SLURM_PROCID, … or RANK, WORLD_SIZE, ….",
+                    + " started, described by the environment variables SLURM_PROCID, … or RANK, WORLD_SIZE, …; if"
+                    + " CS336_RUN_TOKEN has the same random text for all of them, they meet no rank of another run.",
             "A program is a class that implements RankProgram<String[], …>. Arguments after its name are passed to it."
                     + " The command prints the value that the program returns on each rank, and prefixes every line"
                     + " with the rank."

@@ -49,6 +49,7 @@ public final class Launcher {
     static final int DEFAULT_TIMEOUT_S = 60;
     static final int DEFAULT_LOADING_TIMEOUT_S = 600;
     private static final int TOKEN_BYTES = 16;
+    private static final String NCCL_INTERFACE = "NCCL_SOCKET_IFNAME";
     private static final String RESOLVER = "RES_OPTIONS"; // see resolv.conf(5)
 
     private final int processes;
@@ -226,15 +227,19 @@ public final class Launcher {
     }
 
     /**
-     * Returns the variables of torchrun, and three more. OMP_NUM_THREADS must be set before OpenMP is loaded.
+     * Returns the variables of torchrun, and some more. OMP_NUM_THREADS must be set before OpenMP is loaded.
      * RES_OPTIONS limits a name lookup to one second instead of five, unless the user has set it: c10d resolves each
      * address that it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
+     * NCCL_SOCKET_IFNAME keeps NCCL off the network, unless the user has set it.
      */
     private Map<String, String> variables(int rank, int port, String token) {
         var variables = new HashMap<String, String>();
         variables.put("OMP_NUM_THREADS", String.valueOf(threads));
         if (System.getenv(RESOLVER) == null) {
             variables.put(RESOLVER, "timeout:1");
+        }
+        if (System.getenv(NCCL_INTERFACE) == null) {
+            variables.put(NCCL_INTERFACE, "lo");
         }
         variables.putAll(environment.apply(rank));
         variables.put("CLASSPATH", classPath);

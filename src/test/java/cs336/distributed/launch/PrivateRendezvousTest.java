@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
@@ -13,6 +14,7 @@ import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.World;
 import cs336.torch.MemoryScope;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -21,12 +23,17 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Stream;
+import org.bytedeco.pytorch.ByteVector;
+import org.bytedeco.pytorch.TCPStore;
+import org.bytedeco.pytorch.TCPStoreOptions;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Ranks of one machine cannot be reached from other machines, nor their store by other users. */
 @Timeout(60)
@@ -82,6 +89,81 @@ class PrivateRendezvousTest {
             assertTrue(of.size() > 1, "Gloo connects through TCP");
             for (String address : of.subList(0, of.size() - 1)) {
                 assertTrue(LOOPBACK.contains(address.split(":")[0]), address);
+            }
+        }
+    }
+
+    @Test
+    void ncclStaysOffTheNetworkUnlessTheUserChoosesAnInterface() throws Exception {
+        String name = "NCCL_SOCKET_IFNAME";
+        assumeTrue(System.getenv(name) == null);
+        assertEquals(List.of("lo"), Launcher.of(1).run(LauncherTest.Variable.class, name));
+        var launcher = Launcher.of(1).environment(rank -> Map.of(name, "eth0"));
+        assertEquals(List.of("eth0"), launcher.run(LauncherTest.Variable.class, name));
+    }
+
+    /** Starts a rank like torchrun. */
+    private static Process start(int rank, int port, String token, Path file) throws IOException {
+        var variables = Map.of(
+                "RANK",
+                "" + rank,
+                "WORLD_SIZE",
+                "2",
+                "LOCAL_RANK",
+                "" + rank,
+                "MASTER_ADDR",
+                "127.0.0.1",
+                "MASTER_PORT",
+                "" + port,
+                Rendezvous.TOKEN,
+                token);
+        return LauncherTest.launch(variables, "--timeout", "20", Patient.class.getName(), file.toString());
+    }
+
+    /** Runs its first collective after another process has written into the store, on rank 1 a little later. */
+    public static final class Patient implements RankProgram<String[], String> {
+        @Override
+        public String run(ProcessGroup group, String[] file) throws Exception {
+            System.out.println("ready");
+            while (!Files.exists(Path.of(file[0]))) {
+                Thread.sleep(20);
+            }
+            Thread.sleep(group.rank() * 300); // while rank 0 looks for the call of rank 1
+            group.barrier();
+            return "left in peace";
+        }
+    }
+
+    @Test
+    void aStrangerWithoutTheTokenDoesNotDisturbARun(@TempDir Path folder) throws Exception {
+        try (var port = ReservedPort.any()) {
+            Path file = folder.resolve("written");
+            Process rank = start(0, port.number(), "c0ffee", file);
+            Process other = start(1, port.number(), "c0ffee", file);
+            try (var lines = rank.inputReader()) {
+                while (!lines.readLine().contains("ready")) {
+                    // The rank is still starting.
+                }
+                writeAsStranger(port.number());
+                Files.writeString(file, "");
+                List<String> rest = lines.lines().toList();
+                assertEquals(0, rank.waitFor(), rest::toString);
+                assertEquals(0, other.waitFor());
+                assertTrue(rest.contains("[0] left in peace"), rest::toString);
+            }
+        }
+    }
+
+    /** Writes keys that rank 0 reads in a barrier and when it leaves, and that mean a failure. */
+    private static void writeAsStranger(int port) {
+        try (var scope = MemoryScope.open()) {
+            var options = new TCPStoreOptions();
+            options.port((short) port);
+            options.waitWorkers(false);
+            try (var store = new TCPStore("127.0.0.1", options)) {
+                for (String key : List.of("first/1/1", "leaving/1", "watch/first", "watch/alarm")) {
+                    store.set(key, new ByteVector("0\nforged".getBytes(StandardCharsets.UTF_8)));
+                }
             }
         }
     }
