@@ -20,9 +20,9 @@ final class FailureReport {
      *
      * @param state one line
      * @param lastCalls the last collectives with their numbers, as far as known
-     * @param said the last lines of output, as far as known
+     * @param details the stack trace and the last lines of output, as far as known
      */
-    record RankState(int rank, String state, List<String> lastCalls, List<String> said) {}
+    record RankState(int rank, String state, List<String> lastCalls, String details) {}
 
     /**
      * Writes the file into the folder for temporary files, readable by this user only.
@@ -36,9 +36,9 @@ final class FailureReport {
             text.add("").add("rank " + rank.rank + ": " + rank.state);
             text.add("  last collectives:" + (rank.lastCalls.isEmpty() ? " none known" : ""));
             rank.lastCalls.forEach(call -> text.add("    " + call));
-            if (!rank.said.isEmpty()) {
-                text.add("  last output:");
-                rank.said.forEach(line -> text.add("    " + line));
+            if (!rank.details.isEmpty()) {
+                text.add("  stack trace and last output:")
+                        .add(rank.details.indent(4).stripTrailing());
             }
         }
         try {

@@ -4,6 +4,7 @@ import cs336.distributed.collectives.RankWatch;
 import cs336.distributed.collectives.World;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.regex.Matcher;
 
 /**
  * A failure of one rank, after which all ranks were ended. The first line of the message names the rank and the cause;
@@ -38,19 +39,17 @@ public final class RankFailure extends RuntimeException {
      * @param first the first failure of the run; null if unknown
      */
     static RankFailure here(World world, RankWorker.Failed failed, RankWatch.FirstFailure first) {
-        String reason = failed.reason();
         boolean isFirst = first == null || first.rank() == world.rank();
-        if (!isFirst) {
-            reason += "; first failure: rank " + first.rank() + " of " + world.size() + ": " + first.reason();
-        }
+        String cause =
+                isFirst ? "" : "; first failure: rank " + first.rank() + " of " + world.size() + ": " + first.reason();
+        String message = failed.message().replaceFirst("\n|$", Matcher.quoteReplacement(cause) + "$0");
         var failure = new RankFailure(
                 isFirst ? world.rank() : first.rank(),
-                "rank " + world.rank() + " of " + world.size() + ": "
-                        + (failed.amongRanks() ? reason : reason + "\n" + failed.trace()),
+                "rank " + world.rank() + " of " + world.size() + ": " + message,
                 true,
                 failed.amongRanks() ? LOST_OTHER_RANKS : FAILED,
                 null);
-        var state = new FailureReport.RankState(world.rank(), failed.reason(), failed.lastCalls(), List.of());
+        var state = new FailureReport.RankState(world.rank(), failed.reason(), failed.lastCalls(), failed.trace());
         return failure.withReport(FailureReport.write(failure.getMessage(), List.of(state)));
     }
 

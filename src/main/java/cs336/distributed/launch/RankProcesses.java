@@ -129,7 +129,7 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private static RankWorker.Failed damaged(String why) {
-        return new RankWorker.Failed("its message to the launcher is damaged: " + why, "", false, List.of());
+        return new RankWorker.Failed("its message to the launcher is damaged: " + why, "", true, false, List.of());
     }
 
     /**
@@ -157,8 +157,9 @@ final class RankProcesses implements AutoCloseable {
         } else {
             state = rank.ending == null ? "it " + status(rank) : end(rank.ending);
         }
-        List<String> said = rank.ending == null ? List.of() : rank.ending.said();
-        return new FailureReport.RankState(rank.number, state, rank.lastCalls, said);
+        String said = rank.ending == null ? "" : String.join("\n", rank.ending.said());
+        String details = rank.failed == null ? said : rank.failed.trace() + "\n" + said;
+        return new FailureReport.RankState(rank.number, state, rank.lastCalls, details.strip());
     }
 
     private <R extends Serializable> List<R> await(String job) throws InterruptedException {
@@ -248,7 +249,7 @@ final class RankProcesses implements AutoCloseable {
                 .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
                 .findFirst()
                 .map(line -> line.substring(line.indexOf(NCCL_TIMEOUT)))
-                .map(line -> new RankWorker.Failed(line, "", true, List.of()))
+                .map(line -> new RankWorker.Failed(line, "", true, true, List.of()))
                 .orElse(null);
     }
 
@@ -277,7 +278,7 @@ final class RankProcesses implements AutoCloseable {
         }
         for (RankProcess rank : ranks) {
             if (rank.failed != null && !rank.failed.amongRanks()) {
-                return new RankFailure(rank.number, size, rank.failed.reason() + "\n" + rank.failed.trace());
+                return new RankFailure(rank.number, size, rank.failed.message());
             }
         }
         RankProcess witness =

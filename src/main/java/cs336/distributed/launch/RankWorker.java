@@ -10,9 +10,11 @@ import cs336.torch.DeviceKind;
 import cs336.torch.NativeCrossing;
 import cs336.torch.ProcessEnd;
 import cs336.torch.Torch;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.Serializable;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
@@ -76,15 +78,30 @@ final class RankWorker {
      *
      * @param reason one line
      * @param trace stack trace of the exception
+     * @param isExplained whether the reason suffices without the stack trace, as for an invalid argument or file
      * @param amongRanks whether another rank may be the cause
      * @param lastCalls the last collectives that the rank has called
      */
-    record Failed(String reason, String trace, boolean amongRanks, List<String> lastCalls) implements RankMessage {
+    record Failed(String reason, String trace, boolean isExplained, boolean amongRanks, List<String> lastCalls)
+            implements RankMessage {
         static Failed of(Throwable t, ProcessGroup group) {
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
+            boolean isExplained = t instanceof CollectiveFailure
+                    || t instanceof IllegalArgumentException
+                    || t instanceof IOException
+                    || t instanceof UncheckedIOException;
             return new Failed(
-                    reason(t), trace.toString().strip(), t instanceof CollectiveFailure, RankWorker.lastCalls(group));
+                    reason(t),
+                    trace.toString().strip(),
+                    isExplained,
+                    t instanceof CollectiveFailure,
+                    RankWorker.lastCalls(group));
+        }
+
+        /** Returns the reason, with the stack trace if it is necessary. */
+        String message() {
+            return isExplained ? reason : reason + "\n" + trace;
         }
 
         /** Returns the first line of the message, prefixed with the exception's class unless the message suffices. */
