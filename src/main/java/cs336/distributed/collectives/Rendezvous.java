@@ -42,6 +42,11 @@ public final class Rendezvous implements AutoCloseable {
 
     private static final long RETRY_MS = 20;
 
+    /** Interval in which a rank that waits for others looks for a published failure. */
+    private static final Duration LOOK_EVERY = Duration.ofMillis(200);
+
+    private static final String FAILED = "rendezvous failed";
+
     /**
      * Environment variable with a random text that the ranks of one run share. It prefixes all keys, so that a process
      * of another run does not meet them. c10d has no authentication: whoever can connect to a store over TCP can list
@@ -186,18 +191,49 @@ public final class Rendezvous implements AutoCloseable {
         long end = System.nanoTime() + timeout.toNanos();
         var all = new ArrayList<String>();
         for (int rank = 0; rank < world.size(); rank++) {
-            String posted = read("here", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
-            if (posted == null) {
-                throw new CollectiveFailure(absent());
-            }
-            String[] parts = posted.split(" ", 2);
+            String[] parts = arrival(rank, end).split(" ", 2);
             if (!parts[0].equals(String.valueOf(world.size()))) {
-                throw new CollectiveFailure("world size must be equal on all ranks; it is " + world.size() + " on rank "
-                        + world.rank() + " and " + parts[0] + " on rank " + rank);
+                throw failed("world size must be equal on all ranks; it is " + world.size() + " on rank " + world.rank()
+                        + " and " + parts[0] + " on rank " + rank);
             }
             all.add(parts[1]);
         }
         return all;
+    }
+
+    /** Waits for the entry of a rank, or for a failure that another rank has published. */
+    private String arrival(int rank, long end) {
+        while (true) {
+            long left = Math.max(1, end - System.nanoTime());
+            String posted = read("here", rank, Duration.ofNanos(Math.min(left, LOOK_EVERY.toNanos())));
+            if (posted != null) {
+                return posted;
+            }
+            if (has(FAILED)) {
+                String message = get(FAILED);
+                post("informed", ""); // then rank 0 may end
+                throw new CollectiveFailure(message);
+            }
+            if (System.nanoTime() >= end) {
+                throw failed(absent());
+            }
+        }
+    }
+
+    /** Publishes a failure for all ranks. Rank 0, which may host the store, waits until those that are here know it. */
+    private CollectiveFailure failed(String message) {
+        request(REQUEST_TIMEOUT, () -> {
+            store.set(FAILED, new ByteVector(message.getBytes(StandardCharsets.UTF_8)));
+            return null;
+        });
+        post("informed", "");
+        long end = System.nanoTime() + REQUEST_TIMEOUT.toNanos();
+        for (int rank = 1; world.rank() == 0 && rank < world.size(); rank++) {
+            if (has(key("here", rank))) {
+                read("informed", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+            }
+        }
+        return new CollectiveFailure(message);
     }
 
     private String absent() {
@@ -225,7 +261,7 @@ public final class Rendezvous implements AutoCloseable {
     String read(String name, int rank, Duration limit) {
         String key = key(name, rank);
         return request(limit, () -> {
-            if (inFile && !appears(key, limit)) {
+            if ((inFile || limit.compareTo(LOOK_EVERY) <= 0) && !appears(key, limit)) {
                 return null;
             }
             try {
@@ -240,7 +276,14 @@ public final class Rendezvous implements AutoCloseable {
         });
     }
 
-    /** Waits for a key in a file, for which c10d would wait up to two seconds more than the limit. */
+    private String get(String key) {
+        return request(REQUEST_TIMEOUT, () -> new String(store.get(key).get(), StandardCharsets.UTF_8));
+    }
+
+    /**
+     * Looks for a key repeatedly. c10d would wait for a file up to two seconds more than the limit, and each of its
+     * timeouts collects a stack trace, which is slow.
+     */
     private boolean appears(String key, Duration limit) {
         long end = System.nanoTime() + limit.toNanos();
         while (!store.check(new StringVector(key))) {
