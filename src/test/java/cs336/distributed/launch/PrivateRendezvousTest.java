@@ -14,12 +14,15 @@ import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.World;
 import cs336.torch.MemoryScope;
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -192,5 +195,28 @@ class PrivateRendezvousTest {
             assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(store.getParent())));
         }
         assertFalse(Files.exists(store.getParent()));
+    }
+
+    @Test
+    void aFolderOfAKilledProcessIsDeletedLater(@TempDir Path parent) throws Exception {
+        Path left = Files.createDirectory(parent.resolve("cs336-run-1"));
+        Path other = Files.createDirectory(parent.resolve("cs336-run-2"));
+        Path foreign = Files.createDirectory(parent.resolve("cs336-other"));
+        for (Path each : List.of(left, other, foreign)) {
+            Files.writeString(each.resolve("lock"), "");
+        }
+        try (var folder = new PrivateFolder();
+                var channel = FileChannel.open(other.resolve("lock"), StandardOpenOption.WRITE);
+                var lock = channel.lock()) {
+            Instant future = Instant.now().plusSeconds(60);
+            PrivateFolder.deleteStale(parent, Instant.now().minusSeconds(60));
+            assertTrue(Files.exists(left), "it is too young");
+            PrivateFolder.deleteStale(parent, future);
+            assertFalse(Files.exists(left));
+            assertTrue(Files.exists(other), "it is in use");
+            assertTrue(Files.exists(foreign));
+            assertTrue(lock.isValid());
+            assertTrue(Files.exists(folder.file("lock")));
+        }
     }
 }
