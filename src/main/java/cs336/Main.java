@@ -99,6 +99,9 @@ public final class Main extends LabCommand {
 
     private static int fail(CommandLine commandLine, RankFailure failure) {
         commandLine.getErr().println("cs336: " + failure.getMessage());
+        if (failure.report() != null) {
+            commandLine.getErr().println("cs336: the last collectives are in " + failure.report());
+        }
         commandLine.getErr().flush();
         if (failure.isHere()) {
             ProcessEnd.now(failure.exitCode());

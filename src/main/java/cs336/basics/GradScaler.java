@@ -34,6 +34,8 @@ import org.bytedeco.pytorch.global.torch;
  * scaler.update();
  * }</pre>
  *
+ * <p>With an optimizer that shards its state over ranks, all ranks agree whether a gradient overflowed.
+ *
  * <p>One operator per dtype divides and checks all gradients. {@link #step} synchronizes with the device once, to read
  * whether a gradient overflowed. The scale and the number of steps since its last change stay on the device, so
  * {@link #update} does not synchronize.
@@ -122,7 +124,7 @@ public final class GradScaler implements AutoCloseable {
             throw new IllegalStateException(
                     "the gradients of this optimizer are already unscaled; call update() first");
         }
-        checks.put(optimizer, check(gradients(optimizer)));
+        checks.put(optimizer, check(optimizer));
     }
 
     private static Map<DType, List<Tensor>> gradients(Optimizer optimizer) {
@@ -145,7 +147,8 @@ public final class GradScaler implements AutoCloseable {
         return byType;
     }
 
-    private GradientCheck check(Map<DType, List<Tensor>> gradients) {
+    private GradientCheck check(Optimizer optimizer) {
+        Map<DType, List<Tensor>> gradients = gradients(optimizer);
         try (var range = ProfilerRange.of("unscale");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -156,6 +159,7 @@ public final class GradScaler implements AutoCloseable {
                     CHECK_AND_UNSCALE.call(list, foundInf, inverse);
                 }
             }
+            optimizer.agreeOnOverflow(foundInf);
             return new GradientCheck(MemoryScope.keep(foundInf));
         }
     }

@@ -16,6 +16,15 @@ public interface Optimizer extends AutoCloseable {
     /** Updates every parameter that has a gradient, in the {@link cs336.torch.ProfilerRange} {@code optimizer}. */
     void step();
 
+    /**
+     * Combines whether a gradient overflowed with the other processes that train the same model, so that all of them
+     * step or none. {@link GradScaler} calls it after it has checked the gradients of this process. Does nothing by
+     * default.
+     *
+     * @param foundInf fp32 []: 1 if a gradient is inf or NaN, else 0; replaced by the maximum over all processes
+     */
+    default void agreeOnOverflow(Tensor foundInf) {}
+
     /** Frees all gradients, as {@code zero_grad(set_to_none=True)}: they are undefined until the next backward pass. */
     default void zeroGrad() {
         parameters().values().forEach(parameter -> parameter.mutable_grad().reset());

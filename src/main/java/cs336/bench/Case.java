@@ -10,7 +10,7 @@ import java.util.stream.Collectors;
 
 /**
  * One point of a sweep: a workload with its parameters. Implementation and parameters identify a case. It is sent to a
- * child process as JSON, or to ranks as a serialized object.
+ * child process as JSON, or to ranks in a binary format.
  *
  * <pre>{@code
  * Case.of(AttentionWorkload.class, "plain").with("d", 64).with("context", 1024).yields(Metric.ms("forward"));

@@ -1,13 +1,15 @@
 package cs336.bench;
 
+import com.sun.jna.NativeLibrary;
 import cs336.torch.ProcessEnd;
 import java.io.BufferedReader;
 import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
-import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
@@ -29,8 +31,9 @@ import java.util.stream.Collectors;
  * A child process that runs a main class in a new JVM, with the class path and the flags of this JVM. Parent and child
  * exchange single lines over the child's standard input and output.
  *
- * <p>Lines that start with {@link #MARK} are answers. All other output of the child and its native libraries is kept
- * for error messages. A child does not outlive its parent: whenever the parent exits, the standard input of the child
+ * <p>Answers are lines that start with {@link #MARK}. {@link Child} keeps the pipe of the standard output to itself, so
+ * the program and its native libraries can neither forge nor damage an answer by printing. All their output is kept for
+ * error messages. A child does not outlive its parent: whenever the parent exits, the standard input of the child
  * closes, and {@link Child} then ends the child.
  */
 public final class ChildJvm implements AutoCloseable {
@@ -47,6 +50,8 @@ public final class ChildJvm implements AutoCloseable {
             List.of("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.1");
 
     private static final int MAX_KEPT_LINES = 40;
+    private static final int MAX_LINE_BYTES = 1 << 14;
+    private static final int MAX_ANSWER_BYTES = 1 << 26;
 
     private final Process process;
     private final Thread killer;
@@ -94,7 +99,8 @@ public final class ChildJvm implements AutoCloseable {
     /**
      * Starts a main class.
      *
-     * @param environment variables that are added to those of this process
+     * @param environment variables that are added to those of this process; a CLASSPATH is searched after the class
+     *     path of this JVM
      * @param output receives each line of output that is not an answer; called from other threads
      */
     public static ChildJvm start(Class<?> main, Map<String, String> environment, Consumer<String> output)
@@ -176,7 +182,8 @@ public final class ChildJvm implements AutoCloseable {
         command.add(main.getName());
         var builder = new ProcessBuilder(command);
         builder.environment().putAll(environment);
-        builder.environment().put("CLASSPATH", classPath());
+        String more = environment.getOrDefault("CLASSPATH", "");
+        builder.environment().put("CLASSPATH", classPath() + (more.isEmpty() ? "" : File.pathSeparator + more));
         return builder.start();
     }
 
@@ -217,10 +224,8 @@ public final class ChildJvm implements AutoCloseable {
 
     private Thread readerThread(InputStream from, Consumer<String> lines, Runnable atEnd) {
         var thread = new Thread(() -> {
-            try (var reader = new BufferedReader(new InputStreamReader(from, StandardCharsets.UTF_8))) {
-                for (String line; (line = reader.readLine()) != null; ) {
-                    lines.accept(line);
-                }
+            try (from) {
+                new BoundedLines(lines, MAX_LINE_BYTES, MARK, MAX_ANSWER_BYTES).read(from);
             } catch (IOException e) {
                 if (!closed) {
                     lines.accept("its output could not be read: " + e.getMessage());
@@ -252,7 +257,10 @@ public final class ChildJvm implements AutoCloseable {
 
     /** The child's end of the connection. It ends the child process when its standard input ends. */
     public static final class Child {
-        private final PrintStream answers = System.out;
+        private static final int STDOUT = 1;
+        private static final int STDERR = 2;
+
+        private final OutputStream answers = takeStandardOutput();
         private final BlockingQueue<String> input = new LinkedBlockingQueue<>();
 
         /** Takes over standard input and output, so it must be created before anything is printed. */
@@ -276,16 +284,41 @@ public final class ChildJvm implements AutoCloseable {
             reader.start();
         }
 
+        /**
+         * Opens the pipe of the standard output again, and lets everything that is printed go to the standard error.
+         */
+        private static OutputStream takeStandardOutput() {
+            try {
+                var pipe = new FileOutputStream("/proc/self/fd/" + STDOUT);
+                NativeLibrary.getProcess().getFunction("dup2").invokeInt(new Object[] {STDERR, STDOUT});
+                return pipe;
+            } catch (FileNotFoundException e) {
+                return System.out; // it is not a pipe, or there is no /proc
+            }
+        }
+
         /** Waits for the next line from the parent and returns it. */
         public String next() throws InterruptedException {
             return input.take();
         }
 
-        /** Sends an answer. It starts on a new line even if native code has printed an unfinished one. */
-        public void answer(String line) {
+        /**
+         * Sends an answer. It starts on a new line even if the JVM has printed an unfinished one.
+         *
+         * @throws IllegalArgumentException if it is longer than 64 MB
+         */
+        public synchronized void answer(String line) {
             byte[] bytes = ("\n" + MARK + line + "\n").getBytes(StandardCharsets.UTF_8);
-            answers.write(bytes, 0, bytes.length);
-            answers.flush();
+            if (bytes.length > MAX_ANSWER_BYTES) {
+                throw new IllegalArgumentException("a message to the parent process must have at most "
+                        + MAX_ANSWER_BYTES + " bytes, not " + bytes.length);
+            }
+            try {
+                answers.write(bytes);
+                answers.flush();
+            } catch (IOException e) {
+                // The parent has ended, and the standard input of this process ends it.
+            }
         }
 
         /** Ends this process immediately, without running shutdown hooks and destructors of native libraries. */

@@ -3,11 +3,22 @@ package cs336.torch;
 import com.sun.jna.NativeLibrary;
 
 /**
- * The immediate exit of this process. {@link System#exit} and even {@link Runtime#halt} run the destructors of native
- * libraries, which block on collectives that never complete.
+ * The immediate exit of this process, now or with its parent. {@link System#exit} and even {@link Runtime#halt} run the
+ * destructors of native libraries, which block on collectives that never complete.
  */
 public final class ProcessEnd {
+    private static final int PR_SET_PDEATHSIG = 1; // see prctl(2)
+    private static final long SIGKILL = 9;
+
     private ProcessEnd() {}
+
+    /**
+     * Makes the kernel kill this process when the thread that started it ends, in whatever way. This works for a
+     * stopped process too.
+     */
+    public static void withParent() {
+        NativeLibrary.getProcess().getFunction("prctl").invokeInt(new Object[] {PR_SET_PDEATHSIG, SIGKILL, 0L, 0L, 0L});
+    }
 
     /** Flushes the standard streams and calls {@code _exit}. No shutdown hook runs. */
     public static void now(int exitCode) {

@@ -12,6 +12,7 @@ import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -121,11 +122,15 @@ public final class DdpCommand extends LabCommand {
     private List<TrainingMode> trainingModes() {
         ArgumentCheck.oneOf("model", kind, MODELS);
         ranks.check();
+        rounds.check();
         modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
         bucketSizes.forEach(Strategy::bucketed);
         if (kind.equals("toy") && modes.contains(DdpBenchmark.NONE)) {
             throw new IllegalArgumentException("mode must be one of "
                     + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");
+        }
+        if (kind.equals("toy")) {
+            ToyTraining.requireDivisor(ranks.ranks());
         }
         var chosen = new ArrayList<TrainingMode>();
         for (String mode : modes) {
@@ -172,6 +177,9 @@ public final class DdpCommand extends LabCommand {
 
     private int benchmark(List<TrainingMode> chosen) throws IOException, InterruptedException {
         Precision precision = checked(this::precision);
+        if (traces != null) {
+            Files.createDirectories(traces); // before anything is measured
+        }
         for (ModelOptions.Model model : checked(models::models)) {
             List<Case> cases = checked(() -> cases(model, precision, chosen));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
@@ -188,7 +196,6 @@ public final class DdpCommand extends LabCommand {
     }
 
     private Precision precision() {
-        rounds.check();
         storage.requireNames();
         Precision precision = Precision.parse(dtype);
         if (precision == Precision.FP16) {

@@ -1,7 +1,10 @@
 package cs336.distributed.bench;
 
 import cs336.bench.StorageOptions;
+import java.io.IOException;
 import java.io.Serializable;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
 
 /**
  * The location of the file to which rank 0 writes the measurements of all ranks.
@@ -12,8 +15,18 @@ import java.io.Serializable;
  * @param again whether to repeat cases that are already stored
  */
 public record MeasurementFile(String folder, String machine, String problem, boolean again) implements Serializable {
-    /** Returns the file that the options of a command select. */
+    /**
+     * Returns the file that the options of a command select, and creates its folder, so that nothing is measured that
+     * cannot be stored.
+     *
+     * @throws UncheckedIOException if the folder cannot be created
+     */
     public static MeasurementFile of(StorageOptions options) {
+        try {
+            Files.createDirectories(options.folder());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
         return new MeasurementFile(options.folder().toString(), options.machine(), options.problem(), options.again());
     }
 

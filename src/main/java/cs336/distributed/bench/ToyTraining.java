@@ -62,11 +62,20 @@ public final class ToyTraining implements RankProgram<ToyTraining.ToyTask, ToyTr
         return new Outcomes(train(group, task, false), train(group, task, true));
     }
 
-    private static WeightDifferences train(ProcessGroup group, ToyTask task, boolean tied) {
-        if (EXAMPLES % group.size() != 0) {
+    /**
+     * Checks that each rank gets the same number of examples.
+     *
+     * @throws IllegalArgumentException if the number of processes does not divide the batch size
+     */
+    static void requireDivisor(int processes) {
+        if (EXAMPLES % processes != 0) {
             throw new IllegalArgumentException(
-                    "processes must be a divisor of the batch size " + EXAMPLES + ", not " + group.size());
+                    "--processes must divide the toy model's batch size " + EXAMPLES + ", not be " + processes);
         }
+    }
+
+    private static WeightDifferences train(ProcessGroup group, ToyTask task, boolean tied) {
+        requireDivisor(group.size());
         DType dtype = DType.parse(task.dtype);
         Torch.seed(task.seed + group.rank());
         try (var model = new ToyModel(tied, group.device(), dtype);

@@ -50,6 +50,9 @@ final class CollectiveChecks {
 
     /** Checks that the dtype can hold the result of the reduction. */
     static void reducible(String name, Tensor tensor, Reduction reduction) {
+        if (reduction == null) {
+            throw new IllegalArgumentException("reduction must be SUM, AVERAGE or MAX, not null");
+        }
         if (reduction == Reduction.AVERAGE && !FLOATING.contains(DType.of(tensor))) {
             throw new IllegalArgumentException(
                     name + " must be one of " + FLOATING + " for an average, not " + DType.of(tensor));

@@ -1,14 +1,16 @@
 package cs336.distributed.collectives;
 
 import java.time.Duration;
-import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.StringJoiner;
+import java.util.concurrent.ConcurrentLinkedDeque;
 
 /**
  * The collectives that this rank has called, compared with those of the other ranks.
@@ -27,6 +29,7 @@ import java.util.StringJoiner;
  */
 final class CollectiveLog {
     private static final int KEPT_CALLS = 256;
+    private static final int REPORTED_CALLS = 20;
 
     /** Time that ranks that failed at about the same time wait for each other's calls. */
     private static final Duration COMPARISON_TIMEOUT = Duration.ofSeconds(1);
@@ -36,7 +39,7 @@ final class CollectiveLog {
     private final int size;
     private final Map<CollectiveCall, Set<CollectiveCall>> successors = new HashMap<>();
     private Set<CollectiveCall> seenSuccessors = new HashSet<>(); // of the previous call
-    private final Deque<CollectiveCall> lastCalls = new ArrayDeque<>();
+    private final Deque<CollectiveCall> lastCalls = new ConcurrentLinkedDeque<>(); // read while a comparison blocks
     private volatile long count;
     private long fingerprint;
     private volatile String comparing;
@@ -58,7 +61,7 @@ final class CollectiveLog {
         count++;
         fingerprint = fingerprint * 1_000_003 + call.fingerprint();
         lastCalls.add(call);
-        if (lastCalls.size() > KEPT_CALLS) {
+        if (count > KEPT_CALLS) {
             lastCalls.remove();
         }
         boolean isNew = seenSuccessors.add(call);
@@ -79,6 +82,19 @@ final class CollectiveLog {
     /** Returns the number of calls. */
     long count() {
         return count;
+    }
+
+    /**
+     * Returns the last {@value #REPORTED_CALLS} calls with their numbers, also while another call is being recorded.
+     */
+    List<String> last() {
+        List<CollectiveCall> kept = List.copyOf(lastCalls);
+        long number = count - kept.size();
+        var lines = new ArrayList<String>();
+        for (CollectiveCall call : kept) {
+            lines.add(++number + ": " + call);
+        }
+        return lines.subList(Math.max(0, lines.size() - REPORTED_CALLS), lines.size());
     }
 
     /** Returns the call that is being compared with the other ranks, or null. */

@@ -38,6 +38,12 @@ import org.bytedeco.pytorch.global.torch;
  * @see #join(World, CollectiveBackend, Duration)
  */
 public final class ProcessGroup implements AutoCloseable {
+    /** The start of {@link #location} if this rank waits for others. */
+    public static final String BLOCKED = "is blocked in ";
+
+    /** The most bytes of the values of all ranks together; a Java array holds 2³¹. */
+    private static final int MOST_GATHERED_BYTES = 1 << 30;
+
     /** Groups that must not be garbage collected: freeing them would wait for native threads. */
     private static final Queue<ProcessGroup> ABANDONED = new ConcurrentLinkedQueue<>();
 
@@ -51,6 +57,7 @@ public final class ProcessGroup implements AutoCloseable {
     private final Traffic.Meter meter = new Traffic.Meter();
     private volatile boolean closed;
     private volatile StartedCollective waiting;
+    private RankWatch watch; // null if a launcher watches the ranks
 
     private ProcessGroup(Rendezvous rendezvous, CollectiveBackend backend, Device device) {
         world = rendezvous.world();
@@ -97,7 +104,14 @@ public final class ProcessGroup implements AutoCloseable {
      * @param file must not exist; deleted when the last rank leaves
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout, Path file) {
-        Device device = device(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU);
+        return join(
+                world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout, file);
+    }
+
+    /** Joins the group with a chosen kind of device through a store in a file. */
+    public static ProcessGroup join(
+            World world, CollectiveBackend backend, DeviceKind kind, Duration timeout, Path file) {
+        Device device = device(world, backend, kind);
         return join(Rendezvous.inFile(world, timeout, file), backend, device);
     }
 
@@ -203,7 +217,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Concatenates the inputs of all ranks, in the order of ranks, on every rank.
      *
-     * @param out {@link #size()} times the elements of {@code in}
+     * @param out {@link #size()} times the elements of {@code in}, in any shape
      */
     public void allGather(Tensor out, Tensor in) {
         allGather(out, in, false).await();
@@ -224,7 +238,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Reduces the inputs of all ranks, and writes shard r of the result to the output of rank r.
      *
-     * @param in {@link #size()} times the elements of {@code out}
+     * @param in {@link #size()} times the elements of {@code out}, in any shape
      */
     public void reduceScatter(Tensor out, Tensor in, Reduction reduction) {
         reduceScatter(out, in, reduction, false).await();
@@ -287,7 +301,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Returns the values of all ranks on every rank, in the order of ranks.
      *
-     * @param value may be null
+     * @param value an object that {@link Serialization} can send; may be null
      * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> allGather(T value) {
@@ -312,7 +326,7 @@ public final class ProcessGroup implements AutoCloseable {
     /**
      * Returns the values of all ranks on the root, in the order of ranks, and an empty list on the other ranks.
      *
-     * @param value may be null
+     * @param value an object that {@link Serialization} can send; may be null
      * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> gather(T value, int root) {
@@ -334,7 +348,12 @@ public final class ProcessGroup implements AutoCloseable {
         byte[] mine = Serialization.bytes(value);
         try (var scope = MemoryScope.open()) {
             int[] lengths = lengths(mine.length);
-            int elements = (Arrays.stream(lengths).max().orElseThrow() + Long.BYTES - 1) / Long.BYTES;
+            int longest = Arrays.stream(lengths).max().orElseThrow();
+            if (longest > MOST_GATHERED_BYTES / size()) { // the same on all ranks
+                throw new IllegalArgumentException("a value must have at most " + MOST_GATHERED_BYTES / size()
+                        + " bytes to be gathered from " + size() + " ranks, not " + longest);
+            }
+            int elements = (longest + Long.BYTES - 1) / Long.BYTES;
             long[] padded = new long[elements];
             ByteBuffer.wrap(Arrays.copyOf(mine, elements * Long.BYTES))
                     .asLongBuffer()
@@ -361,7 +380,7 @@ public final class ProcessGroup implements AutoCloseable {
             if (found[2 * other + 1] != fingerprint) {
                 throw divergence("when values are gathered");
             }
-            lengths[other] = (int) found[2 * other];
+            lengths[other] = Math.toIntExact(found[2 * other]);
         }
         return lengths;
     }
@@ -453,6 +472,21 @@ public final class ProcessGroup implements AutoCloseable {
         return calls.count();
     }
 
+    /** Returns the last collectives that this rank has called, with their numbers. Never blocks. */
+    public List<String> lastCalls() {
+        return calls.last();
+    }
+
+    /**
+     * Starts heartbeats and failure reports between ranks that no common launcher watches. All ranks must call it.
+     *
+     * @param location describes what this rank does; called on another thread
+     */
+    public RankWatch watch(Supplier<String> location) {
+        watch = new RankWatch(rendezvous, location);
+        return watch;
+    }
+
     /** A started collective, with the division by the number of ranks that Gloo does not perform. */
     private final class StartedCollective implements PendingCollective {
         private final Work work;
@@ -521,6 +555,9 @@ public final class ProcessGroup implements AutoCloseable {
         } catch (CollectiveFailure e) {
             abandon();
             throw keepFirst(e);
+        }
+        if (watch != null) {
+            watch.close();
         }
         c10d.close();
         rendezvous.close();

@@ -3,7 +3,9 @@ package cs336.distributed.collectives;
 import cs336.torch.MemoryScope;
 import cs336.torch.NativeLog;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.math.BigDecimal;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
@@ -23,6 +25,8 @@ import java.util.stream.Collectors;
 import org.bytedeco.javacpp.chrono.Milliseconds;
 import org.bytedeco.pytorch.ByteVector;
 import org.bytedeco.pytorch.FileStore;
+import org.bytedeco.pytorch.IntOptional;
+import org.bytedeco.pytorch.PrefixStore;
 import org.bytedeco.pytorch.Store;
 import org.bytedeco.pytorch.StringVector;
 import org.bytedeco.pytorch.TCPStore;
@@ -30,7 +34,7 @@ import org.bytedeco.pytorch.TCPStoreOptions;
 
 /** The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. */
 public final class Rendezvous implements AutoCloseable {
-    /** Additional time for a query beyond its limit: a file store waits in whole seconds, and one second more. */
+    /** Additional time for a query beyond its limit, on a busy machine. */
     private static final Duration MARGIN = Duration.ofMillis(2500);
 
     /** Timeout for requests that do not depend on another rank. */
@@ -38,10 +42,21 @@ public final class Rendezvous implements AutoCloseable {
 
     private static final long RETRY_MS = 20;
 
-    private static final String NO_RESPONSE = "rank 0, which hosts the store, does not respond";
+    /** Interval in which a rank that waits for others looks for a published failure. */
+    private static final Duration LOOK_EVERY = Duration.ofMillis(200);
+
+    private static final String FAILED = "rendezvous failed";
+
+    /**
+     * Environment variable with a random text that the ranks of one run share. It prefixes all keys, so that a process
+     * of another run does not meet them. c10d has no authentication: whoever can connect to a store over TCP can list
+     * its keys, so ranks of several machines need a network that they trust.
+     */
+    public static final String TOKEN = "CS336_RUN_TOKEN";
 
     private final World world;
     private final Duration timeout;
+    private final boolean inFile;
     private final Store owned; // on rank 0 the server; freed by this object, not by C++ reference counting
     private final Store store; // a clone with C++ reference counting, which process groups can share
     private volatile boolean unresponsive;
@@ -49,13 +64,20 @@ public final class Rendezvous implements AutoCloseable {
     private Rendezvous(World world, Duration timeout, Store owned) {
         this.world = world;
         this.timeout = timeout;
+        inFile = owned instanceof FileStore;
         this.owned = MemoryScope.keep(owned);
-        store = MemoryScope.keep(owned.clone());
+        store = MemoryScope.keep(withToken(owned.clone()));
         store.setTimeout(milliseconds(timeout));
     }
 
+    private static Store withToken(Store store) {
+        String token = System.getenv(TOKEN);
+        return token == null || token.isBlank() ? store : new PrefixStore(token.strip(), store).clone();
+    }
+
     /**
-     * Connects to a store that rank 0 hosts over TCP.
+     * Connects to a store that rank 0 hosts over TCP. If all ranks are on one machine, it listens at the master address
+     * only, else on all network interfaces.
      *
      * @throws CollectiveFailure if rank 0 cannot listen at the port, or another rank cannot reach it in time
      */
@@ -70,6 +92,9 @@ public final class Rendezvous implements AutoCloseable {
                 options.port((short) world.masterPort());
                 options.isServer(world.rank() == 0);
                 options.waitWorkers(false);
+                if (world.rank() == 0 && world.localSize() == world.size()) {
+                    options.masterListenFd(new IntOptional(listeningSocket(world)));
+                }
                 options.timeout(milliseconds(timeout));
                 return new Rendezvous(world, timeout, new TCPStore(world.masterAddress(), options));
             });
@@ -78,6 +103,16 @@ public final class Rendezvous implements AutoCloseable {
                     unreachable(world, timeout, "the listener does not respond; another program may use the port"), e);
         } catch (ExecutionException e) {
             throw new CollectiveFailure(unreachable(world, timeout, CollectiveFailure.reason(e.getCause())), e);
+        }
+    }
+
+    private static int listeningSocket(World world) {
+        try {
+            return ListeningSocket.open(InetAddress.getByName(world.masterAddress()), world.masterPort());
+        } catch (UnknownHostException e) {
+            throw new UncheckedIOException("unknown host", e);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e.getMessage(), e);
         }
     }
 
@@ -135,6 +170,11 @@ public final class Rendezvous implements AutoCloseable {
         return store;
     }
 
+    /** Returns another connection to the store, which does not wait for requests of the first one. */
+    Store connection() {
+        return MemoryScope.keep(withToken(owned.clone()));
+    }
+
     /**
      * Registers this rank and waits for all others.
      *
@@ -151,18 +191,49 @@ public final class Rendezvous implements AutoCloseable {
         long end = System.nanoTime() + timeout.toNanos();
         var all = new ArrayList<String>();
         for (int rank = 0; rank < world.size(); rank++) {
-            String posted = read("here", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
-            if (posted == null) {
-                throw new CollectiveFailure(absent());
-            }
-            String[] parts = posted.split(" ", 2);
+            String[] parts = arrival(rank, end).split(" ", 2);
             if (!parts[0].equals(String.valueOf(world.size()))) {
-                throw new CollectiveFailure("world size must be equal on all ranks; it is " + world.size() + " on rank "
-                        + world.rank() + " and " + parts[0] + " on rank " + rank);
+                throw failed("world size must be equal on all ranks; it is " + world.size() + " on rank " + world.rank()
+                        + " and " + parts[0] + " on rank " + rank);
             }
             all.add(parts[1]);
         }
         return all;
+    }
+
+    /** Waits for the entry of a rank, or for a failure that another rank has published. */
+    private String arrival(int rank, long end) {
+        while (true) {
+            long left = Math.max(1, end - System.nanoTime());
+            String posted = read("here", rank, Duration.ofNanos(Math.min(left, LOOK_EVERY.toNanos())));
+            if (posted != null) {
+                return posted;
+            }
+            if (has(FAILED)) {
+                String message = get(FAILED);
+                post("informed", ""); // then rank 0 may end
+                throw new CollectiveFailure(message);
+            }
+            if (System.nanoTime() >= end) {
+                throw failed(absent());
+            }
+        }
+    }
+
+    /** Publishes a failure for all ranks. Rank 0, which may host the store, waits until those that are here know it. */
+    private CollectiveFailure failed(String message) {
+        request(REQUEST_TIMEOUT, () -> {
+            store.set(FAILED, new ByteVector(message.getBytes(StandardCharsets.UTF_8)));
+            return null;
+        });
+        post("informed", "");
+        long end = System.nanoTime() + REQUEST_TIMEOUT.toNanos();
+        for (int rank = 1; world.rank() == 0 && rank < world.size(); rank++) {
+            if (has(key("here", rank))) {
+                read("informed", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+            }
+        }
+        return new CollectiveFailure(message);
     }
 
     private String absent() {
@@ -190,6 +261,9 @@ public final class Rendezvous implements AutoCloseable {
     String read(String name, int rank, Duration limit) {
         String key = key(name, rank);
         return request(limit, () -> {
+            if ((inFile || limit.compareTo(LOOK_EVERY) <= 0) && !appears(key, limit)) {
+                return null;
+            }
             try {
                 store._wait(new StringVector(key), milliseconds(limit));
             } catch (RuntimeException e) {
@@ -202,22 +276,40 @@ public final class Rendezvous implements AutoCloseable {
         });
     }
 
+    private String get(String key) {
+        return request(REQUEST_TIMEOUT, () -> new String(store.get(key).get(), StandardCharsets.UTF_8));
+    }
+
+    /**
+     * Looks for a key repeatedly. c10d would wait for a file up to two seconds more than the limit, and each of its
+     * timeouts collects a stack trace, which is slow.
+     */
+    private boolean appears(String key, Duration limit) {
+        long end = System.nanoTime() + limit.toNanos();
+        while (!store.check(new StringVector(key))) {
+            if (System.nanoTime() >= end) {
+                return false;
+            }
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(RETRY_MS));
+        }
+        return true;
+    }
+
     private boolean has(String key) {
         return request(REQUEST_TIMEOUT, () -> store.check(new StringVector(key)));
     }
 
     private <T> T request(Duration limit, Supplier<T> request) {
         if (unresponsive) {
-            throw new CollectiveFailure(NO_RESPONSE);
+            throw new CollectiveFailure(host() + " does not respond");
         }
         try {
             return withTimeout(limit, request);
         } catch (TimeoutException e) {
             unresponsive = true;
-            throw new CollectiveFailure(NO_RESPONSE, e);
+            throw new CollectiveFailure(host() + " does not respond", e);
         } catch (ExecutionException e) {
-            throw new CollectiveFailure(
-                    "rank 0, which hosts the store, cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
+            throw new CollectiveFailure(host() + " cannot be reached: " + CollectiveFailure.reason(e.getCause()), e);
         }
     }
 
@@ -240,6 +332,10 @@ public final class Rendezvous implements AutoCloseable {
             Thread.currentThread().interrupt();
             throw new CollectiveFailure("interrupted during a request to the store", e);
         }
+    }
+
+    private String host() {
+        return inFile ? "the file of the store" : "rank 0, which hosts the store,";
     }
 
     private static String key(String name, int rank) {

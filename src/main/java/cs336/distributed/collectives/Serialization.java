@@ -1,53 +1,39 @@
 package cs336.distributed.collectives;
 
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.IOException;
-import java.io.NotSerializableException;
-import java.io.ObjectInputStream;
-import java.io.ObjectOutputStream;
 import java.io.Serializable;
-import java.io.UncheckedIOException;
 import java.util.Base64;
 
-/** Conversion of Java objects to bytes or text, to send them to another process. */
+/**
+ * Conversion of values to bytes or text, to send them to another process.
+ *
+ * <p>A value consists of records, enums, lists, sets, maps, arrays, strings, boxed primitives, durations and null.
+ * Received bytes come from other processes, so Java serialization does not read them: it would call methods of any
+ * class on the class path. Here the only code that the bytes select are canonical constructors of serializable records.
+ * Lists, sets and maps arrive as {@code ArrayList}, {@code LinkedHashSet} and {@code LinkedHashMap}, sorted ones as
+ * {@code TreeSet} and {@code TreeMap}. An object that occurs twice arrives as two objects.
+ */
 public final class Serialization {
     private Serialization() {}
 
     /**
      * Serializes a value.
      *
-     * @throws IllegalArgumentException if an object in the value is not serializable
+     * @param value may be null
+     * @throws IllegalArgumentException if an object in the value is of another kind
      */
     public static byte[] bytes(Serializable value) {
-        var bytes = new ByteArrayOutputStream();
-        try (var out = new ObjectOutputStream(bytes)) {
-            out.writeObject(value);
-        } catch (NotSerializableException e) {
-            throw new IllegalArgumentException(
-                    "a value of " + value.getClass().getName() + " cannot be sent to another process: it contains a "
-                            + e.getMessage() + ", which is not Serializable",
-                    e);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-        return bytes.toByteArray();
+        return ValueEncoder.bytes(value);
     }
 
     /**
      * Deserializes a value.
      *
      * @throws IllegalStateException if a class of the value is not on the class path of this process
+     * @throws IllegalArgumentException if the bytes are damaged
      */
     @SuppressWarnings("unchecked") // the type is the one that was sent
     public static <T> T value(byte[] bytes) {
-        try (var in = new ObjectInputStream(new ByteArrayInputStream(bytes))) {
-            return (T) in.readObject();
-        } catch (ClassNotFoundException e) {
-            throw new IllegalStateException("class " + e.getMessage() + " is not on the class path of this process", e);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return (T) ValueDecoder.value(bytes);
     }
 
     /** Serializes a value to one line of Base64. */

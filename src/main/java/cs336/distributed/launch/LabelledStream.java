@@ -11,6 +11,8 @@ import java.util.Arrays;
  * mix.
  */
 final class LabelledStream extends OutputStream {
+    private static final int MOST_BYTES = 1 << 14;
+
     private final OutputStream to;
     private final byte[] label;
     private byte[] line = new byte[128];
@@ -33,6 +35,9 @@ final class LabelledStream extends OutputStream {
         }
         append(new byte[] {(byte) b});
         if (b == '\n') {
+            writeLine();
+        } else if (length >= MOST_BYTES) {
+            append(new byte[] {'\n'}); // a longer line is written in pieces
             writeLine();
         }
     }

@@ -2,14 +2,23 @@ package cs336.distributed.launch;
 
 import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
+import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
 import cs336.torch.DeviceKind;
+import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.Serializable;
+import java.lang.reflect.Method;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Help;
@@ -25,7 +34,8 @@ import picocli.CommandLine.Spec;
         description = {
             "Runs a program on several ranks, which communicate through collectives. With --processes it starts the"
                     + " ranks on this machine. Otherwise this process is one of the ranks that srun or torchrun"
-                    + " started, described by the environment variables SLURM_PROCID, … or RANK, WORLD_SIZE, ….",
+                    + " started, described by the environment variables SLURM_PROCID, … or RANK, WORLD_SIZE, …; if"
+                    + " CS336_RUN_TOKEN has the same random text for all of them, they meet no rank of another run.",
             "A program is a class that implements RankProgram<String[], …>. Arguments after its name are passed to it."
                     + " The command prints the value that the program returns on each rank, and prefixes every line"
                     + " with the rank."
@@ -36,6 +46,9 @@ import picocli.CommandLine.Spec;
             "    cs336 launch --processes 4 Hello",
             "  Two nodes with three ranks each, in a batch script:",
             "    srun --nodes 2 --ntasks-per-node 3 ./cs336 launch --timeout 30 Hello",
+            "  A program of your own:",
+            "    javac -cp target/cs336.jar -d /tmp/mine Mine.java",
+            "    cs336 launch --processes 4 --class-path /tmp/mine Mine",
             "",
             "Exit codes: 0 success, 1 a rank failed, 2 invalid arguments, 3 this rank lost contact with the others."
         })
@@ -46,9 +59,15 @@ public final class LaunchCommand extends LabCommand {
     @Option(
             names = "--processes",
             paramLabel = "<n>",
-            description =
-                    "number of ranks to start on this machine; without it this process is a rank of srun or torchrun")
+            description = "number of ranks to start on this machine, at most " + Launcher.MOST_PROCESSES
+                    + "; without it this process is a rank of srun or torchrun")
     private Integer processes;
+
+    @Option(
+            names = "--class-path",
+            paramLabel = "<path>",
+            description = "folders and JAR files with the program and its classes, separated by ':'")
+    private String classPath;
 
     @Mixin
     private final BackendOption backend = new BackendOption();
@@ -91,6 +110,17 @@ public final class LaunchCommand extends LabCommand {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
+        Thread thread = Thread.currentThread();
+        ClassLoader previous = thread.getContextClassLoader();
+        try (URLClassLoader loader = new URLClassLoader(checked(this::urls), LaunchCommand.class.getClassLoader())) {
+            thread.setContextClassLoader(loader); // which also creates the values that ranks return
+            return launch();
+        } finally {
+            thread.setContextClassLoader(previous);
+        }
+    }
+
+    private int launch() throws IOException, InterruptedException {
         if (processes == null) {
             World world = checked(World::fromEnvironment);
             return join(world, checked(() -> configured(Launcher.joining(world))), checked(this::program));
@@ -142,7 +172,31 @@ public final class LaunchCommand extends LabCommand {
         if (threads != null) {
             launcher.threads(threads);
         }
-        return launcher;
+        return launcher.classPath(classPathEntries());
+    }
+
+    private List<Path> classPathEntries() {
+        if (classPath == null) {
+            return List.of();
+        }
+        var entries = new ArrayList<Path>();
+        for (String entry : classPath.split(File.pathSeparator, -1)) {
+            Path path = Path.of(entry);
+            if (entry.isBlank() || !(Files.isDirectory(path) || entry.endsWith(".jar") && Files.isReadable(path))) {
+                throw new IllegalArgumentException(
+                        "--class-path must consist of existing folders and JAR files, not '" + entry + "'");
+            }
+            entries.add(path);
+        }
+        return entries;
+    }
+
+    private URL[] urls() throws IOException {
+        var urls = new ArrayList<URL>();
+        for (Path entry : classPathEntries()) {
+            urls.add(entry.toUri().toURL());
+        }
+        return urls.toArray(new URL[0]);
     }
 
     private static DeviceKind kind(String name) {
@@ -157,18 +211,41 @@ public final class LaunchCommand extends LabCommand {
         for (String name : Stream.concat(PACKAGES.stream().map(p -> p + "." + program), Stream.of(program))
                 .toList()) {
             try {
-                Class<?> found = Class.forName(name);
+                Class<?> found =
+                        Class.forName(name, false, Thread.currentThread().getContextClassLoader());
                 if (RankProgram.class.isAssignableFrom(found)) {
                     Launcher.requirePublic(found);
+                    requireTakesStrings(found);
                     return (Class<? extends RankProgram<String[], Serializable>>) found;
                 }
                 throw new IllegalArgumentException(
                         "program must be a class that implements RankProgram, not '" + program + "'");
             } catch (ClassNotFoundException e) {
                 // Try the next name.
+            } catch (LinkageError e) {
+                throw new IllegalArgumentException("program '" + program + "' cannot be loaded: " + e.getMessage(), e);
             }
         }
         throw new IllegalArgumentException("program must be a fully qualified class name or a class in "
                 + String.join(" or ", PACKAGES) + ", not '" + program + "'");
+    }
+
+    /** Checks that the program's argument is an array of strings. */
+    private void requireTakesStrings(Class<?> found) {
+        var others = new TreeSet<String>();
+        for (Method method : found.getMethods()) {
+            Class<?>[] types = method.getParameterTypes();
+            if (method.getName().equals("run")
+                    && !method.isBridge()
+                    && types.length == 2
+                    && types[0] == ProcessGroup.class) {
+                if (types[1].isAssignableFrom(String[].class)) {
+                    return;
+                }
+                others.add(types[1].getSimpleName());
+            }
+        }
+        throw new IllegalArgumentException("program must be a RankProgram<String[], …>; '" + program + "' takes a "
+                + String.join(" or ", others) + ", which a command line cannot give");
     }
 }

@@ -32,7 +32,7 @@ public class LaunchOptions {
      * @throws IllegalArgumentException if an option is invalid
      */
     public void check(List<Integer> processes) {
-        processes.forEach(n -> ArgumentCheck.atLeast("--processes", 1, n));
+        processes.forEach(n -> Launcher.requireProcesses("--processes", n));
         timeouts.check();
         if (emulatedNodes == null) {
             return;

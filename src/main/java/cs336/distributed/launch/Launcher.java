@@ -3,21 +3,28 @@ package cs336.distributed.launch;
 import cs336.bench.ArgumentCheck;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.RankWatch;
+import cs336.distributed.collectives.Rendezvous;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.Serialization;
 import cs336.distributed.collectives.World;
 import cs336.torch.DeviceKind;
 import cs336.torch.Torch;
+import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Modifier;
+import java.nio.file.Path;
+import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.function.IntFunction;
+import java.util.stream.Collectors;
 
 /**
  * Runs a program on several ranks and returns the value of each.
@@ -26,17 +33,23 @@ import java.util.function.IntFunction;
  * List<Double> means = Launcher.of(4).run(MeanOfRanks.class, 1000);
  * }</pre>
  *
- * <p>{@link #of} starts one JVM per rank on this machine and prefixes their output with the rank. {@link #joining}
- * makes this process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both
- * cases.
+ * <p>{@link #of} starts one JVM per rank on this machine and prefixes their output with the rank. These ranks meet
+ * through a file that only this user can read, and connect through the loopback interface. {@link #joining} makes this
+ * process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both cases.
  *
  * <p>When a rank fails, exits or stops responding, all ranks end within the {@link #timeout} plus five seconds; before
- * all native libraries are loaded, within the {@link #loadingTimeout}. When this JVM ends, in any way, its ranks end
- * too.
+ * all native libraries are loaded, within the {@link #loadingTimeout}. Ranks that joined take up to eight seconds more
+ * to agree which of them failed first. Each failed run leaves an error file; see {@link RankFailure#report}. When this
+ * JVM ends, in any way, its ranks end too, also stopped ones.
  */
 public final class Launcher {
+    /** The largest number of ranks that one machine may start. */
+    public static final int MOST_PROCESSES = 128;
+
     static final int DEFAULT_TIMEOUT_S = 60;
     static final int DEFAULT_LOADING_TIMEOUT_S = 600;
+    private static final int TOKEN_BYTES = 16;
+    private static final String NCCL_INTERFACE = "NCCL_SOCKET_IFNAME";
     private static final String RESOLVER = "RES_OPTIONS"; // see resolv.conf(5)
 
     private final int processes;
@@ -47,6 +60,7 @@ public final class Launcher {
     private Duration loadingTimeout = Duration.ofSeconds(DEFAULT_LOADING_TIMEOUT_S);
     private int threads;
     private PrintStream output = System.out;
+    private String classPath = "";
     private IntFunction<Map<String, String>> environment = rank -> Map.of();
 
     private Launcher(int processes, World world) {
@@ -58,10 +72,18 @@ public final class Launcher {
     /**
      * Returns a launcher that starts ranks on this machine.
      *
-     * @param processes number of ranks, at least 1
+     * @param processes number of ranks, from 1 to {@value #MOST_PROCESSES}
      */
     public static Launcher of(int processes) {
-        return new Launcher(ArgumentCheck.atLeast("processes", 1, processes), null);
+        return new Launcher(requireProcesses("processes", processes), null);
+    }
+
+    /** Checks a number of processes on this machine; each takes hundreds of megabytes. */
+    static int requireProcesses(String name, int processes) {
+        if (ArgumentCheck.atLeast(name, 1, processes) > MOST_PROCESSES) {
+            throw new IllegalArgumentException(name + " must be at most " + MOST_PROCESSES + ", not " + processes);
+        }
+        return processes;
     }
 
     /** Returns a launcher that runs one rank in this process; the other ranks do the same in their processes. */
@@ -85,9 +107,9 @@ public final class Launcher {
     }
 
     /**
-     * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. It also limits how long a rank
-     * may be silent, which means that it neither calls a collective nor prints a line. It starts when all ranks have
-     * loaded their native libraries.
+     * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. A rank may compute for longer
+     * while no other rank waits for it; only a process without a heartbeat, which does not depend on the computation,
+     * is ended after this time. It starts when all ranks have loaded their native libraries.
      */
     public Launcher timeout(Duration longest) {
         timeout = requirePositive("timeout", longest);
@@ -130,6 +152,14 @@ public final class Launcher {
         return this;
     }
 
+    /** Sets folders and JAR files in which started ranks look for classes after the class path of this process. */
+    public Launcher classPath(List<Path> more) {
+        classPath = more.stream()
+                .map(entry -> entry.toAbsolutePath().toString())
+                .collect(Collectors.joining(File.pathSeparator));
+        return this;
+    }
+
     /**
      * Runs the program on all ranks.
      *
@@ -140,8 +170,11 @@ public final class Launcher {
     public <A extends Serializable, R extends Serializable> List<R> run(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
         requirePublic(program);
-        var job = new RankWorker.Job(program.getName(), argument, backend, deviceKind(), timeout, threads);
-        return world == null ? start(job) : join(job);
+        return world == null ? start(program, argument) : join(program, argument);
+    }
+
+    private RankWorker.Job job(Class<?> program, Serializable argument, String store) {
+        return new RankWorker.Job(program.getName(), argument, backend, deviceKind(), timeout, threads, store);
     }
 
     private DeviceKind deviceKind() {
@@ -170,12 +203,16 @@ public final class Launcher {
                 "program " + name + " must be a public class with a public no-argument constructor");
     }
 
-    private <R extends Serializable> List<R> start(RankWorker.Job job) throws InterruptedException {
-        String line = Serialization.line(job);
-        try (var port = ReservedPort.any();
+    private <R extends Serializable> List<R> start(Class<?> program, Serializable argument)
+            throws InterruptedException {
+        try (var folder = new PrivateFolder();
+                var port = ReservedPort.any();
                 var ranks = new RankProcesses(processes, timeout, loadingTimeout, output)) {
+            String line = Serialization.line(
+                    job(program, argument, folder.file("store").toString()));
+            String token = randomToken();
             for (int rank = 0; rank < processes; rank++) {
-                ranks.start(variables(rank, port.number()));
+                ranks.start(variables(rank, port.number(), token));
             }
             return ranks.run(line);
         } catch (IOException e) {
@@ -183,18 +220,30 @@ public final class Launcher {
         }
     }
 
+    private static String randomToken() {
+        byte[] bytes = new byte[TOKEN_BYTES];
+        new SecureRandom().nextBytes(bytes);
+        return HexFormat.of().formatHex(bytes);
+    }
+
     /**
-     * Returns the variables of torchrun, and two more. OMP_NUM_THREADS must be set before OpenMP is loaded. RES_OPTIONS
-     * limits a name lookup to one second instead of five, unless the user has set it: c10d resolves each address that
-     * it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
+     * Returns the variables of torchrun, and some more. OMP_NUM_THREADS must be set before OpenMP is loaded.
+     * RES_OPTIONS limits a name lookup to one second instead of five, unless the user has set it: c10d resolves each
+     * address that it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
+     * NCCL_SOCKET_IFNAME keeps NCCL off the network, unless the user has set it.
      */
-    private Map<String, String> variables(int rank, int port) {
+    private Map<String, String> variables(int rank, int port, String token) {
         var variables = new HashMap<String, String>();
         variables.put("OMP_NUM_THREADS", String.valueOf(threads));
         if (System.getenv(RESOLVER) == null) {
             variables.put(RESOLVER, "timeout:1");
         }
+        if (System.getenv(NCCL_INTERFACE) == null) {
+            variables.put(NCCL_INTERFACE, "lo");
+        }
         variables.putAll(environment.apply(rank));
+        variables.put("CLASSPATH", classPath);
+        variables.put(Rendezvous.TOKEN, token);
         variables.put("RANK", String.valueOf(rank));
         variables.put("WORLD_SIZE", String.valueOf(processes));
         variables.put("LOCAL_RANK", String.valueOf(rank));
@@ -204,14 +253,23 @@ public final class Launcher {
         return variables;
     }
 
-    private <R extends Serializable> List<R> join(RankWorker.Job job) {
+    private <A extends Serializable, R extends Serializable> List<R> join(
+            Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
         Torch.load();
         Torch.setThreads(threads);
+        Thread main = Thread.currentThread();
+        ProcessGroup group = null;
+        RankWatch watch = null;
         try {
-            var group = ProcessGroup.join(world, backend, deviceKind(), timeout);
-            return RankWorker.<R, List<R>>run(job, group, (all, value) -> all.allGather(value));
+            RankProgram<A, R> created = program.getDeclaredConstructor().newInstance();
+            ProcessGroup joined = ProcessGroup.join(world, backend, deviceKind(), timeout);
+            group = joined;
+            watch = joined.watch(() -> RankWorker.location(joined, main));
+            return RankWorker.<A, R, List<R>>run(created, argument, joined, (all, value) -> all.allGather(value));
         } catch (Throwable e) { // errors too, since a normal exit of this process would wait for the other ranks
-            throw new RankFailure(world, RankWorker.Failed.of(e));
+            RankWorker.Failed failed = RankWorker.Failed.of(e, group);
+            RankWatch.FirstFailure first = watch == null ? null : watch.report(failed.reason(), failed.amongRanks());
+            throw RankFailure.here(world, failed, first);
         }
     }
 }

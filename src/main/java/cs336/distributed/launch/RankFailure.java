@@ -1,6 +1,10 @@
 package cs336.distributed.launch;
 
+import cs336.distributed.collectives.RankWatch;
 import cs336.distributed.collectives.World;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Matcher;
 
 /**
  * A failure of one rank, after which all ranks were ended. The first line of the message names the rank and the cause;
@@ -15,24 +19,43 @@ public final class RankFailure extends RuntimeException {
     private final int rank;
     private final boolean here;
     private final int exitCode;
+    private final transient Path report;
 
     /** Creates a failure of a process that this one started. */
     RankFailure(int rank, int size, String reason) {
-        this(rank, size, reason, false, FAILED);
+        this(rank, "rank " + rank + " of " + size + ": " + reason, false, FAILED, null);
     }
 
-    /** Creates a failure of this process. */
-    RankFailure(World world, RankWorker.Failed failed) {
-        this(
-                world.rank(),
-                world.size(),
-                failed.amongRanks() ? failed.reason() : failed.reason() + "\n" + failed.trace(),
+    /** Returns the same failure with an error file; null if there is none. */
+    RankFailure withReport(Path file) {
+        var failure = new RankFailure(rank, getMessage(), here, exitCode, file);
+        failure.setStackTrace(getStackTrace());
+        return failure;
+    }
+
+    /**
+     * Creates a failure of this process.
+     *
+     * @param first the first failure of the run; null if unknown
+     */
+    static RankFailure here(World world, RankWorker.Failed failed, RankWatch.FirstFailure first) {
+        boolean isFirst = first == null || first.rank() == world.rank();
+        String cause =
+                isFirst ? "" : "; first failure: rank " + first.rank() + " of " + world.size() + ": " + first.reason();
+        String message = failed.message().replaceFirst("\n|$", Matcher.quoteReplacement(cause) + "$0");
+        var failure = new RankFailure(
+                isFirst ? world.rank() : first.rank(),
+                "rank " + world.rank() + " of " + world.size() + ": " + message,
                 true,
-                failed.amongRanks() ? LOST_OTHER_RANKS : FAILED);
+                failed.amongRanks() ? LOST_OTHER_RANKS : FAILED,
+                null);
+        var state = new FailureReport.RankState(world.rank(), failed.reason(), failed.lastCalls(), failed.trace());
+        return failure.withReport(FailureReport.write(failure.getMessage(), List.of(state)));
     }
 
-    private RankFailure(int rank, int size, String reason, boolean here, int exitCode) {
-        super("rank " + rank + " of " + size + ": " + reason);
+    private RankFailure(int rank, String message, boolean here, int exitCode, Path report) {
+        super(message);
+        this.report = report;
         this.rank = rank;
         this.here = here;
         this.exitCode = exitCode;
@@ -44,11 +67,19 @@ public final class RankFailure extends RuntimeException {
     }
 
     /**
-     * Returns whether this process is the failed rank. Its native threads may be stuck in a collective, so it must end
+     * Returns whether this process is a failed rank. Its native threads may be stuck in a collective, so it must end
      * with {@link cs336.torch.ProcessEnd}.
      */
     public boolean isHere() {
         return here;
+    }
+
+    /**
+     * Returns the error file with the last collectives of each rank, or of this rank if {@link #isHere}; null if it
+     * could not be written.
+     */
+    public Path report() {
+        return report;
     }
 
     /** Returns the exit code for the shell: 1, or 3 if this rank only lost contact with another one. */

@@ -15,7 +15,7 @@ public final class RankOptions extends LaunchOptions {
             names = "--processes",
             defaultValue = "2",
             paramLabel = "<n>",
-            description = "number of ranks on this machine")
+            description = "number of ranks on this machine, at most " + Launcher.MOST_PROCESSES)
     private int processes;
 
     /**

@@ -1,6 +1,7 @@
 package cs336.distributed.launch;
 
 import cs336.bench.ChildJvm;
+import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Rendezvous;
 import cs336.distributed.collectives.Serialization;
 import java.io.IOException;
@@ -14,6 +15,8 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -28,6 +31,9 @@ final class RankProcesses implements AutoCloseable {
     private static final Duration REPORT_TIME = Duration.ofMillis(1500);
 
     private static final String NCCL_TIMEOUT = "Watchdog caught collective operation timeout";
+
+    private static final Pattern CRASH = Pattern.compile("(?m)^#\\s+(SIG[A-Z]+) \\(0x([0-9a-f]+)\\) at pc=");
+    private static final int HEXADECIMAL = 16;
 
     private static final int SIGNAL = 128;
     private static final int KILL = 9;
@@ -62,6 +68,7 @@ final class RankProcesses implements AutoCloseable {
         RankWorker.Failed failed;
         ChildJvm.Ending ending;
         String location;
+        List<String> lastCalls = List.of();
 
         RankProcess(int number) {
             this.number = number;
@@ -94,14 +101,14 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private static boolean isRelevant(String line) {
-        return !line.isBlank() && !line.matches("\\[Gloo\\] Rank .*|Picked up JAVA_TOOL_OPTIONS.*");
+        return !line.isBlank() && !line.matches("\\[Gloo\\] Rank .*|(NOTE: )?Picked up (JAVA_TOOL|JDK_JAVA)_OPTIONS.*");
     }
 
     private void listen(RankProcess rank) {
         try {
             for (String line; (line = rank.jvm.answer(null)) != null; ) {
                 rank.lastActivity = System.nanoTime();
-                events.add(new RankEvent(rank.number, Serialization.ofLine(line), null));
+                events.add(new RankEvent(rank.number, message(line), null));
             }
             events.add(new RankEvent(rank.number, null, rank.jvm.end()));
         } catch (InterruptedException e) {
@@ -109,13 +116,53 @@ final class RankProcesses implements AutoCloseable {
         }
     }
 
+    /** Returns the message of a line, or a failure if it is damaged. */
+    private static RankWorker.RankMessage message(String line) {
+        try {
+            if (Serialization.ofLine(line) instanceof RankWorker.RankMessage message) {
+                return message;
+            }
+            return damaged("it is of another type");
+        } catch (IllegalArgumentException | IllegalStateException e) {
+            return damaged(e.getMessage());
+        }
+    }
+
+    private static RankWorker.Failed damaged(String why) {
+        return new RankWorker.Failed("its message to the launcher is damaged: " + why, "", true, false, List.of());
+    }
+
     /**
      * Sends the job to all ranks once all have loaded their libraries, and waits for their values.
      *
      * @return the value of each rank, in the order of ranks
-     * @throws RankFailure if a rank failed
+     * @throws RankFailure if a rank failed, with an error file
      */
     <R extends Serializable> List<R> run(String job) throws InterruptedException {
+        try {
+            return await(job);
+        } catch (RankFailure e) {
+            List<FailureReport.RankState> states =
+                    ranks.stream().map(RankProcesses::state).toList();
+            throw e.withReport(FailureReport.write(e.getMessage(), states));
+        }
+    }
+
+    private static FailureReport.RankState state(RankProcess rank) {
+        String state;
+        if (rank.failed != null) {
+            state = rank.failed.reason();
+        } else if (rank.value != null) {
+            state = "it has returned its value";
+        } else {
+            state = rank.ending == null ? "it " + status(rank) : end(rank.ending);
+        }
+        String said = rank.ending == null ? "" : String.join("\n", rank.ending.said());
+        String details = rank.failed == null ? said : rank.failed.trace() + "\n" + said;
+        return new FailureReport.RankState(rank.number, state, rank.lastCalls, details.strip());
+    }
+
+    private <R extends Serializable> List<R> await(String job) throws InterruptedException {
         while (!ranks.stream().allMatch(rank -> rank.loaded)) {
             handleNext(loadingTimeout);
         }
@@ -182,9 +229,14 @@ final class RankProcesses implements AutoCloseable {
         } else if (event.message instanceof RankWorker.Failed failed) {
             if (rank.failed == null) {
                 rank.failed = failed;
+                rank.lastCalls = failed.lastCalls();
             }
         } else if (event.message instanceof RankWorker.CurrentLocation current) {
             rank.location = current.location();
+            rank.lastCalls = current.lastCalls();
+        } else if (event.message instanceof RankWorker.Alive alive
+                && !alive.lastCall().isEmpty()) {
+            rank.lastCalls = List.of(alive.lastCall());
         }
     }
 
@@ -197,7 +249,7 @@ final class RankProcesses implements AutoCloseable {
                 .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
                 .findFirst()
                 .map(line -> line.substring(line.indexOf(NCCL_TIMEOUT)))
-                .map(line -> new RankWorker.Failed(line, "", true))
+                .map(line -> new RankWorker.Failed(line, "", true, true, List.of()))
                 .orElse(null);
     }
 
@@ -213,8 +265,7 @@ final class RankProcesses implements AutoCloseable {
         return new RankFailure(
                 rank.number,
                 size,
-                "no collective and no output for " + Rendezvous.text(silence) + "; it " + status(rank)
-                        + "; raise the timeout");
+                "no heartbeat for " + Rendezvous.text(silence) + "; it " + status(rank) + "; raise the timeout");
     }
 
     /** Collects the reports of all ranks and names the most likely cause. */
@@ -227,16 +278,20 @@ final class RankProcesses implements AutoCloseable {
         }
         for (RankProcess rank : ranks) {
             if (rank.failed != null && !rank.failed.amongRanks()) {
-                return new RankFailure(rank.number, size, rank.failed.reason() + "\n" + rank.failed.trace());
+                return new RankFailure(rank.number, size, rank.failed.message());
             }
         }
         RankProcess witness =
                 ranks.stream().filter(rank -> rank.failed != null).findFirst().orElseThrow();
-        for (RankProcess rank : ranks) {
-            if (!rank.isOver()) {
-                String report = "rank " + witness.number + " reports: " + witness.failed.reason();
-                return new RankFailure(rank.number, size, "it " + status(rank) + "; " + report);
-            }
+        List<RankProcess> running =
+                ranks.stream().filter(rank -> !rank.isOver()).toList();
+        if (!running.isEmpty()) {
+            RankProcess rank = running.stream()
+                    .filter(r -> !status(r).startsWith(ProcessGroup.BLOCKED)) // like the witness, it may be a victim
+                    .findFirst()
+                    .orElse(running.get(0));
+            String report = "rank " + witness.number + " reports: " + witness.failed.reason();
+            return new RankFailure(rank.number, size, "it " + status(rank) + "; " + report);
         }
         return new RankFailure(witness.number, size, witness.failed.reason());
     }
@@ -267,18 +322,36 @@ final class RankProcesses implements AutoCloseable {
         return rank.location == null ? "does not respond" : rank.location;
     }
 
+    /** Describes how a process ended. */
+    private static String end(ChildJvm.Ending ending) {
+        int code = ending.exitCode();
+        String crash = crash(ending.said());
+        if (crash != null) {
+            return crash;
+        }
+        if (code <= SIGNAL) {
+            return "its process ended with exit code " + code;
+        }
+        return "its process was ended by signal " + (code - SIGNAL)
+                + (code == SIGNAL + KILL ? " (SIGKILL: by a user, or by the kernel when out of memory)" : "");
+    }
+
     private RankFailure lost(RankProcess rank) {
-        int code = rank.ending.exitCode();
-        String how = code > SIGNAL
-                ? "its process was ended by signal " + (code - SIGNAL)
-                        + (code == SIGNAL + KILL ? " (SIGKILL: by a user, or by the kernel when out of memory)" : "")
-                : "its process ended with exit code " + code;
         List<String> said =
                 rank.ending.said().stream().filter(RankProcesses::isRelevant).toList();
         // Gloo aborts on a message of unexpected size, which the reports of the other ranks explain.
-        String others = code == SIGNAL + ABORT ? others(rank) : "";
+        String others = rank.ending.exitCode() == SIGNAL + ABORT ? others(rank) : "";
         return new RankFailure(
-                rank.number, size, how + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
+                rank.number, size, end(rank.ending) + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
+    }
+
+    /** Returns what a JVM prints before it ends with exit code 1 after a signal such as SIGSEGV; null if it did not. */
+    private static String crash(List<String> said) {
+        Matcher signal = CRASH.matcher(String.join("\n", said));
+        return signal.find()
+                ? "its process was ended by signal " + Integer.parseInt(signal.group(2), HEXADECIMAL) + " ("
+                        + signal.group(1) + " in native code)"
+                : null;
     }
 
     private String others(RankProcess lost) {

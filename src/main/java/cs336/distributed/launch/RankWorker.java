@@ -10,11 +10,15 @@ import cs336.torch.DeviceKind;
 import cs336.torch.NativeCrossing;
 import cs336.torch.ProcessEnd;
 import cs336.torch.Torch;
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.Serializable;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
@@ -31,14 +35,19 @@ final class RankWorker {
 
     private RankWorker() {}
 
-    /** The program to run and its settings. The {@link World} comes from environment variables, as on a cluster. */
+    /**
+     * The program to run and its settings. The {@link World} comes from environment variables, as on a cluster.
+     *
+     * @param store file for the rendezvous
+     */
     record Job(
             String program,
             Serializable argument,
             CollectiveBackend backend,
             DeviceKind device,
             Duration timeout,
-            int threads)
+            int threads,
+            String store)
             implements Serializable {}
 
     /** A message from a rank to its launcher. */
@@ -47,11 +56,19 @@ final class RankWorker {
     /** The native libraries are loaded. */
     record Loaded() implements RankMessage {}
 
-    /** A heartbeat: the rank has called collectives since the last one. */
-    record Alive() implements RankMessage {}
+    /**
+     * A heartbeat, which a rank sends whatever it computes.
+     *
+     * @param lastCall the last collective that the rank has called; empty if there is none
+     */
+    record Alive(String lastCall) implements RankMessage {}
 
-    /** The collective or the line of code at which the rank is. */
-    record CurrentLocation(String location) implements RankMessage {}
+    /**
+     * The collective or the line of code at which the rank is.
+     *
+     * @param lastCalls the last collectives that it has called
+     */
+    record CurrentLocation(String location, List<String> lastCalls) implements RankMessage {}
 
     /** The serialized value of the program; the rank has left the group and ends. */
     record Value(byte[] value) implements RankMessage {}
@@ -61,13 +78,30 @@ final class RankWorker {
      *
      * @param reason one line
      * @param trace stack trace of the exception
+     * @param isExplained whether the reason suffices without the stack trace, as for an invalid argument or file
      * @param amongRanks whether another rank may be the cause
+     * @param lastCalls the last collectives that the rank has called
      */
-    record Failed(String reason, String trace, boolean amongRanks) implements RankMessage {
-        static Failed of(Throwable t) {
+    record Failed(String reason, String trace, boolean isExplained, boolean amongRanks, List<String> lastCalls)
+            implements RankMessage {
+        static Failed of(Throwable t, ProcessGroup group) {
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
-            return new Failed(reason(t), trace.toString().strip(), t instanceof CollectiveFailure);
+            boolean isExplained = t instanceof CollectiveFailure
+                    || t instanceof IllegalArgumentException
+                    || t instanceof IOException
+                    || t instanceof UncheckedIOException;
+            return new Failed(
+                    reason(t),
+                    trace.toString().strip(),
+                    isExplained,
+                    t instanceof CollectiveFailure,
+                    RankWorker.lastCalls(group));
+        }
+
+        /** Returns the reason, with the stack trace if it is necessary. */
+        String message() {
+            return isExplained ? reason : reason + "\n" + trace;
         }
 
         /** Returns the first line of the message, prefixed with the exception's class unless the message suffices. */
@@ -83,18 +117,26 @@ final class RankWorker {
     /** Runs one rank. */
     public static void main(String[] args) {
         var launcher = new ChildJvm.Child();
+        ProcessEnd.withParent();
+        var joined = new AtomicReference<ProcessGroup>();
         try {
             Torch.load();
             send(launcher, new Loaded());
             Job job = Serialization.ofLine(launcher.next());
             Torch.setThreads(job.threads);
-            var joined = new AtomicReference<ProcessGroup>();
             answerQuestionsInBackground(launcher, joined, Thread.currentThread());
             sendHeartbeats(launcher, joined);
-            joined.set(ProcessGroup.join(World.fromEnvironment(), job.backend, job.device, job.timeout));
-            send(launcher, new Value(run(job, joined.get(), (group, value) -> Serialization.bytes(value))));
+            joined.set(ProcessGroup.join(
+                    World.fromEnvironment(), job.backend, job.device, job.timeout, Path.of(job.store)));
+            send(
+                    launcher,
+                    new Value(run(
+                            create(Class.forName(job.program)),
+                            job.argument,
+                            joined.get(),
+                            (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
-            send(launcher, Failed.of(t));
+            send(launcher, Failed.of(t, joined.get()));
             ProcessEnd.now(1);
         }
         ProcessEnd.now(0);
@@ -105,10 +147,11 @@ final class RankWorker {
      *
      * @param last converts the program's value while the group is still open
      */
-    static <R extends Serializable, L> L run(Job job, ProcessGroup group, BiFunction<ProcessGroup, R, L> last)
+    static <A extends Serializable, R extends Serializable, L> L run(
+            RankProgram<A, R> program, A argument, ProcessGroup group, BiFunction<ProcessGroup, R, L> last)
             throws Exception {
         try {
-            L value = last.apply(group, RankWorker.<R>program(job.program).run(group, job.argument));
+            L value = last.apply(group, program.run(group, argument));
             group.close();
             return value;
         } catch (Throwable t) {
@@ -126,10 +169,10 @@ final class RankWorker {
     }
 
     @SuppressWarnings("unchecked") // the launcher has checked the types of program and argument
-    private static <R extends Serializable> RankProgram<Serializable, R> program(String name)
+    private static RankProgram<Serializable, Serializable> create(Class<?> program)
             throws ReflectiveOperationException {
-        return (RankProgram<Serializable, R>)
-                Class.forName(name).getDeclaredConstructor().newInstance();
+        return (RankProgram<Serializable, Serializable>)
+                program.getDeclaredConstructor().newInstance();
     }
 
     private static void send(ChildJvm.Child launcher, RankMessage message) {
@@ -141,16 +184,22 @@ final class RankWorker {
         startDaemon(() -> {
             while (true) {
                 if (launcher.next().equals(WHERE)) {
-                    send(launcher, new CurrentLocation(location(joined.get(), main)));
+                    ProcessGroup group = joined.get();
+                    send(launcher, new CurrentLocation(location(group, main), lastCalls(group)));
                 }
             }
         });
     }
 
-    private static String location(ProcessGroup group, Thread main) {
+    private static List<String> lastCalls(ProcessGroup group) {
+        return group == null ? List.of() : group.lastCalls();
+    }
+
+    /** Describes what the main thread of a rank does. */
+    static String location(ProcessGroup group, Thread main) {
         String collective = group == null ? null : group.waitingIn();
         if (collective != null) {
-            return "is blocked in " + collective;
+            return ProcessGroup.BLOCKED + collective;
         }
         String frames = Arrays.stream(main.getStackTrace())
                 .filter(frame -> !frame.getClassName().startsWith("java.")
@@ -169,14 +218,10 @@ final class RankWorker {
 
     private static void sendHeartbeats(ChildJvm.Child launcher, AtomicReference<ProcessGroup> joined) {
         startDaemon(() -> {
-            long reported = 0;
             while (true) {
                 TimeUnit.NANOSECONDS.sleep(HEARTBEAT_INTERVAL.toNanos());
-                long calls = joined.get() == null ? 0 : joined.get().calls();
-                if (calls > reported) {
-                    send(launcher, new Alive());
-                }
-                reported = calls;
+                List<String> calls = lastCalls(joined.get());
+                send(launcher, new Alive(calls.isEmpty() ? "" : calls.get(calls.size() - 1)));
             }
         });
     }

@@ -13,8 +13,7 @@ final class TimeoutOptions {
             names = "--timeout",
             defaultValue = "" + Launcher.DEFAULT_TIMEOUT_S,
             paramLabel = "<s>",
-            description = "seconds that ranks wait for each other, and that may pass on a rank without a collective or"
-                    + " output")
+            description = "seconds that ranks wait for each other, and for a process that does not respond")
     private long seconds;
 
     @Option(

@@ -301,6 +301,13 @@ public final class ShardedOptimizer<O> implements Optimizer {
         gradientsAreAssigned = false;
     }
 
+    /** All-reduces the flag: after a reduce-scatter, an overflow is visible on the rank that owns the gradient only. */
+    @Override
+    public void agreeOnOverflow(Tensor foundInf) {
+        requireOpen("agreeOnOverflow()");
+        group.allReduce(foundInf, Reduction.MAX);
+    }
+
     @Override
     public void zeroGrad() {
         requireOpen("zeroGrad()");

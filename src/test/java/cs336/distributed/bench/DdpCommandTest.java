@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.CommandTest;
@@ -82,6 +83,16 @@ class DdpCommandTest extends CommandTest {
         rejected("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");
         rejected("--emulate-nodes 2", "--emulate-nodes needs --backend nccl, not gloo");
         rejected("--steps 0", "--steps must be at least 1, not 0");
+        rejected("--model toy --steps 0 --rounds 0", "--steps must be at least 1, not 0");
+        rejected("--model toy --rounds 0", "--rounds must be at least 1, not 0");
+        rejected("--model toy --processes 7", "--processes must divide the toy model's batch size 20, not be 7");
+        rejected("--processes 100000", "--processes must be at most 128, not 100000");
+    }
+
+    @Test
+    void aTraceFolderThatCannotBeCreatedIsReportedBeforeAnythingIsMeasured() {
+        assertEquals(1, run(new DdpCommand(), TINY, "--trace", "/proc/nowhere"));
+        assertFalse(Files.exists(folder.resolve("here")));
     }
 
     private void rejected(String arguments, String message) {

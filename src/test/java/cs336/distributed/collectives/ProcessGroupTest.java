@@ -72,8 +72,26 @@ class ProcessGroupTest {
             Tensor in = on(group, dtype, mine), all = on(group, dtype, poison(N * group.size()));
             group.allGather(all, in);
             found.put(dtype + " all-gather", Tensors.toDoubles(all));
+            otherShapes(group, dtype, mine, found);
             group.broadcast(in, group.size() - 1);
             found.put(dtype + " broadcast", Tensors.toDoubles(in));
+        }
+
+        /** Gathers and scatters tensors whose elements fit, but not their dimensions. */
+        private static void otherShapes(ProcessGroup group, DType dtype, double[] mine, Map<String, double[]> found) {
+            int n = group.size(), part = N / n;
+            Tensor stacked = on(group, dtype, poison(N * n)).view(n, N);
+            group.allGather(stacked, on(group, dtype, mine));
+            found.put(dtype + " all-gather, stacked", Tensors.toDoubles(stacked));
+            Tensor flat = on(group, dtype, poison(N * n));
+            group.allGather(flat, on(group, dtype, mine).view(part, n));
+            found.put(dtype + " all-gather, flat", Tensors.toDoubles(flat));
+            Tensor row = on(group, dtype, poison(part));
+            group.reduceScatter(row, on(group, dtype, mine).view(n, part), Reduction.SUM);
+            found.put(dtype + " reduce-scatter, stacked", Tensors.toDoubles(row));
+            Tensor matrix = on(group, dtype, poison(part)).view(1, part);
+            group.reduceScatter(matrix, on(group, dtype, mine), Reduction.SUM);
+            found.put(dtype + " reduce-scatter, flat", Tensors.toDoubles(matrix));
         }
 
         private static Tensor on(ProcessGroup group, DType dtype, double[] values) {
@@ -118,6 +136,12 @@ class ProcessGroupTest {
                             allowed);
                 }
                 assertArrayEquals(gathered, of.get(dtype + " all-gather"));
+                for (String shape : List.of("stacked", "flat")) {
+                    assertArrayEquals(gathered, of.get(dtype + " all-gather, " + shape));
+                    assertArrayEquals(
+                            Arrays.copyOfRange(sum, rank * part, (rank + 1) * part),
+                            of.get(dtype + " reduce-scatter, " + shape));
+                }
                 assertArrayEquals(all.get(ranks - 1), of.get(dtype + " broadcast"));
             }
             assertArrayEquals(rank == ranks - 1 ? gathered : new double[0], of.get("gather"));
@@ -228,6 +252,7 @@ class ProcessGroupTest {
             Tensor six = tensor(DType.FLOAT32, 1, 2, 3, 4, 5, 6), whole = tensor(DType.INT64, 1, 2);
             Map<String, Runnable> wrong = Map.of(
                     "tensor must be a tensor, not null", () -> group.allReduce(null, Reduction.SUM),
+                    "reduction must be SUM, AVERAGE or MAX, not null", () -> group.allReduce(six, null),
                     "tensor must be contiguous; a view of shape [3, 2] is not",
                             () -> group.allReduce(six.view(2, 3).t(), Reduction.SUM),
                     "tensor must be one of [fp64, fp32, bf16, fp16] for an average, not int64",

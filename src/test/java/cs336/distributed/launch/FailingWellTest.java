@@ -34,6 +34,7 @@ import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
@@ -75,7 +76,7 @@ public class FailingWellTest {
             }
         }
 
-        private static void disturb(ProcessGroup group, String how) throws Exception {
+        static void disturb(ProcessGroup group, String how) throws Exception {
             switch (how) {
                 case "is killed" -> signalItself("KILL");
                 case "is stopped" -> signalItself("STOP");
@@ -90,7 +91,7 @@ public class FailingWellTest {
         }
 
         /** Uses the shell's built-in kill, because small containers lack the program. */
-        private static void signalItself(String signal) throws Exception {
+        static void signalItself(String signal) throws Exception {
             new ProcessBuilder("sh", "-c", "kill -" + signal + " $PPID").start().waitFor();
             Thread.sleep(600_000); // until the signal arrives
         }
@@ -136,7 +137,22 @@ public class FailingWellTest {
         for (long pid : pids()) {
             assertFalse(isAlive(pid), "rank's process " + pid + " is left");
         }
+        requireReport(e, 2);
         return e;
+    }
+
+    /** Checks that the error file names all ranks and contains the last collective, and deletes it. */
+    private static void requireReport(RankFailure failure, int ranks) {
+        try {
+            String report = Files.readString(failure.report());
+            Files.delete(failure.report());
+            requireContains(report, failure.getMessage(), "21: all-reduce (sum) of fp32 [1000]\n");
+            for (int rank = 0; rank < ranks; rank++) {
+                requireContains(report, "\nrank " + rank + ": ");
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     /** Returns the process ids that ranks have printed. */
@@ -241,29 +257,30 @@ public class FailingWellTest {
         }
     }
 
-    /** Prints for longer than the timeout, and then hangs. */
+    /** Computes for longer than the timeout without output or collectives, and then stops its process if asked to. */
     public static final class FallsSilent implements RankProgram<String, String> {
         @Override
-        public String run(ProcessGroup group, String argument) throws Exception {
-            for (int i = 0; i < 8; i++) {
-                System.out.println("line " + i);
-                Thread.sleep(500);
+        public String run(ProcessGroup group, String then) throws Exception {
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(4);
+            while (System.nanoTime() < end) {
+                Thread.onSpinWait();
             }
-            Thread.sleep(600_000);
-            return "";
+            System.out.println("computed");
+            if (then.equals("stop")) {
+                EndlessAllReduce.signalItself("STOP");
+            }
+            return "done";
         }
     }
 
     @Test
-    void aRankIsEndedOnlyAfterTheTimeoutWithoutOutput() {
+    void aQuietComputationMayTakeLongerThanTheTimeoutButAStoppedProcessMayNot() throws Exception {
         var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
         var launcher = Launcher.of(1).timeout(Duration.ofSeconds(1)).output(printed);
-        var e = assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, ""));
-        requireContains(
-                e.getMessage(),
-                "rank 0 of 1: no collective and no output for 3 s",
-                "it is at FallsSilent.run (FailingWellTest.java:");
-        requireContains(output.toString(StandardCharsets.UTF_8), "[0] line 7\n");
+        assertEquals(List.of("done"), launcher.run(FallsSilent.class, ""));
+        var e = assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, "stop"));
+        requireContains(e.getMessage(), "rank 0 of 1: no heartbeat for 3 s; it does not respond");
+        requireContains(output.toString(StandardCharsets.UTF_8), "[0] computed\n[0] computed\n");
     }
 
     /** Locks a cache like a process that never finishes unpacking its libraries. */
@@ -498,7 +515,10 @@ public class FailingWellTest {
             assertTrue(
                     said.matches("(?s).*cs336: rank 0 of 4: ranks (1, )?2, 3 of 4 did not arrive within 3 s\n.*"),
                     said);
-            requireEnd(3, rank1); // with the same message, unless rank 0 and its store have ended
+            String other = requireEnd(3, rank1);
+            if (!said.contains("ranks 1,")) {
+                requireContains(other, "cs336: rank 1 of 4: ranks 2, 3 of 4 did not arrive within 3 s\n");
+            }
             String lost = requireEnd(3, orphan);
             requireContains(
                     lost,
@@ -597,7 +617,8 @@ public class FailingWellTest {
                         ranks.add(Long.parseLong(pid.group(1)));
                     }
                 }
-                new ProcessBuilder("sh", "-c", "kill -" + signal + " " + launcher.pid())
+                String stopped = "kill -STOP " + ranks.get(1) + "; "; // it cannot end itself
+                new ProcessBuilder("sh", "-c", stopped + "kill -" + signal + " " + launcher.pid())
                         .start()
                         .waitFor();
                 assertTrue(launcher.waitFor(30, TimeUnit.SECONDS));
@@ -635,9 +656,81 @@ public class FailingWellTest {
             }
             requireContains(
                     requireEnd(3, ranks.get(0)),
-                    "cs336: rank 0 of 2: collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0 of 2");
+                    "cs336: rank 0 of 2: collective 21, all-reduce (sum) of fp32 [1000], failed on rank 0 of 2",
+                    "; first failure: rank 1 of 2: ArithmeticException: no gradient today\n");
             requireContains(
                     requireEnd(1, ranks.get(1)), "cs336: rank 1 of 2: ArithmeticException: no gradient today\n");
+        }
+    }
+
+    /** Runs all-reduces without end; one rank is disturbed in step 20. Arguments: the rank and the disturbance. */
+    public static final class DisturbedAllReduce implements RankProgram<String[], Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String[] arguments) throws Exception {
+            try (var scope = MemoryScope.open()) {
+                Tensor t = ones(DType.FLOAT32, 1000);
+                for (int step = 0; ; step++) {
+                    if (step == 20 && group.rank() == Integer.parseInt(arguments[0])) {
+                        EndlessAllReduce.disturb(group, arguments[1]);
+                    }
+                    group.allReduce(t, Reduction.SUM);
+                }
+            }
+        }
+    }
+
+    /** Starts three ranks like torchrun, of which one is disturbed, and returns the output of the others. */
+    private static List<String> othersAfter(int rank, String disturbance) throws Exception {
+        try (var port = ReservedPort.any()) {
+            var ranks = new ArrayList<Process>();
+            for (int i = 0; i < 3; i++) {
+                ranks.add(LauncherTest.launch(
+                        torchrun(i, 3, port.number()),
+                        "--timeout",
+                        String.valueOf(TIMEOUT.toSeconds()),
+                        DisturbedAllReduce.class.getName(),
+                        String.valueOf(rank),
+                        disturbance));
+            }
+            Process disturbed = ranks.remove(rank);
+            var said = new ArrayList<String>();
+            try {
+                for (Process other : ranks) {
+                    said.add(requireEnd(3, other));
+                    requireOwnReport(said.get(said.size() - 1));
+                }
+            } finally {
+                disturbed.destroyForcibly();
+            }
+            return said;
+        }
+    }
+
+    /** Checks the error file of one rank, and deletes it. */
+    private static void requireOwnReport(String said) throws IOException {
+        Matcher file =
+                Pattern.compile("cs336: the last collectives are in (\\S+)").matcher(said);
+        assertTrue(file.find(), said);
+        requireContains(Files.readString(Path.of(file.group(1))), "    21: all-reduce (sum) of fp32 [1000]\n");
+        Files.delete(Path.of(file.group(1)));
+    }
+
+    @Test
+    void allRanksOfTorchrunNameTheRankThatWasKilled() throws Exception {
+        for (String said : othersAfter(1, "is killed")) {
+            requireContains(said, "; first failure: rank 1 of 3: its process has ended or does not respond\n");
+        }
+        for (String said : othersAfter(0, "is killed")) {
+            requireContains(
+                    said,
+                    "; first failure: rank 0 of 3: its process, which hosts the store, has ended or does not respond\n");
+        }
+    }
+
+    @Test
+    void allRanksOfTorchrunNameTheRankThatHangs() throws Exception {
+        for (String said : othersAfter(2, "hangs")) {
+            requireContains(said, "; first failure: rank 2 of 3: it is at EndlessAllReduce.disturb (FailingWellTest");
         }
     }
 }

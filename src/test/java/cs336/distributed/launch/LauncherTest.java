@@ -27,6 +27,7 @@ import java.util.Map;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -192,12 +193,20 @@ class LauncherTest {
         assertEquals(2, command.execute("--processes", "1", "Nothing"));
         assertEquals(2, command.execute("--processes", "1", "Launcher"));
         assertEquals(2, command.execute("--processes", "1", "--backend", "mpi", "LauncherTest$Greeting"));
+        assertEquals(2, command.execute("--processes", "100000", "Hello"));
+        assertEquals(2, command.execute("--processes", "2", "ToyTraining"));
+        assertEquals(2, command.execute("--processes", "2", "--class-path", "/nonexistent", "Hello"));
+        assertEquals(2, command.execute("--processes", "2", "--class-path", "pom.xml", "Hello"));
         assertEquals(
                 List.of(
                         "processes must be at least 1, not 0",
                         "program must be a fully qualified class name or a class in cs336.distributed.launch or cs336.distributed.bench, not 'Nothing'",
                         "program must be a class that implements RankProgram, not 'Launcher'",
-                        "backend 'mpi' is unknown; known: gloo, nccl"),
+                        "backend 'mpi' is unknown; known: gloo, nccl",
+                        "processes must be at most 128, not 100000",
+                        "program must be a RankProgram<String[], …>; 'ToyTraining' takes a ToyTask, which a command line cannot give",
+                        "--class-path must consist of existing folders and JAR files, not '/nonexistent'",
+                        "--class-path must consist of existing folders and JAR files, not 'pom.xml'"),
                 error.toString().lines().toList());
 
         var out = new ByteArrayOutputStream();
@@ -209,6 +218,57 @@ class LauncherTest {
             System.setOut(console);
         }
         assertTrue(out.toString(StandardCharsets.UTF_8).endsWith("[0] 0 of 1 here [--timeout, x]\n"), out::toString);
+    }
+
+    /** Compiles a program that returns a record of its own into a folder that is on no class path. */
+    private static void compileProgram(Path folder) throws IOException {
+        Path source = Files.writeString(folder.resolve("Elsewhere.java"), """
+                public final class Elsewhere implements cs336.distributed.launch.RankProgram<String[], Elsewhere.Reply> {
+                    public record Reply(int rank, String text) implements java.io.Serializable {}
+
+                    @Override
+                    public Reply run(cs336.distributed.collectives.ProcessGroup group, String[] arguments) {
+                        return new Reply(group.rank(), arguments[0]);
+                    }
+                }
+                """);
+        int result = ToolProvider.getSystemJavaCompiler()
+                .run(
+                        null,
+                        null,
+                        null,
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        "-proc:none",
+                        "-d",
+                        folder.toString(),
+                        source.toString());
+        assertEquals(0, result);
+    }
+
+    @Test
+    void aProgramOfTheUserIsFoundOnItsClassPath(@TempDir Path folder) throws Exception {
+        compileProgram(folder);
+        Process started = launch(Map.of(), "--processes", "2", "--class-path", folder.toString(), "Elsewhere", "hi");
+        var said = new String(started.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, started.waitFor(), said);
+        assertTrue(said.contains("[0] Reply[rank=0, text=hi]\n[1] Reply[rank=1, text=hi]\n"), said);
+        try (var port = ReservedPort.any()) {
+            Process joined = launch(
+                    Map.of(
+                            "RANK", "0",
+                            "WORLD_SIZE", "1",
+                            "LOCAL_RANK", "0",
+                            "MASTER_ADDR", "127.0.0.1",
+                            "MASTER_PORT", "" + port.number()),
+                    "--class-path",
+                    folder.toString(),
+                    "Elsewhere",
+                    "hi");
+            said = new String(joined.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            assertEquals(0, joined.waitFor(), said);
+            assertTrue(said.contains("[0] Reply[rank=0, text=hi]\n"), said);
+        }
     }
 
     @Test
@@ -245,6 +305,9 @@ class LauncherTest {
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).timeout(Duration.ZERO));
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).loadingTimeout(Duration.ZERO));
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).threads(0));
+        var argument = new String[] {"soon"};
+        var invalid = assertThrows(RankFailure.class, () -> Launcher.of(1).run(Hello.class, argument));
+        assertEquals("rank 0 of 1: argument must be a number of seconds or absent, not 'soon'", invalid.getMessage());
         var e = assertThrows(RankFailure.class, () -> Launcher.of(1).run(Unsendable.class, ""));
         assertTrue(
                 e.getMessage()

@@ -9,6 +9,7 @@ import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Checkpoint;
 import cs336.basics.CosineSchedule;
+import cs336.basics.GradScaler;
 import cs336.basics.GradientClipping;
 import cs336.basics.Losses;
 import cs336.basics.ModelEdition;
@@ -39,6 +40,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.BiFunction;
 import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -93,6 +95,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("steps leak no native objects", ShardingChecks::leaks);
         CHECKS.put("every data-parallel strategy", ShardingChecks::everyStrategy);
         CHECKS.put("ZeRO stage 1 equals training on one process", ShardingChecks::zero);
+        CHECKS.put("ranks agree on a gradient overflow", ShardingChecks::overflow);
         CHECKS.put("ZeRO requires flat shards and all parameters", ShardingChecks::invalidForZero);
     }
 
@@ -121,6 +124,31 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
             group.barrier();
         });
         return results;
+    }
+
+    /** Makes a gradient infinite on one rank only, as a reduce-scatter does on the rank that owns it. */
+    private static void overflow(ProcessGroup group, ShardingTask task) {
+        for (Sharding sharding : SHARDINGS) {
+            try (var model = toy(task, false);
+                    var optimizer =
+                            new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding);
+                    var scaler = new GradScaler(device)) {
+                double scale = scaler.scale();
+                for (int step = 0; step < 2; step++) {
+                    backward(task.seed + step, model);
+                    boolean overflows = step == 0;
+                    if (overflows && group.rank() == group.size() - 1) {
+                        Tensor gradient =
+                                model.namedParameters().get("fc1.weight").grad();
+                        gradient.view(-1).get(0).fill_(new Scalar(Double.POSITIVE_INFINITY));
+                    }
+                    assertEquals(!overflows, scaler.step(optimizer));
+                    scaler.update();
+                    optimizer.zeroGrad();
+                    assertEquals(scale / 2, scaler.scale());
+                }
+            }
+        }
     }
 
     private static ToyModel toy(ShardingTask task, boolean tied) {
