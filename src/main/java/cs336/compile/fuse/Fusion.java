@@ -208,10 +208,9 @@ final class Fusion {
                 .orElseThrow();
         FusionGroup group = reader.group;
         boolean isCopyable = original.operator() instanceof PointwiseOperator
-                && FusionGroup.iterations(original) == group.elements()
                 && original.reads().stream()
                         .noneMatch(view -> overwritten.contains(view.value().root()))
-                && group.members().stream().allMatch(member -> readsByIdentity(member, load.value()));
+                && group.canUse(original, load.value());
         if (!isCopyable) {
             return false;
         }
@@ -263,12 +262,6 @@ final class Fusion {
     private long savedBytes(View load, Node producer) {
         long bytes = load.layout().bytes();
         return isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
-    }
-
-    private static boolean readsByIdentity(Operation member, ProgramValue value) {
-        return member.reads().stream()
-                .filter(view -> view.value() == value)
-                .allMatch(view -> Access.of(member, view).isIdentity());
     }
 
     /** Returns the bytes that a kernel loads for a view; a broadcast loads each element once. */

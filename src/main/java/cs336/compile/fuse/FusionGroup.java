@@ -117,6 +117,21 @@ final class FusionGroup {
         return -1;
     }
 
+    /** Returns whether the members that load a value could instead read the result of a member like this operation. */
+    boolean canUse(Operation operation, ProgramValue value) {
+        Level from = levelOf(operation);
+        return from != null
+                && members.stream()
+                        .allMatch(member -> member.reads().stream()
+                                .filter(view -> view.value() == value)
+                                .allMatch(view -> isReadable(
+                                        member,
+                                        view,
+                                        levels.get(member.outputs().get(0)),
+                                        from,
+                                        columns)));
+    }
+
     /** Removes members that none of these values depends on. */
     void removeUnused(List<ProgramValue> values) {
         Set<ProgramValue> needed = new HashSet<>(values);
