@@ -1,10 +1,13 @@
 package cs336.bench;
 
 import java.util.List;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /** Checks of arguments. Each error message names the argument, its value and the allowed values. */
 public final class ArgumentCheck {
+    private static final Pattern LINE_BREAK = Pattern.compile("\\R");
+
     private ArgumentCheck() {}
 
     /**
@@ -22,6 +25,18 @@ public final class ArgumentCheck {
             throw new IllegalArgumentException(name + " must be at most " + Integer.MAX_VALUE + ", not " + value);
         }
         return (int) value;
+    }
+
+    /**
+     * Checks that a text has no line break, because a cell of a CSV file of measurements cannot contain one.
+     *
+     * @throws IllegalArgumentException if it has one
+     */
+    static void oneLine(String name, String text) {
+        if (LINE_BREAK.matcher(text).find()) {
+            throw new IllegalArgumentException(name + " must not contain a line break: '"
+                    + LINE_BREAK.matcher(text).replaceAll("\\\\n") + "'");
+        }
     }
 
     /**
