@@ -6,12 +6,14 @@ import java.nio.channels.FileChannel;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Collectors;
 
@@ -20,8 +22,8 @@ import java.util.stream.Collectors;
  * are on disk when {@link #append} or {@link #replace} returns. If a process is killed while it writes, the last line
  * may be incomplete and lack its line feed. Reading ignores such a line, and the next append removes it.
  *
- * <p>Several processes may write one file if each does so in {@link #exclusively}. The file {@code <csv>.lock} next to
- * the file is then locked. It is never deleted, because another process may wait for it.
+ * <p>Several processes may write one file if each does so in {@link #exclusively}. A file {@code <csv>.lock} exists and
+ * is locked meanwhile. If a process is killed, its lock file remains, which does no harm.
  */
 final class TidyCsv {
     private static final String TEMPORARY = ".new";
@@ -49,11 +51,43 @@ final class TidyCsv {
     void exclusively(FileAction action) throws IOException {
         Files.createDirectories(path.toAbsolutePath().getParent());
         THREADS.lock();
-        try (var channel = FileChannel.open(sibling(".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
-                var lock = channel.lock()) {
-            action.run();
+        try {
+            while (!runsLocked(action)) {
+                // The lock was acquired on a file that its owner has deleted.
+            }
         } finally {
             THREADS.unlock();
+        }
+    }
+
+    /**
+     * Runs an action if the lock file still exists when the lock is acquired, and returns whether it does. The owner
+     * gives the file a random length, by which it recognises the file.
+     */
+    private boolean runsLocked(FileAction action) throws IOException {
+        Path file = sibling(".lock");
+        try (var channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+                var lock = channel.lock()) {
+            // Opening the file again would release the lock; its length can be read without that.
+            long owner = ThreadLocalRandom.current().nextLong(1, 1L << 30);
+            channel.truncate(0).write(ByteBuffer.allocate(1), owner - 1);
+            if (!hasLength(file, owner)) {
+                return false;
+            }
+            try {
+                action.run();
+            } finally {
+                Files.delete(file);
+            }
+            return true;
+        }
+    }
+
+    private static boolean hasLength(Path file, long bytes) throws IOException {
+        try {
+            return Files.size(file) == bytes;
+        } catch (NoSuchFileException e) {
+            return false;
         }
     }
 
