@@ -121,7 +121,7 @@ public final class LeaderboardCommand extends LabCommand {
         int warmupMs = warmup != null ? warmup : size.warmup;
         int repMs = rep != null ? rep : size.rep;
         AttentionProtocol.LEADERBOARD.requireTiming(warmupMs, repMs);
-        ArgumentCheck.atLeast("round", 1, round);
+        ArgumentCheck.atLeast("--round", 1, round);
         var cases = new ArrayList<Case>();
         for (String attention : attentions) {
             for (int n : heads != null ? heads : List.of(size.heads)) {

@@ -49,6 +49,7 @@ public final class MemoryCommand extends LabCommand {
     public Integer call() throws IOException, InterruptedException {
         try {
             List<ModelCase> cases = models.cases();
+            folder.requireWritable();
             int exitCode = sweep.run(
                     spec, machine -> models.cases(machine).map(this::toCase).toList());
             for (ModelCase c : cases) {
