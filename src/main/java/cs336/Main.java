@@ -68,7 +68,14 @@ public final class Main extends LabCommand {
         System.setProperty("java.awt.headless", "true");
         // All output is English, so numbers in files and messages must be formatted in English, too.
         Locale.setDefault(Locale.ENGLISH);
-        System.exit(commandLine().execute(arguments));
+        int exitCode;
+        try {
+            exitCode = commandLine().execute(arguments);
+        } catch (OutOfMemoryError e) {
+            System.err.println("cs336: out of memory (" + e.getMessage() + ")");
+            exitCode = CommandLine.ExitCode.SOFTWARE;
+        }
+        System.exit(exitCode);
     }
 
     /** Returns the command line with all its commands. */

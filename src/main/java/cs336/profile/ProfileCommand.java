@@ -52,7 +52,7 @@ import tech.tablesaw.api.Table;
             "  Draw the figures again from existing folders:",
             "    cs336 profile --size all --draw-only",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class ProfileCommand extends LabCommand {
     /**

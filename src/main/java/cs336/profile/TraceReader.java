@@ -5,6 +5,7 @@ import com.google.gson.stream.JsonToken;
 import com.google.gson.stream.MalformedJsonException;
 import java.io.BufferedInputStream;
 import java.io.EOFException;
+import java.io.FilterReader;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
@@ -42,7 +43,7 @@ final class TraceReader {
     }
 
     static Trace read(Path file) throws IOException {
-        try (Reader text = open(file)) {
+        try (Reader text = new BoundedStrings(open(file))) {
             return new TraceReader(text).read();
         } catch (MalformedJsonException | NumberFormatException | IllegalStateException e) {
             String reason = isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
@@ -94,6 +95,31 @@ final class TraceReader {
         } catch (IOException e) {
             bytes.close();
             throw e;
+        }
+    }
+
+    /** A reader of JSON that refuses strings which would not fit into memory. */
+    private static final class BoundedStrings extends FilterReader {
+        private static final int LONGEST = 1 << 24; // characters
+        private int length; // since the last quote
+        private boolean escaped;
+
+        BoundedStrings(Reader json) {
+            super(json);
+        }
+
+        @Override
+        public int read(char[] buffer, int offset, int count) throws IOException {
+            int read = super.read(buffer, offset, count);
+            for (int i = offset; i < offset + read; i++) {
+                boolean ends = buffer[i] == '"' && !escaped;
+                escaped = buffer[i] == '\\' && !escaped;
+                length = ends ? 0 : length + 1;
+                if (length > LONGEST) {
+                    throw new TraceFormatException("it has a string of more than " + LONGEST + " characters");
+                }
+            }
+            return read;
         }
     }
 

@@ -41,7 +41,7 @@ import picocli.CommandLine.Option;
             "  The course's sizes:",
             "    cs336 norms",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class NormsCommand extends LabCommand {
     private static final String COPY = "copy";
