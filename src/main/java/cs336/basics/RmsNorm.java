@@ -25,9 +25,14 @@ public final class RmsNorm extends NnModule {
         this(width, Normalization.EPS, device, dtype);
     }
 
-    /** Creates a layer for inputs of this width. */
+    /**
+     * Creates a layer for inputs of this width.
+     *
+     * @throws IllegalArgumentException if the width is below 1 or ε is not positive
+     */
     public RmsNorm(int width, double eps, Device device, DType dtype) {
-        this.eps = eps;
+        TransformerConfig.requirePositive("width", width);
+        this.eps = TransformerConfig.requirePositive("eps", eps);
         weight = parameter("weight", Initialization.ones(width, device, dtype));
     }
 

@@ -73,6 +73,7 @@ public final class RotaryEmbedding implements AutoCloseable {
      * @throws IllegalArgumentException if the shape is another
      */
     public Tensor apply(Tensor x) {
+        Tensors.requireDefined("x", x);
         if (x.dim() != 3 || x.size(1) > rotations.size(0) || x.size(2) % headDim != 0) {
             throw new IllegalArgumentException("x must have the shape [batch, at most " + rotations.size(0)
                     + " positions, heads · " + headDim + "], not " + Arrays.toString(Tensors.shape(x)));

@@ -103,10 +103,11 @@ public record TransformerConfig(
         return new TransformerConfigBuilder(this);
     }
 
-    private static void requirePositive(String name, double value) {
+    static double requirePositive(String name, double value) {
         if (!(value > 0 && Double.isFinite(value))) {
             throw new IllegalArgumentException(name + " must be positive, not " + value);
         }
+        return value;
     }
 
     static void requirePositive(String name, int value) {
