@@ -149,6 +149,18 @@ class MainTest {
     }
 
     @Test
+    void aTextFileThatIsNotUtf8OrIsAFolderIsNamed() throws IOException {
+        Path binary = Files.write(folder.resolve("binary"), new byte[] {'a', '\n', 'b', '\n', -1});
+        assertEquals(1, run("isoflops", "--runs", binary.toString()));
+        assertEquals("cs336: " + binary + ", line 3: the text is not UTF-8\n", err.toString());
+        for (String command : new String[] {"isoflops --runs", "overlap", "train --device cpu --text"}) {
+            err.getBuffer().setLength(0);
+            assertEquals(1, run((command + " " + folder).split(" ")));
+            assertEquals("cs336: " + folder + " is a folder, not a file\n", err.toString());
+        }
+    }
+
+    @Test
     void nothingIsMeasuredIfMeasurementsCannotBeStored() throws IOException {
         Path file = Files.writeString(folder.resolve("file"), "where a folder should be");
         String tiny = "benchmark --d-model 16 --layers 1 --heads 2 --context 8 --device cpu --machine here --output ";

@@ -12,6 +12,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
+import cs336.bench.TextFile;
 import cs336.compile.GraphedStep;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -181,6 +182,7 @@ public final class TrainCommand extends LabCommand {
                     + ", one for each value of a byte, not " + model.config().vocabSize());
         }
         requireWritable();
+        TextFile.requireFile(text);
         byte[] bytes = Files.readAllBytes(text);
         int[] tokens = new int[bytes.length];
         for (int i = 0; i < bytes.length; i++) {
@@ -191,7 +193,7 @@ public final class TrainCommand extends LabCommand {
                 learningRate,
                 learningRate / 10,
                 ArgumentCheck.atLeast("--warmup", 0, warmup),
-                Math.max(decaySteps == null ? steps : decaySteps, warmup + 1));
+                Math.max(decaySteps == null ? steps : decaySteps, (int) Math.min(warmup + 1L, Integer.MAX_VALUE)));
         AdamWSettings.of(learningRate); // checks the rate
         Device where = Device.parse(device);
         batches(model, tokens, where); // checks the length of the text
