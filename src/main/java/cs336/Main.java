@@ -2,6 +2,7 @@ package cs336;
 
 import cs336.bench.BenchmarkCommand;
 import cs336.bench.LabCommand;
+import cs336.bench.Status;
 import cs336.distributed.bench.AllReduceCommand;
 import cs336.distributed.bench.DdpCommand;
 import cs336.distributed.bench.ShardCommand;
@@ -92,6 +93,9 @@ public final class Main extends LabCommand {
                     }
                     if (error instanceof RankFailure e) {
                         return fail(commandLine, e);
+                    }
+                    if (Status.of(error) == Status.OOM) {
+                        return fail(commandLine, "out of memory: " + error.getMessage(), CommandLine.ExitCode.SOFTWARE);
                     }
                     throw error;
                 });

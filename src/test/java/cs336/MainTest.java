@@ -161,6 +161,15 @@ class MainTest {
     }
 
     @Test
+    void runningOutOfMemoryIsReportedInOneLine() {
+        String huge =
+                "train --text README.md --device cpu --layers 1 --heads 1 --d-model 2048 --d-ff 8 --context 8 --vocab ";
+        assertEquals(1, run((huge + Integer.MAX_VALUE).split(" ")));
+        assertEquals(1, err.toString().lines().count(), err.toString());
+        assertTrue(err.toString().startsWith("cs336: out of memory: "), err.toString());
+    }
+
+    @Test
     void nothingIsMeasuredIfMeasurementsCannotBeStored() throws IOException {
         Path file = Files.writeString(folder.resolve("file"), "where a folder should be");
         String tiny = "benchmark --d-model 16 --layers 1 --heads 2 --context 8 --device cpu --machine here --output ";

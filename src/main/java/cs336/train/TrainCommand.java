@@ -169,6 +169,15 @@ public final class TrainCommand extends LabCommand {
         }
         ModelOptions.Model model = chosen.get(0);
         ArgumentCheck.atLeast("--steps", 1, steps);
+        if (!(learningRate >= 0 && Double.isFinite(learningRate))) {
+            throw new IllegalArgumentException("--lr must be finite and at least 0, not " + learningRate);
+        }
+        if (decaySteps != null) {
+            ArgumentCheck.atLeast("--decay-steps", 1, decaySteps);
+        }
+        if (warmup == Integer.MAX_VALUE) {
+            throw new IllegalArgumentException("--warmup must be below " + Integer.MAX_VALUE);
+        }
         ArgumentCheck.atLeast("--log-every", 1, logEvery);
         ArgumentCheck.atLeast("--checkpoint-every", 1, checkpointEvery);
         if (!(clip > 0)) {
@@ -193,7 +202,7 @@ public final class TrainCommand extends LabCommand {
                 learningRate,
                 learningRate / 10,
                 ArgumentCheck.atLeast("--warmup", 0, warmup),
-                Math.max(decaySteps == null ? steps : decaySteps, (int) Math.min(warmup + 1L, Integer.MAX_VALUE)));
+                Math.max(decaySteps == null ? steps : decaySteps, warmup + 1));
         AdamWSettings.of(learningRate); // checks the rate
         Device where = Device.parse(device);
         batches(model, tokens, where); // checks the length of the text

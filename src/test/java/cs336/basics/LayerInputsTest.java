@@ -103,4 +103,18 @@ class LayerInputsTest extends ScopedTest {
             assertEquals("x must not be null", message(() -> rotary.apply(null)));
         }
     }
+
+    @Test
+    void attentionAndLossNameAMissingInput() {
+        Tensor x = torch.ones(1, 2, 8);
+        Tensor closed = torch.ones(1, 2, 8);
+        closed.close();
+        for (Attention attention : List.of(new PlainAttention(), new ScaledDotProductAttention())) {
+            assertEquals("q must not be null", message(() -> attention.apply(null, x, x, true)));
+            assertEquals("k must not be null", message(() -> attention.apply(x, null, x, true)));
+            assertTrue(message(() -> attention.apply(x, x, closed, true)).startsWith("v is closed"));
+        }
+        assertEquals("logits must not be null", message(() -> Losses.crossEntropy(null, ids(0))));
+        assertEquals("targets must not be null", message(() -> Losses.crossEntropy(x, null)));
+    }
 }
