@@ -69,7 +69,7 @@ final class TidyCsv {
         try (var channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                 var lock = channel.lock()) {
             // Opening the file again would release the lock; its length can be read without that.
-            long owner = ThreadLocalRandom.current().nextLong(1, 1L << 30);
+            long owner = ThreadLocalRandom.current().nextLong(1, 1 << 20);
             channel.truncate(0).write(ByteBuffer.allocate(1), owner - 1);
             if (!hasLength(file, owner)) {
                 return false;
