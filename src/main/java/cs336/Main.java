@@ -2,6 +2,7 @@ package cs336;
 
 import cs336.bench.BenchmarkCommand;
 import cs336.bench.LabCommand;
+import cs336.bench.Status;
 import cs336.compile.CompileCommand;
 import cs336.distributed.bench.AllReduceCommand;
 import cs336.distributed.bench.DdpCommand;
@@ -70,7 +71,14 @@ public final class Main extends LabCommand {
         System.setProperty("java.awt.headless", "true");
         // All output is English, so numbers in files and messages must be formatted in English, too.
         Locale.setDefault(Locale.ENGLISH);
-        System.exit(commandLine().execute(arguments));
+        int exitCode;
+        try {
+            exitCode = commandLine().execute(arguments);
+        } catch (OutOfMemoryError e) {
+            System.err.println("cs336: out of memory (" + e.getMessage() + ")");
+            exitCode = CommandLine.ExitCode.SOFTWARE;
+        }
+        System.exit(exitCode);
     }
 
     /** Returns the command line with all its commands. */
@@ -87,6 +95,9 @@ public final class Main extends LabCommand {
                     }
                     if (error instanceof RankFailure e) {
                         return fail(commandLine, e);
+                    }
+                    if (Status.of(error) == Status.OOM) {
+                        return fail(commandLine, "out of memory: " + error.getMessage(), CommandLine.ExitCode.SOFTWARE);
                     }
                     throw error;
                 });

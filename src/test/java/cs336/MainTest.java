@@ -14,6 +14,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class MainTest {
     @TempDir
@@ -73,6 +76,97 @@ class MainTest {
         assertEquals(1, run("overlap", trace, "--figure", file.toString()));
         assertEquals(1, err.toString().lines().count(), err.toString());
         assertTrue(err.toString().contains("Exception: " + file), err.toString());
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "profile --d-model 16 --layers 1 --heads 2 --context 8 --device cpu --folder",
+                "memory --d-model 16 --layers 1 --heads 2 --context 8 --device cpu --folder",
+                "attention --context 8 --d 8 --steps 1 --device cpu --output",
+                "flash --context 8 --d 8 --device cpu --output",
+                "leaderboard --context 8 --d 8 --device cpu --output",
+                "norms --rows 3 --hidden 8 --passes 20 --device cpu --output",
+                "precision --device cpu --output",
+                "kernels --output",
+                "accounting --answers --output",
+                "isoflops --resamples 100 --store here --output",
+                "isoflops --generate",
+                "overlap data/measurements/h200-x4/ddp/naive-rank0.json.gz --figure",
+                "writeup --output",
+            })
+    void aPathThatCannotBeWrittenIsReportedBeforeTheWork(String command) throws IOException {
+        Path file = Files.writeString(folder.resolve("file"), "where a folder should be");
+        String option = command.substring(command.lastIndexOf(' ') + 1);
+        String[] arguments = (command + " " + file.resolve("x")).split(" ");
+        PrintStream console = System.err;
+        var progress = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(progress, true, StandardCharsets.UTF_8));
+        try {
+            assertEquals(1, run(arguments));
+            assertEquals(1, err.toString().lines().count(), err.toString());
+            String expected = "cs336: " + option + " " + file.resolve("x") + " cannot be written: ";
+            assertTrue(err.toString().startsWith(expected), err.toString());
+            assertEquals("", out + progress.toString(StandardCharsets.UTF_8));
+            arguments[arguments.length - 1] = "";
+            err.getBuffer().setLength(0);
+            assertEquals(2, run(arguments));
+            assertEquals("cs336: " + option + " must not be empty\n", err.toString());
+        } finally {
+            System.setErr(console);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "profile --draw-only --folder /nonexistent | --draw-only: there is no profile of these cases in --folder"
+                        + " /nonexistent",
+                "profile --draw-only --no-pictures | --draw-only and --no-pictures exclude each other",
+                "benchmark --batch 2147483647 | --batch 2147483647 × --context 256 must be at most 2147483647 tokens",
+                "benchmark --context 2147483647 --batch 1 | --context 2147483647 is too long for the rotary position"
+                        + " embedding of heads of width 64",
+                "memory --context 1,2147483647 | --batch 4 × --context 2147483647 must be at most 2147483647 tokens",
+                "train --text README.md --batch 65536 --context 32768 | --batch 65536 × --context 32768 must be at most"
+                        + " 2147483647 tokens",
+                "benchmark --year 2024 --d-model 2147483646 --d-ff 2147483647 --layers 2147483647 --heads 1 --device cpu | dModel"
+                        + " 2147483646, dFf 2147483647 and numLayers 2147483647 give more than 2^63 - 1 parameters",
+                "benchmark --d-model 15 --heads 3 | --heads 3 must give heads of even width, not 5, because of the rotary"
+                        + " position embedding",
+                "benchmark --machine a/b --device cpu | --machine must be letters, digits, '.', '_' and '-', not 'a/b'",
+                "flash --context 2147483647 --d 2147483647 | 1 sequences or heads with --context 2147483647 and --d"
+                        + " 2147483647 are too large",
+                "attention --batch 2147483647 --context 2147483647 | 2147483647 sequences or heads with --context"
+                        + " 2147483647 and --d 16 are too large",
+                "leaderboard --round 0 | --round must be at least 1, not 0",
+                "kernels --hidden 0 | --hidden must be at least 1, not 0",
+            })
+    void wrongUseIsReportedInOneLine(String command, String message) {
+        assertEquals(2, run(command.split(" ")));
+        assertEquals("cs336: " + message + "\n", err.toString());
+    }
+
+    @Test
+    void aTextFileThatIsNotUtf8OrIsAFolderIsNamed() throws IOException {
+        Path binary = Files.write(folder.resolve("binary"), new byte[] {'a', '\n', 'b', '\n', -1});
+        assertEquals(1, run("isoflops", "--runs", binary.toString()));
+        assertEquals("cs336: " + binary + ", line 3: the text is not UTF-8\n", err.toString());
+        for (String command : new String[] {"isoflops --runs", "overlap", "train --device cpu --text"}) {
+            err.getBuffer().setLength(0);
+            assertEquals(1, run((command + " " + folder).split(" ")));
+            assertEquals("cs336: " + folder + " is a folder, not a file\n", err.toString());
+        }
+    }
+
+    @Test
+    void runningOutOfMemoryIsReportedInOneLine() {
+        String huge =
+                "train --text README.md --device cpu --layers 1 --heads 1 --d-model 2048 --d-ff 8 --context 8 --vocab ";
+        assertEquals(1, run((huge + Integer.MAX_VALUE).split(" ")));
+        assertEquals(1, err.toString().lines().count(), err.toString());
+        assertTrue(err.toString().startsWith("cs336: out of memory: "), err.toString());
     }
 
     @Test

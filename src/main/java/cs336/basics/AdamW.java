@@ -101,7 +101,7 @@ public final class AdamW implements Optimizer {
      * Adds a parameter group with its own settings.
      *
      * @throws IllegalArgumentException if the optimizer has a parameter of that name already, or a parameter is not a
-     *     contiguous floating-point tensor
+     *     contiguous floating-point tensor or is in this optimizer under another name
      */
     public void add(Map<String, Tensor> more, AdamWSettings settings) {
         for (String name : more.keySet()) {
@@ -109,6 +109,9 @@ public final class AdamW implements Optimizer {
                 throw new IllegalArgumentException("parameter " + name + " is already in this optimizer");
             }
         }
+        Map<String, Tensor> all = new LinkedHashMap<>(parameters);
+        all.putAll(more);
+        TrainedParameters.requireDistinct(all);
         Map<String, Tensor> handles = TrainedParameters.of(more);
         List<State> added = new ArrayList<>();
         handles.forEach((name, parameter) -> {

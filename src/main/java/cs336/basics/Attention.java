@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.Tensors;
 import java.util.ServiceLoader;
 import org.bytedeco.pytorch.Tensor;
 
@@ -32,5 +33,16 @@ public interface Attention {
      */
     static Attention named(String name) {
         return Named.find("attention", name, Attention.class, Attention::name);
+    }
+
+    /**
+     * Checks that the inputs can be used.
+     *
+     * @throws IllegalArgumentException if one is null, closed or undefined
+     */
+    static void requireDefined(Tensor q, Tensor k, Tensor v) {
+        Tensors.requireDefined("q", q);
+        Tensors.requireDefined("k", k);
+        Tensors.requireDefined("v", v);
     }
 }

@@ -9,14 +9,33 @@ import org.bytedeco.pytorch.global.torch;
 public final class Embedding extends NnModule {
     private final Tensor weight;
 
-    /** Creates a table of {@code count} rows, initialized with this standard deviation. */
+    /**
+     * Creates a table of {@code count} rows, initialized with this standard deviation.
+     *
+     * @throws IllegalArgumentException if a size is below 1, or the standard deviation is negative or not finite
+     */
     public Embedding(int count, int width, double std, Device device, DType dtype) {
+        TransformerConfig.requirePositive("count", count);
+        TransformerConfig.requirePositive("width", width);
+        TrainedParameters.requireRate("std", std);
         weight = parameter("weight", Initialization.truncatedNormal(std, device, dtype, count, width));
     }
 
     @Override
     protected Tensor compute(Tensor indices) {
-        return torch.embedding(weight, indices);
+        DType type = DType.of(indices);
+        if (type != DType.INT64 && type != DType.INT32) {
+            throw new IllegalArgumentException("indices must be int64 or int32, not " + type);
+        }
+        try {
+            return torch.embedding(weight, indices);
+        } catch (RuntimeException e) {
+            if (String.valueOf(e.getMessage()).contains("index out of range")) { // PyTorch checks it only on the CPU
+                throw new IllegalArgumentException(
+                        "indices must be from 0 to " + (weight.size(0) - 1) + ", the last row of the table", e);
+            }
+            throw e;
+        }
     }
 
     Tensor weight() {

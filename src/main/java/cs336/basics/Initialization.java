@@ -35,7 +35,7 @@ final class Initialization {
 
     /** Returns a weight matrix [out, in] with variance 2 ÷ (in + out) before truncation, as the course specifies. */
     static Tensor matrix(int out, int in, Device device, DType dtype) {
-        return truncatedNormal(Math.sqrt(2.0 / (in + out)), device, dtype, out, in);
+        return truncatedNormal(Math.sqrt(2.0 / ((double) in + out)), device, dtype, out, in);
     }
 
     static Tensor ones(int size, Device device, DType dtype) {

@@ -7,16 +7,28 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Layer normalization (x − mean) ÷ √(variance + 1e-5) · weight + bias over the last dimension, […, width] → […, width],
+ * Layer normalization (x − mean) ÷ √(variance + ε) · weight + bias over the last dimension, […, width] → […, width],
  * with PyTorch's fused operator. Parameters {@code weight} and {@code bias} [width], initialized to 1 and 0.
  */
 public final class LayerNorm extends NnModule {
     private final long[] shape;
+    private final double eps;
     private final Tensor weight;
     private final Tensor bias;
 
-    /** Creates a layer for inputs of this width. */
+    /** Creates a layer for inputs of this width with ε = 1e-5. */
     public LayerNorm(int width, Device device, DType dtype) {
+        this(width, Normalization.EPS, device, dtype);
+    }
+
+    /**
+     * Creates a layer for inputs of this width.
+     *
+     * @throws IllegalArgumentException if the width is below 1 or ε is not positive
+     */
+    public LayerNorm(int width, double eps, Device device, DType dtype) {
+        TransformerConfig.requirePositive("width", width);
+        this.eps = TransformerConfig.requirePositive("eps", eps);
         shape = new long[] {width};
         weight = parameter("weight", Initialization.ones(width, device, dtype));
         bias = parameter("bias", Initialization.zeros(width, device, dtype));
@@ -24,9 +36,9 @@ public final class LayerNorm extends NnModule {
 
     @Override
     protected Tensor compute(Tensor x) {
+        Normalization.requireWidth(x, shape[0]);
         boolean useCudnn = false;
-        return torch.layer_norm(
-                x, shape, new TensorOptional(weight), new TensorOptional(bias), Normalization.EPS, useCudnn);
+        return torch.layer_norm(x, shape, new TensorOptional(weight), new TensorOptional(bias), eps, useCudnn);
     }
 
     /** Registers this layer under the name {@code layernorm}. */
@@ -42,8 +54,8 @@ public final class LayerNorm extends NnModule {
         }
 
         @Override
-        public NnModule create(int width, Device device, DType dtype) {
-            return new LayerNorm(width, device, dtype);
+        public NnModule create(int width, double eps, Device device, DType dtype) {
+            return new LayerNorm(width, eps, device, dtype);
         }
     }
 }

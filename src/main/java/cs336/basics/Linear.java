@@ -9,8 +9,14 @@ import org.bytedeco.pytorch.global.torch;
 public final class Linear extends NnModule {
     private final Tensor weight;
 
-    /** Creates a layer with random weights of variance 2 ÷ (in + out). */
+    /**
+     * Creates a layer with random weights of variance 2 ÷ (in + out).
+     *
+     * @throws IllegalArgumentException if a width is below 1
+     */
     public Linear(int in, int out, Device device, DType dtype) {
+        TransformerConfig.requirePositive("in", in);
+        TransformerConfig.requirePositive("out", out);
         weight = parameter("weight", Initialization.matrix(out, in, device, dtype));
     }
 
@@ -21,6 +27,7 @@ public final class Linear extends NnModule {
 
     @Override
     protected Tensor compute(Tensor x) {
+        Normalization.requireWidth(x, weight.size(1));
         return torch.linear(x, weight);
     }
 }

@@ -39,6 +39,8 @@ public final class Losses {
     }
 
     private static void requireMatching(Tensor logits, Tensor targets) {
+        Tensors.requireDefined("logits", logits);
+        Tensors.requireDefined("targets", targets);
         if (!logits.is_floating_point()) {
             throw new IllegalArgumentException("logits must be floating-point, not " + DType.of(logits));
         }

@@ -1,8 +1,11 @@
 package cs336.basics;
 
 import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -18,6 +21,7 @@ import org.bytedeco.pytorch.Tensor;
 public abstract class NnModule implements AutoCloseable {
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, NnModule> children = new LinkedHashMap<>();
+    private boolean closed;
     private Runnable beforeForward = () -> {};
     private String name = getClass().getSimpleName(); // for a child, the name that its parent gave it
 
@@ -26,8 +30,15 @@ public abstract class NnModule implements AutoCloseable {
      * returns, except for those that the backward pass needs.
      *
      * @return the output, in the caller's memory scope
+     * @throws IllegalArgumentException if the input is null, closed or undefined, or has a shape or type that the layer
+     *     does not accept
+     * @throws IllegalStateException if the layer is closed
      */
     public final Tensor forward(Tensor input) {
+        Tensors.requireDefined("input", input);
+        if (closed) {
+            throw new IllegalStateException(name + " is closed");
+        }
         try (var range = ProfilerRange.of(name);
                 var scope = MemoryScope.open()) {
             beforeForward.run();
@@ -109,9 +120,46 @@ public abstract class NnModule implements AutoCloseable {
         return parameters().stream().mapToLong(Tensor::numel).sum();
     }
 
+    /**
+     * Frees the gradients of all parameters, as {@code zero_grad(set_to_none=True)}: they are undefined until the next
+     * backward pass.
+     */
+    public final void zeroGrad() {
+        parameters().forEach(parameter -> parameter.mutable_grad().reset());
+    }
+
+    /**
+     * Copies values into all parameters, converted to the device and dtype of each.
+     *
+     * @param values a tensor for each name of {@link #namedParameters}
+     * @throws IllegalArgumentException if a parameter is missing, a name is unknown, or a shape differs; then nothing
+     *     changes
+     */
+    public final void load(Map<String, Tensor> values) {
+        Map<String, Tensor> named = namedParameters();
+        for (String given : values.keySet()) {
+            if (!named.containsKey(given)) {
+                throw new IllegalArgumentException("there is no parameter " + given);
+            }
+        }
+        named.forEach((parameterName, parameter) -> {
+            Tensor value = values.get(parameterName);
+            Tensors.requireDefined("parameter " + parameterName, value);
+            if (!Arrays.equals(Tensors.shape(value), Tensors.shape(parameter))) {
+                throw new IllegalArgumentException("parameter " + parameterName + " has the shape "
+                        + Arrays.toString(Tensors.shape(parameter)) + ", not " + Arrays.toString(Tensors.shape(value)));
+            }
+        });
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            named.forEach((parameterName, parameter) -> parameter.copy_(values.get(parameterName)));
+        }
+    }
+
     /** Frees the parameters. The layer cannot be used afterwards. */
     @Override
     public void close() {
         parameters().forEach(Tensor::close);
+        layers().forEach(layer -> layer.closed = true);
     }
 }

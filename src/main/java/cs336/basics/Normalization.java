@@ -2,14 +2,17 @@ package cs336.basics;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.Tensors;
+import java.util.Arrays;
 import java.util.ServiceLoader;
+import org.bytedeco.pytorch.Tensor;
 
 /**
  * A factory of normalization layers over the last dimension. A model configuration selects one by name; other packages
  * register theirs as services ({@link ServiceLoader}).
  */
 public interface Normalization {
-    /** ε, added to the mean square or variance before the square root. */
+    /** The default ε, which is added to the mean square or variance before the square root. */
     double EPS = 1e-5;
 
     /** Returns the name in configurations and on the command line. */
@@ -18,8 +21,25 @@ public interface Normalization {
     /** Returns the number of trainable parameters per feature: 1 with a weight, 2 with weight and bias. */
     int parametersPerFeature();
 
-    /** Creates a layer […, width] → […, width]. */
-    NnModule create(int width, Device device, DType dtype);
+    /** Creates a layer […, width] → […, width] that adds {@code eps} before the square root. */
+    NnModule create(int width, double eps, Device device, DType dtype);
+
+    /** Creates a layer […, width] → […, width] with the default ε. */
+    default NnModule create(int width, Device device, DType dtype) {
+        return create(width, EPS, device, dtype);
+    }
+
+    /**
+     * Checks that the last dimension of an input has the width of a layer.
+     *
+     * @throws IllegalArgumentException if it has another width
+     */
+    static void requireWidth(Tensor input, long width) {
+        if (input.dim() < 1 || input.size(-1) != width) {
+            throw new IllegalArgumentException(
+                    "input must have " + width + " columns, not the shape " + Arrays.toString(Tensors.shape(input)));
+        }
+    }
 
     /**
      * Returns the factory of this name.

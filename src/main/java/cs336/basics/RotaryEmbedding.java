@@ -4,6 +4,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
@@ -16,12 +17,31 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  */
 public final class RotaryEmbedding implements AutoCloseable {
     private final int headDim;
+    private final boolean narrow;
     /** e^(i·angle), complex [contextLength, 1, d/2]. */
     private final Tensor rotations;
 
-    /** Precomputes the rotations for positions 0 … contextLength − 1 of heads of this even width. */
+    /**
+     * Precomputes the rotations for positions 0 … contextLength − 1 of heads of this even width.
+     *
+     * @param dtype type of the model's parameters
+     * @throws IllegalArgumentException if θ is not positive, the width is odd or below 2, there is no position, or
+     *     there are more than 2³⁰ rotations
+     */
     public RotaryEmbedding(double theta, int headDim, int contextLength, Device device, DType dtype) {
+        if (!(theta > 0 && Double.isFinite(theta))) {
+            throw new IllegalArgumentException("theta must be positive, not " + theta);
+        }
+        if (headDim < 2 || headDim % 2 != 0) {
+            throw new IllegalArgumentException("headDim must be even and at least 2, not " + headDim);
+        }
+        TransformerConfig.requirePositive("contextLength", contextLength);
+        if (!hasTable(contextLength, headDim)) {
+            throw new IllegalArgumentException("contextLength " + contextLength + " × headDim " + headDim
+                    + " must be below 2^31, because the rotations are one array");
+        }
         this.headDim = headDim;
+        narrow = dtype.bytes() < Float.BYTES;
         int pairs = headDim / 2;
         double[] rotation = new double[contextLength * pairs * 2];
         for (int t = 0; t < contextLength; t++) {
@@ -39,19 +59,32 @@ public final class RotaryEmbedding implements AutoCloseable {
         }
     }
 
+    /** Returns whether the rotations of so many positions fit into one array. */
+    public static boolean hasTable(int contextLength, int headDim) {
+        return (long) contextLength * headDim <= Integer.MAX_VALUE - 8;
+    }
+
     /**
-     * Rotates queries or keys.
+     * Rotates queries or keys. Inputs of a 16-bit type are rotated in fp32. The result then has the type of the input
+     * if the parameters are of a 16-bit type, too, and is otherwise fp32, as autocast expects.
      *
-     * @param x [B, T, H·d]; bf16 and fp16 inputs are rotated in fp32, and the result is fp32
+     * @param x [B, T, H·d], at most as many positions as the context
      * @return [B, T, H, d]
+     * @throws IllegalArgumentException if the shape is another
      */
     public Tensor apply(Tensor x) {
+        Tensors.requireDefined("x", x);
+        if (x.dim() != 3 || x.size(1) > rotations.size(0) || x.size(2) % headDim != 0) {
+            throw new IllegalArgumentException("x must have the shape [batch, at most " + rotations.size(0)
+                    + " positions, heads · " + headDim + "], not " + Arrays.toString(Tensors.shape(x)));
+        }
         long batch = x.size(0);
         long positions = x.size(1);
         Tensor wide = x.element_size() < Float.BYTES ? x.to(ScalarType.Float) : x;
         Tensor pairs = torch.view_as_complex(wide.view(batch, positions, -1, headDim / 2, 2)); // [B, T, H, d/2]
         Tensor rotated = pairs.mul(rotations.narrow(0, 0, positions));
-        return torch.view_as_real(rotated).flatten(-2, -1);
+        Tensor result = torch.view_as_real(rotated).flatten(-2, -1);
+        return narrow ? result.to(x.scalar_type()) : result;
     }
 
     @Override

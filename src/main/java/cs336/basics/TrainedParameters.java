@@ -5,6 +5,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
@@ -13,11 +14,17 @@ import org.bytedeco.pytorch.Tensor;
 final class TrainedParameters {
     private TrainedParameters() {}
 
-    /** Returns new handles to the same tensors, outside of every memory scope. */
+    /**
+     * Returns new handles to the same tensors, outside of every memory scope.
+     *
+     * @throws IllegalArgumentException if a parameter is not a contiguous floating-point tensor, or two names have the
+     *     same tensor, which each step would then update twice
+     */
     static Map<String, Tensor> of(Map<String, Tensor> named) {
         Map<String, Tensor> parameters = new LinkedHashMap<>();
+        requireDistinct(named);
         named.forEach((name, tensor) -> {
-            if (!tensor.defined() || !tensor.is_floating_point()) {
+            if (!tensor.is_floating_point()) {
                 throw new IllegalArgumentException("parameter " + name + " must be a floating-point tensor");
             }
             if (!tensor.is_contiguous()) {
@@ -26,6 +33,24 @@ final class TrainedParameters {
             parameters.put(name, MemoryScope.keep(new Tensor(tensor)));
         });
         return Collections.unmodifiableMap(parameters);
+    }
+
+    /**
+     * Checks that no tensor has two names.
+     *
+     * @throws IllegalArgumentException if a tensor is null, closed, undefined or has two names
+     */
+    static void requireDistinct(Map<String, Tensor> named) {
+        Map<Long, String> seen = new HashMap<>();
+        try (var scope = MemoryScope.open()) {
+            named.forEach((name, tensor) -> {
+                Tensors.requireDefined("parameter " + name, tensor);
+                String other = seen.put(tensor.unsafeGetTensorImpl().address(), name);
+                if (other != null) {
+                    throw new IllegalArgumentException("parameters " + other + " and " + name + " are the same tensor");
+                }
+            });
+        }
     }
 
     /**

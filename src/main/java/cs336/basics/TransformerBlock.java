@@ -18,9 +18,9 @@ public final class TransformerBlock extends NnModule {
             TransformerConfig config, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
         Normalization norm = Normalization.named(config.normalization());
         int dModel = config.dModel();
-        attentionNorm = child("ln1", norm.create(dModel, device, dtype));
+        attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
         this.attention = child("attn", new SelfAttention(dModel, config.numHeads(), attention, rotary, device, dtype));
-        feedForwardNorm = child("ln2", norm.create(dModel, device, dtype));
+        feedForwardNorm = child("ln2", norm.create(dModel, config.eps(), device, dtype));
         feedForward = child("ffn", FeedForward.of(config.edition(), dModel, config.dFf(), device, dtype));
     }
 

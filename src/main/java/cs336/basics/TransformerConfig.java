@@ -1,7 +1,11 @@
 package cs336.basics;
 
 /**
- * The architecture of a {@link TransformerLM}.
+ * The architecture of a {@link TransformerLM}. A {@link TransformerConfigBuilder} creates one from named settings:
+ *
+ * <pre>{@code
+ * var config = TransformerConfig.builder().vocabSize(1_000).dModel(128).numHeads(4).dFf(512).build();
+ * }</pre>
  *
  * @param edition the model of 2024 or 2025
  * @param vocabSize V, number of tokens
@@ -12,6 +16,8 @@ package cs336.basics;
  * @param dFf F, inner width of the feed-forward layer
  * @param normalization name of the normalization, see {@link Normalization#named}
  * @param attention name of the attention, see {@link Attention#named}
+ * @param eps ε of the normalization, positive
+ * @param ropeTheta θ, the base of the rotary frequencies in the 2025 model, positive
  */
 public record TransformerConfig(
         ModelEdition edition,
@@ -22,13 +28,21 @@ public record TransformerConfig(
         int numHeads,
         int dFf,
         String normalization,
-        String attention) {
+        String attention,
+        double eps,
+        double ropeTheta) {
 
-    /** Base of the rotary frequencies. */
+    /** The default base of the rotary frequencies. */
     public static final double ROPE_THETA = 10_000;
 
-    /** @throws IllegalArgumentException if a size is below 1, a name is unknown, or H does not divide D as required */
+    /**
+     * @throws IllegalArgumentException if a size is below 1, a name is unknown, H does not divide D as required, ε or θ
+     *     is not positive, or there are more than 2⁶³ − 1 parameters
+     */
     public TransformerConfig {
+        if (edition == null) {
+            throw new IllegalArgumentException("edition must not be null");
+        }
         requirePositive("vocabSize", vocabSize);
         requirePositive("contextLength", contextLength);
         requirePositive("dModel", dModel);
@@ -44,6 +58,56 @@ public record TransformerConfig(
         }
         Normalization.named(normalization);
         Attention.named(attention);
+        requirePositive("eps", eps);
+        requirePositive("ropeTheta", ropeTheta);
+        try {
+            parameterCount(edition, vocabSize, contextLength, dModel, numLayers, dFf, normalization);
+        } catch (ArithmeticException e) {
+            throw new IllegalArgumentException("dModel " + dModel + ", dFf " + dFf + " and numLayers " + numLayers
+                    + " give more than 2^63 - 1 parameters");
+        }
+    }
+
+    /** Creates a configuration with the default ε of 1e-5 and θ of 10,000. */
+    public TransformerConfig(
+            ModelEdition edition,
+            int vocabSize,
+            int contextLength,
+            int dModel,
+            int numLayers,
+            int numHeads,
+            int dFf,
+            String normalization,
+            String attention) {
+        this(
+                edition,
+                vocabSize,
+                contextLength,
+                dModel,
+                numLayers,
+                numHeads,
+                dFf,
+                normalization,
+                attention,
+                Normalization.EPS,
+                ROPE_THETA);
+    }
+
+    /** Returns a builder with the settings of the small 2025 model. */
+    public static TransformerConfigBuilder builder() {
+        return ModelSize.SMALL.config().toBuilder();
+    }
+
+    /** Returns a builder with the settings of this configuration. */
+    public TransformerConfigBuilder toBuilder() {
+        return new TransformerConfigBuilder(this);
+    }
+
+    static double requirePositive(String name, double value) {
+        if (!(value > 0 && Double.isFinite(value))) {
+            throw new IllegalArgumentException(name + " must be positive, not " + value);
+        }
+        return value;
     }
 
     static void requirePositive(String name, int value) {
@@ -59,23 +123,33 @@ public record TransformerConfig(
 
     /** Returns this configuration with another normalization. */
     public TransformerConfig withNormalization(String name) {
-        return new TransformerConfig(
-                edition, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, name, attention);
+        return toBuilder().normalization(name).build();
     }
 
     /** Returns this configuration with another attention implementation. */
     public TransformerConfig withAttention(String name) {
-        return new TransformerConfig(
-                edition, vocabSize, contextLength, dModel, numLayers, numHeads, dFf, normalization, name);
+        return toBuilder().attention(name).build();
     }
 
     /** Returns the number of trainable parameters; a tied output head counts once. */
     public long parameterCount() {
+        return parameterCount(edition, vocabSize, contextLength, dModel, numLayers, dFf, normalization);
+    }
+
+    /** @throws ArithmeticException if the number is above 2⁶³ − 1 */
+    private static long parameterCount(
+            ModelEdition edition,
+            int vocabSize,
+            int contextLength,
+            int dModel,
+            int numLayers,
+            int dFf,
+            String normalization) {
         boolean is2024 = edition == ModelEdition.SPRING_2024;
-        long embeddings = (long) vocabSize * dModel * (is2024 ? 1 : 2) + (is2024 ? (long) contextLength * dModel : 0);
-        long attentionWeights = 4L * dModel * dModel;
-        long feedForwardWeights = (is2024 ? 2L : 3L) * dModel * dFf;
-        long norm = (long) Normalization.named(normalization).parametersPerFeature() * dModel;
-        return embeddings + numLayers * (attentionWeights + feedForwardWeights + 2 * norm) + norm;
+        long norm = Normalization.named(normalization).parametersPerFeature();
+        long embeddingRows = is2024 ? (long) vocabSize + contextLength : 2L * vocabSize;
+        long blockRows = 4L * dModel + (is2024 ? 2L : 3L) * dFf + 2 * norm; // attention, feed-forward layer, norms
+        long rows = Math.addExact(embeddingRows + norm, Math.multiplyExact(numLayers, blockRows));
+        return Math.multiplyExact(rows, dModel);
     }
 }

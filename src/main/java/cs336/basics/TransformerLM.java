@@ -49,14 +49,13 @@ public final class TransformerLM extends NnModule {
                 : null;
         rotary = tied
                 ? null
-                : new RotaryEmbedding(
-                        TransformerConfig.ROPE_THETA, config.headDim(), config.contextLength(), device, dtype);
+                : new RotaryEmbedding(config.ropeTheta(), config.headDim(), config.contextLength(), device, dtype);
         attention = Attention.named(config.attention());
         for (int i = 0; i < config.numLayers(); i++) {
             layers.add(child("layers." + i, new TransformerBlock(config, attention, rotary, device, dtype)));
         }
-        finalNorm =
-                child("ln_final", Normalization.named(config.normalization()).create(dModel, device, dtype));
+        finalNorm = child(
+                "ln_final", Normalization.named(config.normalization()).create(dModel, config.eps(), device, dtype));
         head = child(
                 "lm_head", tied ? new Linear(tokens.weight()) : new Linear(dModel, config.vocabSize(), device, dtype));
     }

@@ -1,10 +1,16 @@
 package cs336.bench;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /** Checks of arguments. Each error message names the argument, its value and the allowed values. */
 public final class ArgumentCheck {
+    private static final Pattern LINE_BREAK = Pattern.compile("\\R");
+
     private ArgumentCheck() {}
 
     /**
@@ -22,6 +28,72 @@ public final class ArgumentCheck {
             throw new IllegalArgumentException(name + " must be at most " + Integer.MAX_VALUE + ", not " + value);
         }
         return (int) value;
+    }
+
+    /**
+     * Checks that files can be created in a folder, by creating one. Creates the folder if it is missing.
+     *
+     * @param option the option that names the folder
+     * @throws IllegalArgumentException if the name is empty
+     * @throws IOException if the folder or a file in it cannot be created; the message names the option
+     */
+    public static void writableFolder(String option, Path folder) throws IOException {
+        requireName(option, folder);
+        try {
+            Files.createDirectories(folder);
+            Files.delete(Files.createTempFile(folder, ".cs336-", null));
+        } catch (IOException e) {
+            throw cannotWrite(option, folder, e);
+        }
+    }
+
+    /**
+     * Checks that a file can be written. Creates its folder if it is missing, but neither creates nor changes the file.
+     *
+     * @param option the option that names the file
+     * @throws IllegalArgumentException if the name is empty
+     * @throws IOException if the file is a folder, is read-only, or cannot be created; the message names the option
+     */
+    public static void writableFile(String option, Path file) throws IOException {
+        requireName(option, file);
+        Path folder = file.toAbsolutePath().getParent();
+        if (folder == null || Files.isDirectory(file)) {
+            throw new IOException(option + " " + file + " cannot be written: it is a folder");
+        }
+        if (Files.exists(file) && !Files.isWritable(file)) {
+            throw new IOException(option + " " + file + " cannot be written: it is read-only");
+        }
+        try {
+            Files.createDirectories(folder);
+            if (!Files.exists(file)) {
+                Files.delete(Files.createTempFile(folder, ".cs336-", null));
+            }
+        } catch (IOException e) {
+            throw cannotWrite(option, file, e);
+        }
+    }
+
+    private static void requireName(String option, Path path) {
+        if (path.toString().isEmpty()) {
+            throw new IllegalArgumentException(option + " must not be empty");
+        }
+    }
+
+    private static IOException cannotWrite(String option, Path path, IOException e) {
+        return new IOException(
+                option + " " + path + " cannot be written: " + e.getClass().getSimpleName() + ": " + e.getMessage(), e);
+    }
+
+    /**
+     * Checks that a text has no line break, because a cell of a CSV file of measurements cannot contain one.
+     *
+     * @throws IllegalArgumentException if it has one
+     */
+    static void oneLine(String name, String text) {
+        if (LINE_BREAK.matcher(text).find()) {
+            throw new IllegalArgumentException(name + " must not contain a line break: '"
+                    + LINE_BREAK.matcher(text).replaceAll("\\\\n") + "'");
+        }
     }
 
     /**

@@ -31,7 +31,7 @@ import picocli.CommandLine.Option;
             "  A timeline in Nsight Systems, with NVTX ranges of the model and the step:",
             "    nsys profile -t cuda,nvtx ./cs336 benchmark --size xl --problem traced",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class BenchmarkCommand extends LabCommand {
     @Mixin

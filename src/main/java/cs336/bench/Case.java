@@ -30,10 +30,16 @@ public record Case(
         Map<String, String> settings,
         List<Metric> metrics)
         implements Serializable {
+    /** @throws IllegalArgumentException if the implementation, a parameter or its name contains a line break */
     public Case {
         parameters = Collections.unmodifiableMap(new LinkedHashMap<>(parameters));
         settings = Collections.unmodifiableMap(new LinkedHashMap<>(settings));
         metrics = List.copyOf(metrics);
+        ArgumentCheck.oneLine("implementation", implementation);
+        parameters.forEach((name, value) -> {
+            ArgumentCheck.oneLine("the name of a parameter", name);
+            ArgumentCheck.oneLine("parameter " + name, value);
+        });
     }
 
     /** Returns a case without parameters. */

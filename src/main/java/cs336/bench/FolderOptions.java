@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import java.io.IOException;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
@@ -16,5 +17,15 @@ public final class FolderOptions {
     /** Returns the folder that contains a folder for each case. */
     public Path path() {
         return folder;
+    }
+
+    /**
+     * Checks that the cases can write files. Creates the folder if it is missing.
+     *
+     * @throws IllegalArgumentException if the name is empty
+     * @throws IOException if files cannot be created in the folder
+     */
+    public void requireWritable() throws IOException {
+        ArgumentCheck.writableFolder("--folder", folder);
     }
 }

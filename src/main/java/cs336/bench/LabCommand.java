@@ -36,6 +36,20 @@ public abstract class LabCommand implements Callable<Integer> {
     }
 
     /**
+     * Checks that options which have no effect are not given.
+     *
+     * @param why the reason, such as {@code with --answers}
+     * @throws IllegalArgumentException if one of the options is given
+     */
+    protected final void requireNotGiven(String why, String... options) {
+        for (String option : options) {
+            if (spec.commandLine().getParseResult().hasMatchedOption(option)) {
+                throw new IllegalArgumentException(option + " has no effect " + why);
+            }
+        }
+    }
+
+    /**
      * A check of options that returns a value derived from them.
      *
      * @param <T> the type of the value

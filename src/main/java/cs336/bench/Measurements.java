@@ -12,6 +12,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Predicate;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
@@ -26,13 +27,13 @@ import tech.tablesaw.columns.Column;
  * parameters of the cases ({@code size}, {@code context} …), followed by {@code implementation}, {@code metric},
  * {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}, {@code status},
  * {@code device}, {@code versions}, {@code commit}, {@code date}. A cell without a number is empty, such as the mean of
- * an out-of-memory case or the standard deviation of a single sample.
+ * an out-of-memory case or the standard deviation of a single sample; an infinite number is {@code Infinity}.
  *
  * <p>The values of single steps can be stored in {@code <problem>_steps.csv} in the same folder: the parameters, then
  * {@code implementation}, {@code metric}, {@code unit}, {@code step} (from 1), {@code value}.
  *
  * <p>Rows are on disk when {@link #put} returns. If a process was killed while it wrote, the incomplete last line is
- * ignored.
+ * ignored. Several processes may store rows in the same file; they lock {@code <problem>.csv.lock}.
  */
 public final class Measurements {
     private static final List<String> NUMBERS = List.of("n", "mean", "std", "median", "min", "max");
@@ -40,6 +41,9 @@ public final class Measurements {
             List.of("implementation", "metric", "unit"),
             NUMBERS,
             List.of("status", "device", "versions", "commit", "date"));
+    private static final Pattern INTEGER = Pattern.compile("-?\\d{1,9}");
+    private static final String DECIMAL = "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?";
+    private static final Pattern NUMBER = Pattern.compile(DECIMAL + "|-?Infinity");
     private static final List<String> STEP_COLUMNS = List.of("implementation", "metric", "unit", "step", "value");
 
     private final TidyCsv rows;
@@ -79,14 +83,19 @@ public final class Measurements {
      * text). All other columns are text.
      *
      * @throws NoSuchFileException if the file does not exist
-     * @throws IOException if the file cannot be read, or a line and the header have different numbers of cells
+     * @throws IOException if the file cannot be read, or a line is damaged: it is not UTF-8, it and the header have
+     *     different numbers of cells, or a cell of a numeric column is neither empty nor a number
      */
     public static Table read(Path csv) throws IOException {
         if (!Files.exists(csv)) {
             throw new NoSuchFileException(csv.toString());
         }
-        List<List<String>> lines = new TidyCsv(csv).lines();
-        Table table = Table.create(csv.getFileName().toString());
+        return table(new TidyCsv(csv));
+    }
+
+    private static Table table(TidyCsv file) throws IOException {
+        List<List<String>> lines = file.lines();
+        Table table = Table.create(file.path().getFileName().toString());
         if (lines.isEmpty()) {
             return table;
         }
@@ -96,7 +105,7 @@ public final class Measurements {
             int at = c;
             List<String> cells =
                     lines.stream().skip(1).map(line -> line.get(at)).toList();
-            table.addColumns(column(header.get(c), cells, c < parameters));
+            table.addColumns(column(file, header.get(c), cells, c < parameters));
         }
         return table;
     }
@@ -117,6 +126,9 @@ public final class Measurements {
         }
         List<String> header = lines.get(0);
         int metric = header.indexOf("metric"), status = header.indexOf("status");
+        if (metric < 0 || status < 0) {
+            throw rows.damaged(1, "the header has no column " + (metric < 0 ? "metric" : "status"));
+        }
         Set<String> found = new LinkedHashSet<>();
         for (List<String> row :
                 lines.stream().skip(1).filter(isRowOf(c, header)).toList()) {
@@ -155,7 +167,7 @@ public final class Measurements {
                             provenance.commit(),
                             provenance.date())));
         }
-        put(rows, c, COLUMNS, cells);
+        rows.exclusively(() -> put(rows, c, COLUMNS, cells));
     }
 
     /**
@@ -174,7 +186,7 @@ public final class Measurements {
                         number(s.values().get(i))));
             }
         }
-        put(steps, c, STEP_COLUMNS, cells);
+        steps.exclusively(() -> put(steps, c, STEP_COLUMNS, cells));
     }
 
     /**
@@ -187,12 +199,24 @@ public final class Measurements {
         requireSameColumns(steps, c, STEP_COLUMNS);
     }
 
-    /** Creates the folder if it is missing, so that an error is reported before anything is measured. */
-    void requireWritable() throws IOException {
+    /** Deletes the rows of all cases. */
+    public void clear() throws IOException {
+        rows.exclusively(rows::delete);
+    }
+
+    /**
+     * Checks that rows can be stored, so that an error is reported before anything is measured. Creates the folder if
+     * it is missing.
+     *
+     * @throws IOException if the folder is not writable, or the stored measurements are damaged
+     */
+    public void requireWritable() throws IOException {
         Path folder = Files.createDirectories(path().toAbsolutePath().getParent());
         if (!Files.isWritable(folder)) {
             throw new AccessDeniedException(folder.toString());
         }
+        rows.exclusively(() -> table(rows));
+        table(steps);
     }
 
     private static void requireSameColumns(TidyCsv file, Case c, List<String> columns) throws IOException {
@@ -238,22 +262,31 @@ public final class Measurements {
         };
     }
 
-    /** Formats an integer with all digits, and another number with nine significant digits. */
+    /** Formats an integer with all digits, and another finite number with nine significant digits. */
     private static String number(double value) {
         if (Double.isNaN(value)) {
             return "";
+        }
+        if (Double.isInfinite(value)) {
+            return String.valueOf(value);
         }
         boolean whole = value == Math.rint(value) && Math.abs(value) < 1e15;
         var decimal = new BigDecimal(value).round(whole ? MathContext.UNLIMITED : new MathContext(9));
         return decimal.signum() == 0 ? "0" : decimal.stripTrailingZeros().toPlainString();
     }
 
-    private static Column<?> column(String name, List<String> cells, boolean parameter) {
-        if (name.equals("n") || name.equals("step")) {
-            return parsed(IntColumn.create(name), cells);
-        }
-        if (NUMBERS.contains(name) || name.equals("value")) {
-            return parsed(DoubleColumn.create(name), cells);
+    private static Column<?> column(TidyCsv file, String name, List<String> cells, boolean parameter)
+            throws IOException {
+        boolean integer = name.equals("n") || name.equals("step");
+        if (integer || NUMBERS.contains(name) || name.equals("value")) {
+            Pattern valid = integer ? INTEGER : NUMBER;
+            for (int i = 0; i < cells.size(); i++) {
+                String cell = cells.get(i);
+                if (!cell.isEmpty() && !valid.matcher(cell).matches()) {
+                    throw file.damaged(i + 2, name + " must be a number, not '" + cell + "'");
+                }
+            }
+            return parsed(integer ? IntColumn.create(name) : DoubleColumn.create(name), cells);
         }
         if (parameter && allMatch(cells, "-?\\d{1,9}")) {
             return parsed(IntColumn.create(name), cells);
@@ -261,7 +294,7 @@ public final class Measurements {
         if (parameter && allMatch(cells, "-?\\d{1,18}")) {
             return parsed(LongColumn.create(name), cells);
         }
-        if (parameter && allMatch(cells, "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?")) {
+        if (parameter && allMatch(cells, DECIMAL)) {
             return parsed(DoubleColumn.create(name), cells);
         }
         return StringColumn.create(name, cells);

@@ -9,6 +9,12 @@ import java.io.Serializable;
  * @param unit the value of the column {@code unit}: {@code ms}, {@code bytes} …
  */
 public record Metric(String name, String unit) implements Serializable {
+    /** @throws IllegalArgumentException if the name or the unit contains a line break */
+    public Metric {
+        ArgumentCheck.oneLine("the name of a metric", name);
+        ArgumentCheck.oneLine("the unit of a metric", unit);
+    }
+
     /** Returns a metric for a time in milliseconds. */
     public static Metric ms(String name) {
         return new Metric(name, "ms");

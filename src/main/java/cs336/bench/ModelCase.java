@@ -13,7 +13,7 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      * @throws IllegalArgumentException if they do not fit
      */
     void requireFits(MachineSurvey survey) {
-        long needed = model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
+        double needed = (double) model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
         if (needed > survey.availableBytes()) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,

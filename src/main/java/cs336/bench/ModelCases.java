@@ -40,16 +40,17 @@ public final class ModelCases {
 
     /** Returns the configuration of the case's model. */
     public static TransformerConfig config(Case c) {
-        return new TransformerConfig(
-                ModelEdition.ofYear(c.integer("year")),
-                c.integer("vocab"),
-                c.integer("context"),
-                c.integer("d_model"),
-                c.integer("layers"),
-                c.integer("heads"),
-                c.integer("d_ff"),
-                c.text("normalization"),
-                c.text("attention"));
+        return TransformerConfig.builder()
+                .edition(ModelEdition.ofYear(c.integer("year")))
+                .vocabSize(c.integer("vocab"))
+                .contextLength(c.integer("context"))
+                .dModel(c.integer("d_model"))
+                .numLayers(c.integer("layers"))
+                .numHeads(c.integer("heads"))
+                .dFf(c.integer("d_ff"))
+                .normalization(c.text("normalization"))
+                .attention(c.text("attention"))
+                .build();
     }
 
     /**

@@ -2,6 +2,7 @@ package cs336.bench;
 
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
+import cs336.basics.RotaryEmbedding;
 import cs336.basics.TransformerConfig;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -115,11 +116,17 @@ public final class ModelOptions {
     public List<Model> models() {
         int batchSize = ArgumentCheck.atLeast("--batch", 1, orDefault(batch, 4, 16));
         List<Integer> ts = orDefault(contexts, List.of(256), List.of(128));
-        ts.forEach(t -> ArgumentCheck.atLeast("--context", 1, t));
+        for (int t : ts) {
+            ArgumentCheck.atLeast("--context", 1, t);
+            if ((long) batchSize * t > Integer.MAX_VALUE) {
+                throw new IllegalArgumentException("--batch " + batchSize + " × --context " + t + " must be at most "
+                        + Integer.MAX_VALUE + " tokens");
+            }
+        }
         var models = new ArrayList<Model>();
         for (ModelSize size : sizes()) {
             for (int t : ts) {
-                TransformerConfig plain = config(size.config(edition(), t));
+                TransformerConfig plain = config(size.config(edition(), 1), t);
                 String label = label(size, plain);
                 for (String normalization : normalizations) {
                     for (String attention : attentions) {
@@ -140,7 +147,7 @@ public final class ModelOptions {
     }
 
     /** Returns the configuration of a size with the dimensions that the user has set. */
-    private TransformerConfig config(TransformerConfig c) {
+    private TransformerConfig config(TransformerConfig c, int context) {
         int width = positive("--d-model", dModel, c.dModel());
         int inner = positive("--d-ff", dFf, dModel != null ? 4L * width : c.dFf());
         int depth = positive("--layers", layers, c.numLayers());
@@ -149,8 +156,24 @@ public final class ModelOptions {
         if (width % h != 0) {
             throw new IllegalArgumentException("--heads " + h + " does not divide --d-model " + width);
         }
-        return new TransformerConfig(
-                c.edition(), v, c.contextLength(), width, depth, h, inner, c.normalization(), c.attention());
+        if (c.edition() == ModelEdition.SPRING_2025) {
+            if (width / h % 2 != 0) {
+                throw new IllegalArgumentException("--heads " + h + " must give heads of even width, not " + width / h
+                        + ", because of the rotary position embedding");
+            }
+            if (!RotaryEmbedding.hasTable(context, width / h)) {
+                throw new IllegalArgumentException("--context " + context + " is too long for the rotary position"
+                        + " embedding of heads of width " + width / h);
+            }
+        }
+        return c.toBuilder()
+                .vocabSize(v)
+                .contextLength(context)
+                .dModel(width)
+                .numLayers(depth)
+                .numHeads(h)
+                .dFf(inner)
+                .build();
     }
 
     private static int positive(String option, Integer given, long fallback) {

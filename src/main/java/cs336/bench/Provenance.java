@@ -23,13 +23,14 @@ import java.util.concurrent.TimeUnit;
 public record Provenance(String machine, String device, String versions, String commit, String date) {
     /** @throws IllegalArgumentException if the machine is not a valid folder name */
     public Provenance {
-        requireName(machine);
+        requireName("machine", machine);
     }
 
-    static void requireName(String machine) {
+    /** @throws IllegalArgumentException if the value of the named argument is not a valid folder name of a machine */
+    static void requireName(String argument, String machine) {
         if (!machine.matches("[A-Za-z0-9][A-Za-z0-9._-]*")) {
             throw new IllegalArgumentException(
-                    "machine must be letters, digits, '.', '_' and '-', not '" + machine + "'");
+                    argument + " must be letters, digits, '.', '_' and '-', not '" + machine + "'");
         }
     }
 

@@ -78,11 +78,22 @@ public final class StorageOptions {
     /** @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name */
     public void requireNames() {
         if (machine != null) {
-            Provenance.requireName(machine);
+            Provenance.requireName("--machine", machine);
         }
         if (!problem.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
             throw new IllegalArgumentException("--problem must be letters, digits, '_' and '-', not '" + problem + "'");
         }
+    }
+
+    /**
+     * Checks that measurements can be stored. Creates the folder if it is missing.
+     *
+     * @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name
+     * @throws IOException if files cannot be created in the folder
+     */
+    public void requireWritable() throws IOException {
+        requireNames();
+        ArgumentCheck.writableFolder("--output", output);
     }
 
     /**

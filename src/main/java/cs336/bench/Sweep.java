@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
@@ -78,6 +80,13 @@ public final class Sweep {
          * @param rows the measurements in which the case's rows will be stored
          */
         void store(Case c, Measurements rows, Provenance provenance) throws IOException;
+
+        /**
+         * Checks before any case runs that further results can be stored.
+         *
+         * @throws IOException if the file that would contain them is damaged or cannot be written
+         */
+        default void check(Measurements rows) throws IOException {}
     }
 
     /** Sets what to store in addition to the rows of each case that ends with status {@link Status#OK}. */
@@ -113,7 +122,7 @@ public final class Sweep {
     private record CaseOutcome(Status status, String reason, List<Samples> samples) {}
 
     /**
-     * Runs the cases that are not stored yet.
+     * Runs the cases that are not stored yet, each once.
      *
      * @throws IllegalArgumentException before any case runs, if a case declares no metric or its parameters differ from
      *     the columns of the stored measurements
@@ -122,7 +131,7 @@ public final class Sweep {
      */
     public CaseCounts run(List<Case> cases) throws IOException, InterruptedException {
         List<Case> toMeasure = new ArrayList<>();
-        for (Case c : cases) {
+        for (Case c : withoutDuplicates(cases)) {
             if (c.metrics().isEmpty()) {
                 throw new IllegalArgumentException("case " + c + " declares no metric");
             }
@@ -133,10 +142,11 @@ public final class Sweep {
         }
         if (!toMeasure.isEmpty()) {
             measurements.requireWritable();
+            extraResults.check(measurements);
         }
-        int skipped = cases.size() - toMeasure.size();
+        int skipped = withoutDuplicates(cases).size() - toMeasure.size();
         if (skipped > 0) {
-            progress.printf("%d of %d cases are stored already%n", skipped, cases.size());
+            progress.printf("%d of %d cases are stored already%n", skipped, skipped + toMeasure.size());
         }
 
         int failed = 0;
@@ -167,6 +177,12 @@ public final class Sweep {
             }
         }
         return new CaseCounts(toMeasure.size(), skipped, failed);
+    }
+
+    private static Collection<Case> withoutDuplicates(List<Case> cases) {
+        var distinct = new LinkedHashMap<List<Object>, Case>();
+        cases.forEach(c -> distinct.putIfAbsent(List.of(c.implementation(), c.parameters()), c));
+        return distinct.values();
     }
 
     private static boolean leavesJvmUsable(Status status) {

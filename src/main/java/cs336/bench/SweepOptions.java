@@ -65,7 +65,7 @@ public final class SweepOptions {
         if (timeLimit != null) {
             ArgumentCheck.atLeast("--time-limit", 1, timeLimit);
         }
-        storage.requireNames();
+        storage.requireWritable();
         return storage.sweep(
                 cases,
                 sweep -> configure.apply(sweep.timeLimit(timeLimit == null ? null : Duration.ofSeconds(timeLimit))

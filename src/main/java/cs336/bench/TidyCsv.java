@@ -3,21 +3,34 @@ package cs336.bench;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Collectors;
 
 /**
  * A CSV file with a header and one line for each row. Each line ends with a line feed, and no cell contains one. Rows
- * are on disk when {@link #append} returns. If a process is killed while it writes, the last line may be incomplete and
- * lack its line feed. Reading ignores such a line, and the next append removes it.
+ * are on disk when {@link #append} or {@link #replace} returns. If a process is killed while it writes, the last line
+ * may be incomplete and lack its line feed. Reading ignores such a line, and the next append removes it.
+ *
+ * <p>Several processes may write one file if each does so in {@link #exclusively}. A file {@code <csv>.lock} exists and
+ * is locked meanwhile. If a process is killed, its lock file remains, which does no harm.
  */
 final class TidyCsv {
+    private static final String TEMPORARY = ".new";
+
+    /** Excludes the threads of this process, which share its file locks. */
+    private static final ReentrantLock THREADS = new ReentrantLock();
+
     private final Path path;
 
     TidyCsv(Path path) {
@@ -28,48 +41,171 @@ final class TidyCsv {
         return path;
     }
 
-    /** Returns header and rows; empty if the file is missing or has no complete line. */
+    /** An action on the file. */
+    @FunctionalInterface
+    interface FileAction {
+        void run() throws IOException;
+    }
+
+    /** Creates the folder if it is missing, and runs an action while no other process or thread changes the file. */
+    void exclusively(FileAction action) throws IOException {
+        Files.createDirectories(path.toAbsolutePath().getParent());
+        THREADS.lock();
+        try {
+            while (!runsLocked(action)) {
+                // The lock was acquired on a file that its owner has deleted.
+            }
+        } finally {
+            THREADS.unlock();
+        }
+    }
+
+    /**
+     * Runs an action if the lock file still exists when the lock is acquired, and returns whether it does. The owner
+     * gives the file a random length, by which it recognises the file.
+     */
+    private boolean runsLocked(FileAction action) throws IOException {
+        Path file = sibling(".lock");
+        try (var channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+                var lock = channel.lock()) {
+            // Opening the file again would release the lock; its length can be read without that.
+            long owner = ThreadLocalRandom.current().nextLong(1, 1 << 20);
+            channel.truncate(0).write(ByteBuffer.allocate(1), owner - 1);
+            if (!hasLength(file, owner)) {
+                return false;
+            }
+            try {
+                action.run();
+            } finally {
+                Files.delete(file);
+            }
+            return true;
+        }
+    }
+
+    private static boolean hasLength(Path file, long bytes) throws IOException {
+        try {
+            return Files.size(file) == bytes;
+        } catch (NoSuchFileException e) {
+            return false;
+        }
+    }
+
+    /**
+     * Returns header and rows; empty if the file is missing or has no complete line.
+     *
+     * @throws IOException if the file cannot be read, or a line is not UTF-8, has a quote that is not closed, or has
+     *     another number of cells than the header; the message names file and line
+     */
     List<List<String>> lines() throws IOException {
         if (!Files.exists(path)) {
             return List.of();
         }
-        String text = Files.readString(path);
-        String complete = text.substring(0, text.lastIndexOf('\n') + 1);
+        byte[] bytes = Files.readAllBytes(path);
         var lines = new ArrayList<List<String>>();
-        for (String line : complete.lines().toList()) {
-            List<String> cells = cells(line);
-            if (!lines.isEmpty() && cells.size() != lines.get(0).size()) {
-                throw new IOException("%s, line %d: the row has %d cells, the header %d"
-                        .formatted(
-                                path,
-                                lines.size() + 1,
-                                cells.size(),
-                                lines.get(0).size()));
+        int start = 0;
+        for (int at = 0; at < bytes.length; at++) {
+            if (bytes[at] == '\n') {
+                lines.add(cells(bytes, start, at, lines));
+                start = at + 1;
             }
-            lines.add(cells);
         }
         return lines;
     }
 
-    /** Appends rows, and a header before them if the file is empty, and waits until they are on disk. */
+    /** Returns the cells of the line after the given ones. */
+    private List<String> cells(byte[] bytes, int start, int end, List<List<String>> before) throws IOException {
+        int number = before.size() + 1;
+        boolean carriageReturn = end > start && bytes[end - 1] == '\r';
+        List<String> cells;
+        try {
+            var line = ByteBuffer.wrap(bytes, start, end - start - (carriageReturn ? 1 : 0));
+            cells = cells(StandardCharsets.UTF_8.newDecoder().decode(line).toString());
+        } catch (CharacterCodingException e) {
+            throw damaged(number, "the line is not UTF-8");
+        } catch (IllegalArgumentException e) {
+            throw damaged(number, e.getMessage());
+        }
+        if (before.isEmpty()) {
+            if (cells.stream()
+                            .map(cell -> cell.toLowerCase(Locale.ROOT))
+                            .distinct()
+                            .count()
+                    < cells.size()) {
+                throw damaged(number, "the header names a column twice");
+            }
+        } else if (cells.size() != before.get(0).size()) {
+            throw damaged(
+                    number,
+                    "the row has %d cells, the header %d"
+                            .formatted(cells.size(), before.get(0).size()));
+        }
+        return cells;
+    }
+
+    /**
+     * Returns an error about a line of this file.
+     *
+     * @param line number of the line, from 1 for the header
+     */
+    IOException damaged(int line, String reason) {
+        return new IOException("%s, line %d: %s".formatted(path, line, reason));
+    }
+
+    /**
+     * Appends rows, and a header before them if the file is empty, and waits until they are on disk. If that fails, for
+     * example because the disk is full, no row is appended.
+     */
     void append(List<String> header, List<List<String>> rows) throws IOException {
-        Files.createDirectories(path.toAbsolutePath().getParent());
         try (var file =
                 FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
             long end = afterLastLineFeed(file);
             file.truncate(end).position(end);
-            write(file, (end == 0 ? line(header) : "") + lines(rows));
+            try {
+                write(file, (end == 0 ? line(header) : "") + lines(rows));
+            } catch (IOException e) {
+                file.truncate(end);
+                throw e;
+            }
         }
+        forceFolder();
     }
 
-    /** Replaces the file. The replacement is atomic: a reader sees either the old or the new file. */
+    /**
+     * Replaces the file. The replacement is atomic: a reader sees either the old or the new file. Temporary files of
+     * processes that were killed are deleted.
+     */
     void replace(List<String> header, List<List<String>> rows) throws IOException {
-        Path temporary = path.resolveSibling(path.getFileName() + ".new");
-        try (var file = FileChannel.open(
-                temporary, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
+        deleteTemporaries();
+        Path temporary = sibling("." + ProcessHandle.current().pid() + TEMPORARY);
+        try (var file = FileChannel.open(temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
             write(file, line(header) + lines(rows));
+            Files.move(temporary, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        } finally {
+            Files.deleteIfExists(temporary);
         }
-        Files.move(temporary, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        forceFolder();
+    }
+
+    /** Deletes the file. */
+    void delete() throws IOException {
+        Files.deleteIfExists(path);
+    }
+
+    private Path sibling(String suffix) {
+        return path.resolveSibling(path.getFileName() + suffix);
+    }
+
+    private void deleteTemporaries() throws IOException {
+        Path name = path.getFileName();
+        try (var stale = Files.newDirectoryStream(
+                path.toAbsolutePath().getParent(),
+                file -> file.getFileName().toString().startsWith(name + ".")
+                        && file.toString().endsWith(TEMPORARY))) {
+            for (Path file : stale) {
+                Files.deleteIfExists(file);
+            }
+        }
     }
 
     private static void write(FileChannel file, String text) throws IOException {
@@ -78,6 +214,13 @@ final class TidyCsv {
             file.write(bytes);
         }
         file.force(true);
+    }
+
+    /** Waits until the file's name is on disk, too. */
+    private void forceFolder() throws IOException {
+        try (var folder = FileChannel.open(path.toAbsolutePath().getParent(), StandardOpenOption.READ)) {
+            folder.force(true);
+        }
     }
 
     private static long afterLastLineFeed(FileChannel file) throws IOException {
@@ -104,6 +247,7 @@ final class TidyCsv {
         return flat.matches("[^\",]*") ? flat : '"' + flat.replace("\"", "\"\"") + '"';
     }
 
+    /** @throws IllegalArgumentException if a quote is not closed */
     private static List<String> cells(String line) {
         var cells = new ArrayList<String>();
         var cell = new StringBuilder();
@@ -123,6 +267,9 @@ final class TidyCsv {
             } else {
                 cell.append(c);
             }
+        }
+        if (inQuotes) {
+            throw new IllegalArgumentException("a quote is not closed");
         }
         cells.add(cell.toString());
         return cells;

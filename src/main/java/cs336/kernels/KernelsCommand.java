@@ -1,5 +1,6 @@
 package cs336.kernels;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.LabCommand;
 import cs336.bench.Measurement;
@@ -100,6 +101,8 @@ public final class KernelsCommand extends LabCommand {
     private int compile() throws IOException {
         try {
             GpuArchitecture target = GpuArchitecture.parse(architecture);
+            widths.forEach(width -> ArgumentCheck.atLeast("--hidden", 1, width));
+            ArgumentCheck.writableFolder("--output", output);
             Measurements measurements = Measurements.of(output, architecture, "kernel_resources");
             Provenance provenance = Provenance.of(Device.cpu()).named(architecture);
             for (KernelBuild build : builds(target)) {
@@ -140,7 +143,7 @@ public final class KernelsCommand extends LabCommand {
                 int threads = (int) defines.get("THREADS");
                 builds.add(new KernelBuild("weighted_sum.cu", "weighted_sum_" + pass, 0, dtype, defines, threads, 0));
             }
-            for (int width : widths) {
+            for (int width : widths.stream().distinct().toList()) {
                 var layout = new RowLayout(width, dtype, dtype, width % vector == 0 ? vector : 1, null);
                 for (RmsNormTile tile : List.of(RmsNormTile.forward(layout), RmsNormTile.backward(layout))) {
                     builds.add(new KernelBuild(

@@ -21,9 +21,12 @@ import java.util.Map;
  * around it.
  */
 public final class Expression {
+    private static final int DEEPEST = 100;
+
     private final String text;
     private final MeasurementQuery numbers;
     private int position;
+    private int depth; // of parentheses
 
     private Expression(String text, MeasurementQuery numbers) {
         this.text = text.strip();
@@ -89,8 +92,12 @@ public final class Expression {
     private Quantity factor() {
         skipSpace();
         if (consume('(')) {
+            if (++depth > DEEPEST) {
+                throw error("more than " + DEEPEST + " nested parentheses");
+            }
             Quantity value = sum();
             expect(')');
+            depth--;
             return value;
         }
         if (position < text.length() && (Character.isDigit(text.charAt(position)) || text.charAt(position) == '.')) {

@@ -259,6 +259,9 @@ public final class MeasurementQuery {
 
     /** Formats a number as 25, 0.5 or 1e23, where Java writes 25.0 and 9.999999999999999E22. */
     private static String formatted(double value) {
+        if (!Double.isFinite(value)) {
+            return String.valueOf(value);
+        }
         var digits = new BigDecimal(value).round(new MathContext(15)).stripTrailingZeros();
         return Math.abs(value) < 1e15
                 ? digits.toPlainString()

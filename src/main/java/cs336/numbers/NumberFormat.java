@@ -41,7 +41,7 @@ record NumberFormat(String conversion, boolean space, Unit unit) {
     String number(Quantity quantity) {
         double value = unit == null ? quantity.value() : quantity.in(unit).value();
         if (conversion.endsWith("d")) {
-            if (value != Math.rint(value)) {
+            if (value != Math.rint(value) || Math.abs(value) >= Long.MAX_VALUE) {
                 throw new IllegalArgumentException(
                         "format " + conversion + " needs a whole number; the value is " + value);
             }

@@ -1,5 +1,6 @@
 package cs336.profile;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -54,6 +55,10 @@ public final class OverlapCommand extends LabCommand {
     @Override
     public Integer call() throws IOException {
         return checked(() -> {
+            ArgumentCheck.atLeast("--levels", 0, levels);
+            if (folder != null) {
+                ArgumentCheck.writableFolder("--figure", folder);
+            }
             Map<String, Trace> traces = read();
             OverlapTable table = OverlapTable.of(traces);
             if (table.rows().isEmpty()) {

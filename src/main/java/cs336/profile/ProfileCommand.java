@@ -15,6 +15,7 @@ import cs336.bench.Pass;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.bench.StorageOptions;
+import cs336.bench.Sweep;
 import cs336.bench.SweepOptions;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -51,7 +52,7 @@ import tech.tablesaw.api.Table;
             "  Draw the figures again from existing folders:",
             "    cs336 profile --size all --draw-only",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class ProfileCommand extends LabCommand {
     /**
@@ -106,16 +107,34 @@ public final class ProfileCommand extends LabCommand {
         try {
             ArgumentCheck.atLeast("--warmup", 0, warmup);
             ArgumentCheck.atLeast("--steps", 1, steps);
-            List<ModelCase> cases = models.cases();
+            List<Path> folders = models.cases().stream()
+                    .map(c -> ModelCases.folder(toCase(c)))
+                    .distinct()
+                    .toList();
+            if (drawOnly) {
+                requireDrawable(folders);
+            } else {
+                folder.requireWritable();
+            }
             int exitCode = drawOnly ? 0 : measure();
             if (!noPictures) {
-                for (ModelCase c : cases) {
-                    draw(ModelCases.folder(toCase(c)));
+                for (Path of : folders) {
+                    draw(of);
                 }
             }
             return exitCode;
         } catch (IllegalArgumentException e) {
             throw new ParameterException(spec.commandLine(), e.getMessage(), e);
+        }
+    }
+
+    private void requireDrawable(List<Path> folders) {
+        if (noPictures) {
+            throw new IllegalArgumentException("--draw-only and --no-pictures exclude each other");
+        }
+        if (folders.stream().noneMatch(of -> Files.exists(of.resolve(ProfileWorkload.STACKS)))) {
+            throw new IllegalArgumentException(
+                    "--draw-only: there is no profile of these cases in --folder " + folder.path());
         }
     }
 
@@ -126,23 +145,38 @@ public final class ProfileCommand extends LabCommand {
     private int measure() throws IOException, InterruptedException {
         StorageOptions.Swept swept = sweep.sweep(
                 machine -> models.cases(machine).map(this::toCase).toList(),
-                sweep -> sweep.alsoStore(ProfileCommand::storeKernels));
+                sweep -> sweep.alsoStore(new KernelRows()));
         out().println(summary(swept.measurements(), swept.cases()));
         out().flush();
         return swept.exitCode();
     }
 
     /**
-     * Stores the longest kernels of each phase, and the longest that are not GEMMs, in {@code <problem>_kernels.csv}
-     * next to the other measurements.
+     * The longest kernels of each phase, and the longest that are not GEMMs, in {@code <problem>_kernels.csv} next to
+     * the other measurements.
      */
-    private static void storeKernels(Case c, Measurements rows, Provenance provenance) throws IOException {
+    private static final class KernelRows implements Sweep.ExtraResults {
+        private static Measurements file(Measurements rows) {
+            String name = rows.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
+            return new Measurements(rows.path().resolveSibling(name));
+        }
+
+        @Override
+        public void check(Measurements rows) throws IOException {
+            file(rows).requireWritable();
+        }
+
+        @Override
+        public void store(Case c, Measurements rows, Provenance provenance) throws IOException {
+            storeKernels(c, file(rows), provenance);
+        }
+    }
+
+    private static void storeKernels(Case c, Measurements measurements, Provenance provenance) throws IOException {
         Path file = ModelCases.folder(c).resolve(ProfileWorkload.KERNELS);
         if (!Files.exists(file)) {
             return;
         }
-        String name = rows.path().getFileName().toString().replaceFirst("\\.csv$", "_kernels.csv");
-        var measurements = new Measurements(rows.path().resolveSibling(name));
         Map<String, Integer> others = new HashMap<>(); // by phase, how many kernels so far are not GEMMs
         for (Row row : ProfileWorkload.readKernels(file)) {
             boolean matmul = row.getString("kind").equals(KernelKind.MATMUL.toString());

@@ -3,8 +3,10 @@ package cs336.profile;
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
 import com.google.gson.stream.MalformedJsonException;
+import cs336.bench.TextFile;
 import java.io.BufferedInputStream;
 import java.io.EOFException;
+import java.io.FilterReader;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
@@ -42,7 +44,7 @@ final class TraceReader {
     }
 
     static Trace read(Path file) throws IOException {
-        try (Reader text = open(file)) {
+        try (Reader text = new BoundedStrings(open(file))) {
             return new TraceReader(text).read();
         } catch (MalformedJsonException | NumberFormatException | IllegalStateException e) {
             String reason = isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
@@ -87,6 +89,7 @@ final class TraceReader {
     }
 
     private static Reader open(Path file) throws IOException {
+        TextFile.requireFile(file);
         InputStream bytes = new BufferedInputStream(Files.newInputStream(file));
         try {
             InputStream text = file.toString().endsWith(".gz") ? new GZIPInputStream(bytes, 1 << 16) : bytes;
@@ -94,6 +97,31 @@ final class TraceReader {
         } catch (IOException e) {
             bytes.close();
             throw e;
+        }
+    }
+
+    /** A reader of JSON that refuses strings which would not fit into memory. */
+    private static final class BoundedStrings extends FilterReader {
+        private static final int LONGEST = 1 << 24; // characters
+        private int length; // since the last quote
+        private boolean escaped;
+
+        BoundedStrings(Reader json) {
+            super(json);
+        }
+
+        @Override
+        public int read(char[] buffer, int offset, int count) throws IOException {
+            int read = super.read(buffer, offset, count);
+            for (int i = offset; i < offset + read; i++) {
+                boolean ends = buffer[i] == '"' && !escaped;
+                escaped = buffer[i] == '\\' && !escaped;
+                length = ends ? 0 : length + 1;
+                if (length > LONGEST) {
+                    throw new TraceFormatException("it has a string of more than " + LONGEST + " characters");
+                }
+            }
+            return read;
         }
     }
 

@@ -123,29 +123,59 @@ public final class AccountingCommand extends LabCommand {
     @Override
     public Integer call() throws IOException {
         return checked(() -> {
+            if (answers || simulated != null) {
+                requireNotGiven(
+                        answers ? "with --answers" : "with --simulate",
+                        "--model",
+                        "--data",
+                        "--shards",
+                        "--stage",
+                        "--tensor",
+                        "--pipeline",
+                        "--tokens",
+                        "--micro-batches",
+                        "--chip");
+            }
+            MeasurementQuery measured = simulated == null ? null : MeasurementQuery.of(output.resolve(simulated));
+            if (answers || simulated != null) {
+                ArgumentCheck.writableFolder("--output", output);
+            }
             if (answers) {
                 new AccountingWriter(output, out()).write(CommunicationAccounting.STANDARD);
             }
             if (simulated != null) {
-                var study = new ScaleOutStudy(MeasurementQuery.of(output.resolve(simulated)));
-                new ScaleOutWriter(output, out()).write(study);
+                new ScaleOutWriter(output, out()).write(new ScaleOutStudy(measured));
             }
             if (!answers && simulated == null) {
-                report().print(out());
+                report();
             }
             out().flush();
             return 0;
         });
     }
 
-    private MeshReport report() {
+    private void report() {
+        ArgumentCheck.atLeast("--data", 1, data);
+        ArgumentCheck.atLeast("--shards", 1, shards);
+        ArgumentCheck.atLeast("--tensor", 1, tensor);
+        ArgumentCheck.atLeast("--pipeline", 1, pipeline);
+        ArgumentCheck.atLeast("--micro-batches", 1, microBatches);
         ModelShape model = model();
+        if (pipeline > model.blocks()) {
+            throw new IllegalArgumentException("--pipeline must be at most " + model.blocks() + ", the blocks of "
+                    + model.name() + ", not " + pipeline);
+        }
         TrainingState state = model == ModelShape.XXL ? TrainingState.MIXED : TrainingState.SINGLE;
         var mesh = new Mesh(data, shards, zeroStage(), tensor, pipeline);
-        var microBatch = new Tokens(ArgumentCheck.atLeast("tokens", 1, tokens));
+        var microBatch = new Tokens(ArgumentCheck.atLeast("--tokens", 1, tokens));
         Accelerator device = CHIPS.get(ArgumentCheck.oneOf(
-                "chip", chip, CHIPS.keySet().stream().sorted().toList()));
-        return new MeshReport(model, state, mesh, microBatch, microBatches, device);
+                "--chip", chip, CHIPS.keySet().stream().sorted().toList()));
+        try {
+            new MeshReport(model, state, mesh, microBatch, microBatches, device).print(out());
+        } catch (ArithmeticException e) {
+            throw new IllegalArgumentException("--tokens " + tokens + " with --micro-batches " + microBatches + " on "
+                    + mesh + " exceeds the range of 64-bit integers");
+        }
     }
 
     private ModelShape model() {
@@ -153,7 +183,7 @@ public final class AccountingCommand extends LabCommand {
         for (ModelSize size : ModelSize.values()) {
             names.add(size.label());
         }
-        String name = ArgumentCheck.oneOf("model", modelName, names);
+        String name = ArgumentCheck.oneOf("--model", modelName, names);
         return name.equals(ModelShape.XXL.name())
                 ? ModelShape.XXL
                 : ModelShape.of(name, ModelSize.parse(name).config(ModelEdition.SPRING_2025, CONTEXT), DType.FLOAT32);
@@ -162,7 +192,7 @@ public final class AccountingCommand extends LabCommand {
     private ZeroStage zeroStage() {
         ZeroStage[] stages = ZeroStage.values();
         if (stage < 1 || stage > stages.length) {
-            throw new IllegalArgumentException("stage must be 1, 2 or 3, not " + stage);
+            throw new IllegalArgumentException("--stage must be 1, 2 or 3, not " + stage);
         }
         return stages[stage - 1];
     }

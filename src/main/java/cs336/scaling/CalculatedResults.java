@@ -8,7 +8,6 @@ import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.torch.Device;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
@@ -35,7 +34,7 @@ public final class CalculatedResults {
 
     /** Deletes the file, so that it does not keep results calculated from measurements that no longer exist. */
     void clear() throws IOException {
-        Files.deleteIfExists(file.path());
+        file.clear();
     }
 
     /** Stores the numbers of a case and replaces its earlier ones. */

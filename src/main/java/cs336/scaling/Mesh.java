@@ -13,12 +13,17 @@ import cs336.bench.ArgumentCheck;
  * @param pipeline number of stages of consecutive blocks
  */
 public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeline) {
-    /** @throws IllegalArgumentException if an axis is below 1 */
+    /** @throws IllegalArgumentException if an axis is below 1, or there are more than 2³¹ − 1 devices */
     public Mesh {
         ArgumentCheck.atLeast("data", 1, data);
         ArgumentCheck.atLeast("shards", 1, shards);
         ArgumentCheck.atLeast("tensor", 1, tensor);
         ArgumentCheck.atLeast("pipeline", 1, pipeline);
+        double devices = (double) data * shards * tensor * pipeline;
+        if (devices > Integer.MAX_VALUE) {
+            throw new IllegalArgumentException("data × shards × tensor × pipeline must be at most %d devices, not %.3g"
+                    .formatted(Integer.MAX_VALUE, devices));
+        }
     }
 
     /** Returns a mesh of one device. */

@@ -22,6 +22,7 @@ record MeshReport(
     /** Prints the report. */
     void print(PrintWriter out) {
         var memory = new DeviceMemory(model, state, mesh, microBatch);
+        Tokens step = microBatch.times(microBatches).times(mesh.batchShards());
         var communication = new StepCommunication(model, state, mesh, microBatch, microBatches);
         out.printf(
                 Locale.ROOT,
@@ -30,7 +31,7 @@ record MeshReport(
                 model.parameters(),
                 mesh,
                 mesh.devices(),
-                mesh.batchShards() * microBatch.count() * microBatches);
+                step.count());
         out.println(AlignedText.of(memory.table()));
         boolean fits = memory.total().compareTo(device.memory()) <= 0;
         out.printf(

@@ -13,6 +13,8 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * pass.
  */
 public final class Autocast implements AutoCloseable {
+    private static final OpenScopes OPEN = new OpenScopes("an Autocast scope");
+
     private final DeviceType type;
     private final boolean wasEnabled;
     private final ScalarType previousDtype;
@@ -28,6 +30,7 @@ public final class Autocast implements AutoCloseable {
         }
         torch.set_autocast_enabled(type, narrow);
         torch.increment_nesting();
+        OPEN.add(this);
     }
 
     /**
@@ -69,11 +72,17 @@ public final class Autocast implements AutoCloseable {
         return text.toString();
     }
 
+    /**
+     * Restores the previous mode.
+     *
+     * @throws IllegalStateException on another thread, or before a scope inside this one is closed
+     */
     @Override
     public void close() {
         if (!open) {
             return;
         }
+        OPEN.remove(this);
         open = false;
         // Autocast caches casts of parameters. The cache is stale once the parameters change.
         if (torch.decrement_nesting() == 0) {

@@ -48,6 +48,24 @@ public enum DType {
         return bytes;
     }
 
+    /** Returns whether this is a floating-point type. */
+    public boolean isFloatingPoint() {
+        return switch (this) {
+            case FLOAT64, FLOAT32, BFLOAT16, FLOAT16 -> true;
+            case INT64, INT32, UINT8, BOOL, COMPLEX64 -> false;
+        };
+    }
+
+    /** Returns whether an integer or boolean type represents this value exactly. */
+    boolean represents(double value) {
+        return switch (this) {
+            case INT64 -> value == Math.rint(value) && value >= Long.MIN_VALUE && value < Long.MAX_VALUE;
+            case INT32 -> value == (int) value;
+            case BOOL -> value == 0 || value == 1;
+            default -> throw new IllegalStateException(this + " is not an integer type");
+        };
+    }
+
     /**
      * Returns the element type of a tensor.
      *

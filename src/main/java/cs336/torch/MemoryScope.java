@@ -25,6 +25,7 @@ public final class MemoryScope implements AutoCloseable {
     }
 
     private final PointerScope scope = new PointerScope();
+    private final Thread owner = Thread.currentThread();
 
     private MemoryScope() {}
 
@@ -66,8 +67,17 @@ public final class MemoryScope implements AutoCloseable {
         return pointer;
     }
 
+    /**
+     * Frees the objects of this scope.
+     *
+     * @throws IllegalStateException on another thread than that which opened the scope
+     */
     @Override
     public void close() {
+        if (Thread.currentThread() != owner) {
+            throw new IllegalStateException("a memory scope must be closed on the thread that opened it, "
+                    + owner.getName() + ", not on " + Thread.currentThread().getName());
+        }
         scope.close();
     }
 

@@ -44,10 +44,56 @@ public final class Tensors {
         }
     }
 
-    /** Returns the values of a tensor of any dtype on any device as doubles. */
+    /**
+     * Returns a tensor of the given type with these values, rounded to it, and this shape.
+     *
+     * @throws IllegalArgumentException if the number of values does not match the shape, or a value of an integer type
+     *     is not whole or not in its range
+     */
+    public static Tensor of(double[] values, DType dtype, long... shape) {
+        for (double value : values) {
+            if (!dtype.isFloatingPoint() && !dtype.represents(value)) {
+                throw new IllegalArgumentException("value " + value + " cannot be represented in " + dtype);
+            }
+        }
+        try (var scope = MemoryScope.open()) {
+            return scope.escape(of(values, shape).to(dtype.scalarType()));
+        }
+    }
+
+    /** Returns a tensor of the given type; see {@link #of(double[], DType, long...)}. */
+    public static Tensor of(long[] values, DType dtype, long... shape) {
+        for (long value : values) {
+            if (dtype == DType.INT32 && value != (int) value || dtype == DType.BOOL && value >> 1 != 0) {
+                throw new IllegalArgumentException("value " + value + " cannot be represented in " + dtype);
+            }
+        }
+        try (var scope = MemoryScope.open()) {
+            return scope.escape(of(values, shape).to(dtype.scalarType()));
+        }
+    }
+
+    /** Returns a tensor of the given type; see {@link #of(double[], DType, long...)}. */
+    public static Tensor of(float[] values, DType dtype, long... shape) {
+        double[] wide = new double[values.length];
+        for (int i = 0; i < wide.length; i++) {
+            wide[i] = values[i];
+        }
+        return of(wide, dtype, shape);
+    }
+
+    /**
+     * Returns the values of a tensor of any dtype on any device as doubles.
+     *
+     * @throws IllegalArgumentException if the tensor is null, closed or undefined
+     */
     public static double[] toDoubles(Tensor tensor) {
+        requireDefined("tensor", tensor);
         try (var scope = MemoryScope.open()) {
             double[] values = new double[Math.toIntExact(tensor.numel())];
+            if (values.length == 0) {
+                return values;
+            }
             Tensor onCpu = tensor.detach()
                     .to(Device.cpu().toTorch(), DType.FLOAT64.scalarType())
                     .contiguous();
@@ -56,10 +102,22 @@ public final class Tensors {
         }
     }
 
-    /** Returns the values of an int64 tensor on any device. */
+    /**
+     * Returns the values of an integer or boolean tensor on any device.
+     *
+     * @throws IllegalArgumentException if the tensor is null, closed or undefined, or has a floating-point type
+     */
     public static long[] toLongs(Tensor tensor) {
+        requireDefined("tensor", tensor);
+        if (tensor.is_floating_point() || tensor.is_complex()) {
+            throw new IllegalArgumentException("tensor must have an integer type, not " + tensor.scalar_type()
+                    + "; use toDoubles, which does not truncate");
+        }
         try (var scope = MemoryScope.open()) {
             long[] values = new long[Math.toIntExact(tensor.numel())];
+            if (values.length == 0) {
+                return values;
+            }
             Tensor onCpu =
                     tensor.to(Device.cpu().toTorch(), DType.INT64.scalarType()).contiguous();
             new LongPointer(onCpu.data_ptr()).get(values);
@@ -67,8 +125,31 @@ public final class Tensors {
         }
     }
 
-    /** Returns the shape of a tensor. */
+    /**
+     * Checks that a tensor can be used.
+     *
+     * @param name name of the argument in messages
+     * @throws IllegalArgumentException if it is null, closed or undefined
+     */
+    public static void requireDefined(String name, Tensor tensor) {
+        if (tensor == null) {
+            throw new IllegalArgumentException(name + " must not be null");
+        }
+        if (tensor.isNull()) {
+            throw new IllegalArgumentException(name + " is closed; its memory scope has ended");
+        }
+        if (!tensor.defined()) {
+            throw new IllegalArgumentException(name + " is undefined, like the gradient of a leaf without one");
+        }
+    }
+
+    /**
+     * Returns the shape of a tensor.
+     *
+     * @throws IllegalArgumentException if the tensor is null, closed or undefined
+     */
     public static long[] shape(Tensor tensor) {
+        requireDefined("tensor", tensor);
         long[] shape = new long[(int) tensor.dim()];
         for (int i = 0; i < shape.length; i++) {
             shape[i] = tensor.size(i);
@@ -76,8 +157,16 @@ public final class Tensors {
         return shape;
     }
 
-    /** Returns the shape without its last dimension: [B, T, d] → [B, T]. */
+    /**
+     * Returns the shape without its last dimension: [B, T, d] → [B, T].
+     *
+     * @throws IllegalArgumentException if the tensor has no dimension
+     */
     public static long[] leadingShape(Tensor tensor) {
+        requireDefined("tensor", tensor);
+        if (tensor.dim() == 0) {
+            throw new IllegalArgumentException("tensor must have at least one dimension");
+        }
         return Arrays.copyOf(shape(tensor), (int) tensor.dim() - 1);
     }
 
@@ -86,9 +175,12 @@ public final class Tensors {
     }
 
     private static void requireFits(int values, long[] shape) {
-        long elements = Arrays.stream(shape).reduce(1, Math::multiplyExact);
+        double elements = Arrays.stream(shape).mapToDouble(size -> size).reduce(1, (a, b) -> a * b);
+        if (Arrays.stream(shape).anyMatch(size -> size < 0)) {
+            throw new IllegalArgumentException("shape " + Arrays.toString(shape) + " has a negative size");
+        }
         if (values != elements) {
-            throw new IllegalArgumentException("shape " + Arrays.toString(shape) + " has " + elements
+            throw new IllegalArgumentException("shape " + Arrays.toString(shape) + " has " + Math.round(elements)
                     + " elements, but there are " + values + " values");
         }
     }

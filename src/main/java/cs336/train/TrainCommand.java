@@ -12,6 +12,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
+import cs336.bench.TextFile;
 import cs336.compile.CompiledStep;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -168,6 +169,15 @@ public final class TrainCommand extends LabCommand {
         }
         ModelOptions.Model model = chosen.get(0);
         ArgumentCheck.atLeast("--steps", 1, steps);
+        if (!(learningRate >= 0 && Double.isFinite(learningRate))) {
+            throw new IllegalArgumentException("--lr must be finite and at least 0, not " + learningRate);
+        }
+        if (decaySteps != null) {
+            ArgumentCheck.atLeast("--decay-steps", 1, decaySteps);
+        }
+        if (warmup == Integer.MAX_VALUE) {
+            throw new IllegalArgumentException("--warmup must be below " + Integer.MAX_VALUE);
+        }
         ArgumentCheck.atLeast("--log-every", 1, logEvery);
         ArgumentCheck.atLeast("--checkpoint-every", 1, checkpointEvery);
         if (!(clip > 0)) {
@@ -181,6 +191,7 @@ public final class TrainCommand extends LabCommand {
                     + ", one for each value of a byte, not " + model.config().vocabSize());
         }
         requireWritable();
+        TextFile.requireFile(text);
         byte[] bytes = Files.readAllBytes(text);
         int[] tokens = new int[bytes.length];
         for (int i = 0; i < bytes.length; i++) {

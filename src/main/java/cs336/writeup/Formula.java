@@ -39,6 +39,8 @@ final class Formula {
                     .createTeXIcon(display ? TeXConstants.STYLE_DISPLAY : TeXConstants.STYLE_TEXT, EM);
         } catch (ParseException e) {
             throw new IllegalArgumentException("formula " + tex.strip() + ": " + e.getMessage(), e);
+        } catch (RuntimeException | StackOverflowError e) { // JLaTeXMath does not check everything
+            throw new IllegalArgumentException("a formula is not valid TeX: " + e, e);
         }
         // Italic glyphs extend beyond their boxes.
         icon.setInsets(new Insets(2, 2, 2, 6), true);

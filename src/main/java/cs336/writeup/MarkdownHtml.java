@@ -110,8 +110,13 @@ public final class MarkdownHtml {
         if (address.matches("[a-zA-Z][a-zA-Z0-9+.-]*:.*") || address.startsWith("//")) {
             throw new MarkdownException(line, "image " + address + " is not a file of the project");
         }
-        Path file = folder.resolve(URLDecoder.decode(address, StandardCharsets.UTF_8))
-                .normalize();
+        Path file;
+        try {
+            file = folder.resolve(URLDecoder.decode(address, StandardCharsets.UTF_8))
+                    .normalize();
+        } catch (IllegalArgumentException e) { // an invalid escape or path
+            throw new MarkdownException(line, "image " + address + " is not a file name: " + e.getMessage());
+        }
         String extension = address.substring(address.lastIndexOf('.') + 1).toLowerCase(Locale.ROOT);
         String type = IMAGE_TYPES.get(extension);
         if (type == null) {

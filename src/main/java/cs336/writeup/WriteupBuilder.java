@@ -1,5 +1,6 @@
 package cs336.writeup;
 
+import cs336.bench.TextFile;
 import cs336.charts.Typeface;
 import cs336.numbers.MeasuredTable;
 import cs336.numbers.MeasurementOrigins;
@@ -56,7 +57,7 @@ final class WriteupBuilder {
         var chapters = new ArrayList<Chapter>();
         for (Path file : files) {
             currentFile = file;
-            String text = file.equals(first) ? front.text() : Files.readString(file);
+            String text = file.equals(first) ? front.text() : TextFile.read(file);
             String resolved = References.replace(text, (line, reference) -> number(numbers, line, reference));
             Node document = markdown.parse(resolved);
             chapters.add(new Chapter(file, document));

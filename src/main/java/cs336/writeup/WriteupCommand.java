@@ -1,5 +1,6 @@
 package cs336.writeup;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -31,17 +32,18 @@ public final class WriteupCommand extends LabCommand {
     private Path output;
 
     @Override
-    public Integer call() {
+    public Integer call() throws IOException {
         if (!Files.isRegularFile(folder.resolve("writeup.md"))) {
             throw new ParameterException(spec.commandLine(), "no writeup.md in " + folder);
         }
+        checked(() -> {
+            ArgumentCheck.writableFolder("--output", output);
+            return null;
+        });
         try {
             Writeup.read(folder).save(output);
         } catch (WriteupException e) {
             spec.commandLine().getErr().println(e.getMessage());
-            return 1;
-        } catch (IOException e) {
-            spec.commandLine().getErr().println("cannot build " + folder + ": " + e.getMessage());
             return 1;
         }
         out().println(output.resolve("writeup.html") + "\n" + output.resolve("writeup.pdf"));

@@ -20,12 +20,14 @@ import cs336.torch.Torch;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -367,6 +369,27 @@ class AdamWTest extends ScopedTest {
     private static void copy(Tensor target, Tensor source) {
         try (var noGrad = NoGrad.open()) {
             target.copy_(source);
+        }
+    }
+
+    @Test
+    void oneTensorUnderTwoNamesIsRefused() {
+        try (var scope = MemoryScope.open()) {
+            Tensor shared = torch.ones(3);
+            var twice = new LinkedHashMap<String, Tensor>();
+            twice.put("a", shared);
+            twice.put("b", new Tensor(shared));
+            for (Executable create :
+                    List.<Executable>of(() -> new AdamW(twice, AdamWSettings.of(0.1)), () -> new Sgd(twice, 0.1, 0))) {
+                var e = assertThrows(IllegalArgumentException.class, create);
+                assertEquals("parameters a and b are the same tensor", e.getMessage());
+            }
+            try (var optimizer = new AdamW(Map.of("a", shared), AdamWSettings.of(0.1))) {
+                assertThrows(
+                        IllegalArgumentException.class,
+                        () -> optimizer.add(Map.of("b", shared), AdamWSettings.of(0.1)));
+                assertEquals(Set.of("a"), optimizer.parameters().keySet());
+            }
         }
     }
 }

@@ -253,4 +253,97 @@ class TransformerLMTest {
     void thousandTrainingStepsDoNotLeakMemory() throws Exception {
         MemoryGrowth.assertFlat(TrainingSteps.class, 100, 150);
     }
+
+    @ParameterizedTest
+    @CsvSource({
+        "SPRING_2024, BFLOAT16, plain",
+        "SPRING_2025, BFLOAT16, plain",
+        "SPRING_2025, BFLOAT16, sdpa",
+        "SPRING_2025, FLOAT16, plain"
+    })
+    void aModelWithNarrowParametersIsCloseToFp32(ModelEdition edition, DType dtype, String attention) {
+        var config = tiny(edition).withAttention(attention);
+        try (var scope = MemoryScope.open();
+                var wide = new TransformerLM(config, Device.cpu());
+                var narrow = new TransformerLM(config, Device.cpu(), dtype)) {
+            narrow.load(wide.namedParameters());
+            Tensor ids = randomIds(2, CONTEXT);
+            Tensor logits = narrow.forward(ids);
+            assertEquals(dtype, DType.of(logits));
+            Tensor expected = wide.forward(ids);
+            double error =
+                    logits.sub(expected).norm().item_double() / expected.norm().item_double();
+            assertTrue(error > 0 && error < 0.05, "relative error " + error);
+            Losses.crossEntropy(logits, ids).backward();
+            narrow.namedParameters().forEach((name, parameter) -> {
+                assertTrue(parameter.grad().defined(), name);
+                assertEquals(dtype, DType.of(parameter.grad()));
+            });
+            narrow.zeroGrad();
+            narrow.parameters()
+                    .forEach(parameter -> assertFalse(parameter.grad().defined()));
+        }
+    }
+
+    @Test
+    void namedSettingsReplaceThoseOfTheSmallModel() {
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(ModelEdition.SPRING_2025)
+                .vocabSize(VOCAB)
+                .contextLength(CONTEXT)
+                .dModel(32)
+                .numLayers(2)
+                .numHeads(4)
+                .dFf(48)
+                .build();
+        assertEquals(tiny(ModelEdition.SPRING_2025), config);
+        assertEquals(ModelSize.SMALL.config(), TransformerConfig.builder().build());
+        assertEquals("sdpa", config.toBuilder().attention("sdpa").build().attention());
+        assertEquals(
+                "layernorm",
+                config.toBuilder().normalization("layernorm").build().normalization());
+        for (var invalid : List.of(
+                config.toBuilder().eps(0),
+                config.toBuilder().ropeTheta(-1),
+                config.toBuilder().edition(null),
+                config.toBuilder().dModel(33),
+                config.toBuilder().eps(Double.NaN))) {
+            assertThrows(IllegalArgumentException.class, invalid::build);
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"rmsnorm", "layernorm"})
+    void epsAndThetaChangeTheOutput(String normalization) {
+        TransformerConfig plain = tiny(ModelEdition.SPRING_2025).withNormalization(normalization);
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(plain, Device.cpu());
+                var same = new TransformerLM(
+                        plain.toBuilder().eps(1e-5).ropeTheta(10_000).build(), Device.cpu());
+                var eps = new TransformerLM(plain.toBuilder().eps(0.5).build(), Device.cpu());
+                var theta = new TransformerLM(plain.toBuilder().ropeTheta(100).build(), Device.cpu())) {
+            Tensor ids = randomIds(1, CONTEXT);
+            Tensor expected = model.forward(ids);
+            for (TransformerLM other : List.of(same, eps, theta)) {
+                other.load(model.namedParameters());
+                assertEquals(other == same, other.forward(ids).equal(expected));
+            }
+        }
+    }
+
+    @Test
+    void loadingRefusesOtherNamesAndShapesAndThenChangesNothing() {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(tiny(ModelEdition.SPRING_2024), Device.cpu());
+                var other = new TransformerLM(tiny(ModelEdition.SPRING_2025), Device.cpu())) {
+            Tensor before = model.parameters().get(0).detach().clone();
+            assertThrows(IllegalArgumentException.class, () -> model.load(Map.of()));
+            assertThrows(IllegalArgumentException.class, () -> model.load(other.namedParameters()));
+            var wrong = new java.util.LinkedHashMap<>(model.namedParameters());
+            wrong.put("ln_final.weight", torch.ones(3));
+            var e = assertThrows(IllegalArgumentException.class, () -> model.load(wrong));
+            assertEquals("parameter ln_final.weight has the shape [32], not [3]", e.getMessage());
+            assertTrue(model.parameters().get(0).equal(before));
+        }
+    }
 }

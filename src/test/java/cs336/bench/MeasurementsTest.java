@@ -2,17 +2,26 @@ package cs336.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
+import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import tech.tablesaw.api.ColumnType;
 import tech.tablesaw.api.Table;
@@ -115,6 +124,16 @@ class MeasurementsTest {
     }
 
     @Test
+    void anIncompleteLastCharacterIsIgnored() throws IOException {
+        measurements.put(size("small", 128), measured(1), HERE);
+        byte[] half = Arrays.copyOf("medium,128,µ".getBytes(StandardCharsets.UTF_8), "medium,128,".length() + 1);
+        Files.write(measurements.path(), half, StandardOpenOption.APPEND);
+        assertEquals(2, measurements.table().rowCount());
+        measurements.put(size("large", 128), measured(3), HERE);
+        assertEquals(4, measurements.table().rowCount());
+    }
+
+    @Test
     void aFileWithAnIncompleteHeaderIsEmpty() throws IOException {
         Files.createDirectories(measurements.path().getParent());
         Files.writeString(measurements.path(), "size,cont");
@@ -129,6 +148,61 @@ class MeasurementsTest {
         Files.writeString(measurements.path(), "medium,128\n", StandardOpenOption.APPEND);
         var e = assertThrows(IOException.class, () -> measurements.table());
         assertTrue(e.getMessage().contains("line 4: the row has 2 cells, the header 16"), e.getMessage());
+    }
+
+    /** Replaces a text in a file of two rows by bytes, and expects an error about one of its lines. */
+    private void assertDamaged(String text, byte[] damage, String message) throws IOException {
+        Files.deleteIfExists(measurements.path());
+        measurements.put(size("small", 128), measured(1.5), HERE);
+        var stored = new String(Files.readAllBytes(measurements.path()), StandardCharsets.ISO_8859_1);
+        String damaged = stored.replaceFirst(text, new String(damage, StandardCharsets.ISO_8859_1));
+        assertNotEquals(stored, damaged);
+        Files.write(measurements.path(), damaged.getBytes(StandardCharsets.ISO_8859_1));
+        var e = assertThrows(IOException.class, () -> measurements.table(), message);
+        assertEquals(measurements.path() + ", " + message, e.getMessage());
+    }
+
+    @Test
+    void aDamagedLineIsReportedWithFileAndLine() throws IOException {
+        assertDamaged("total", new byte[] {(byte) 0xff}, "line 2: the line is not UTF-8");
+        assertDamaged("\"NVIDIA", "NVIDIA".getBytes(), "line 2: a quote is not closed");
+        assertDamaged("1\\.5", "1,5".getBytes(), "line 2: the row has 17 cells, the header 16");
+        assertDamaged("1\\.5", "1.5.5".getBytes(), "line 2: mean must be a number, not '1.5.5'");
+        assertDamaged("137438953471", "x".getBytes(), "line 3: mean must be a number, not 'x'");
+        assertDamaged("ms,1,", "ms,1.5,".getBytes(), "line 2: n must be a number, not '1.5'");
+        assertDamaged("context", "Size".getBytes(), "line 1: the header names a column twice");
+    }
+
+    @Test
+    void damagedMeasurementsAreReportedBeforeAnythingIsMeasured() throws IOException {
+        assertDamaged("1\\.5", "1.5.5".getBytes(), "line 2: mean must be a number, not '1.5.5'");
+        assertThrows(IOException.class, () -> measurements.requireWritable());
+    }
+
+    /** Reads, and stores a row into, files with random damage; the only failures are IOExceptions with a line. */
+    @Test
+    void anyDamageIsReportedOrHarmless() throws IOException {
+        measurements.put(size("small", 128), measured(1.5, 2.5), HERE);
+        measurements.put(size("mädium", 128), measured(Double.POSITIVE_INFINITY), HERE);
+        byte[] whole = Files.readAllBytes(measurements.path());
+        var random = new Random(336);
+        int reported = 0;
+        for (int i = 0; i < 1500; i++) {
+            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
+            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
+                byte[] likely = {',', '"', '\n', '\r', 0, '-', (byte) 0xc3, (byte) random.nextInt()};
+                bytes[random.nextInt(bytes.length)] = likely[random.nextInt(likely.length)];
+            }
+            Files.write(measurements.path(), bytes);
+            try {
+                measurements.table();
+                measurements.holds(size("small", 128));
+            } catch (IOException e) {
+                assertTrue(e.getMessage().matches("(?s)" + measurements.path() + ", line \\d: .*"), e.getMessage());
+                reported++;
+            }
+        }
+        assertTrue(reported > 300 && reported < 1400, "" + reported);
     }
 
     @Test
@@ -192,6 +266,130 @@ class MeasurementsTest {
         var odd = new Provenance("h200", "two\nlines", "", "", "");
         measurements.put(size("small", 128), measured(1), odd);
         assertEquals("two lines", measurements.table().stringColumn("device").get(0));
+    }
+
+    @Test
+    void aCaseWithALineBreakIsRejected() {
+        for (String lineBreak : List.of("\n", "\r", "\r\n", "\u2028")) {
+            String odd = "two" + lineBreak + "lines";
+            var e = assertThrows(IllegalArgumentException.class, () -> size(odd, 128));
+            assertEquals("parameter size must not contain a line break: 'two\\nlines'", e.getMessage());
+            assertThrows(
+                    IllegalArgumentException.class, () -> size("small", 128).withImplementation(odd));
+            assertThrows(IllegalArgumentException.class, () -> Metric.ms(odd));
+        }
+    }
+
+    @Test
+    void infiniteNumbersAreStored() throws IOException {
+        measurements.put(size("small", 128), measured(Double.POSITIVE_INFINITY, 1), HERE);
+        measurements.put(size("large", 128), measured(Double.NEGATIVE_INFINITY), HERE);
+        Table table = measurements.table();
+        assertEquals(Double.POSITIVE_INFINITY, table.doubleColumn("mean").get(0));
+        assertTrue(table.doubleColumn("std").isMissing(0));
+        assertEquals(1.0, table.doubleColumn("min").get(0));
+        assertEquals(Double.NEGATIVE_INFINITY, table.doubleColumn("max").get(2));
+        String text = ResultTable.of(measurements, List.of(size("small", 128), size("large", 128)));
+        assertTrue(text.contains("Infinity"), text);
+    }
+
+    /** The main class of a process that stores cases in a file, each twice: {@code folder name}. */
+    static final class StoringProcess {
+        static final int CASES = 15;
+
+        public static void main(String[] args) throws Exception {
+            Path folder = Path.of(args[0]);
+            Files.createFile(folder.resolve(args[1] + ".ready"));
+            System.in.read(); // until both processes have started
+            var measurements = Measurements.of(folder, "h200", "shared");
+            for (int round = 1; round <= 2; round++) {
+                for (int i = 0; i < CASES; i++) {
+                    measurements.put(size(args[1], i), measured(round), HERE);
+                    measurements.putSteps(size(args[1], i), List.of(new Samples(TOTAL, List.of(1.0 * round))));
+                }
+            }
+        }
+    }
+
+    @Test
+    @Timeout(120)
+    void twoProcessesStoreIntoOneFileWithoutLoss() throws Exception {
+        var processes = new ArrayList<Process>();
+        for (String name : List.of("left", "right")) {
+            processes.add(new ProcessBuilder(
+                            Path.of(System.getProperty("java.home"), "bin", "java")
+                                    .toString(),
+                            "-cp",
+                            System.getProperty("java.class.path"),
+                            StoringProcess.class.getName(),
+                            folder.toString(),
+                            name)
+                    .redirectError(ProcessBuilder.Redirect.INHERIT)
+                    .start());
+        }
+        while (!Files.exists(folder.resolve("left.ready")) || !Files.exists(folder.resolve("right.ready"))) {
+            assertTrue(processes.stream().allMatch(Process::isAlive));
+            Thread.sleep(10);
+        }
+        for (Process process : processes) {
+            process.getOutputStream().close();
+        }
+        for (Process process : processes) {
+            assertEquals(0, process.waitFor());
+        }
+        var shared = Measurements.of(folder, "h200", "shared");
+        assertEquals(2 * 2 * StoringProcess.CASES, shared.table().rowCount());
+        for (String name : List.of("left", "right")) {
+            for (int i = 0; i < StoringProcess.CASES; i++) {
+                assertTrue(shared.holds(size(name, i)), name + i);
+            }
+        }
+        Table totals =
+                shared.table().where(shared.table().stringColumn("metric").isEqualTo("total"));
+        assertEquals(
+                Collections.nCopies(2 * StoringProcess.CASES, 2.0),
+                totals.doubleColumn("mean").asList());
+        assertEquals(
+                2 * StoringProcess.CASES, Measurements.read(shared.stepsPath()).rowCount());
+    }
+
+    @Test
+    void threadsStoreIntoOneFileWithoutLoss() throws Exception {
+        var failures = new ConcurrentLinkedQueue<Throwable>();
+        List<Thread> threads = IntStream.range(0, 4)
+                .mapToObj(t -> new Thread(() -> {
+                    try {
+                        for (int i = 0; i < 4; i++) {
+                            Measurements.of(folder, "h200", "shared").put(size("t" + t, i), measured(1), HERE);
+                            Measurements.of(folder, "h200", "shared").put(size("t" + t, i), measured(2), HERE);
+                        }
+                    } catch (IOException | RuntimeException e) {
+                        failures.add(e);
+                    }
+                }))
+                .toList();
+        threads.forEach(Thread::start);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        assertEquals(List.of(), List.copyOf(failures));
+        assertEquals(32, Measurements.of(folder, "h200", "shared").table().rowCount());
+    }
+
+    @Test
+    void temporaryFilesOfKilledProcessesAreDeleted() throws IOException {
+        measurements.put(size("small", 128), measured(1), HERE);
+        Path stale = measurements.path().resolveSibling("benchmarking_script.csv.1.new");
+        Path older = measurements.path().resolveSibling("benchmarking_script.csv.new");
+        Path other = measurements.path().resolveSibling("other.csv.1.new");
+        for (Path file : List.of(stale, older, other)) {
+            Files.writeString(file, "half a fi");
+        }
+        measurements.put(size("small", 128), measured(2), HERE);
+        assertFalse(Files.exists(stale));
+        assertFalse(Files.exists(older));
+        assertTrue(Files.exists(other));
+        assertEquals(2, measurements.table().rowCount());
     }
 
     @Test

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -193,5 +194,31 @@ class MeasurementQueryTest {
         var error =
                 assertThrows(IllegalArgumentException.class, () -> numbers.prose("one\n{{timing[size=xs] : %.0f}}"));
         assertTrue(error.getMessage().startsWith("line 2, {{timing[size=xs] : %.0f}}: "), error.getMessage());
+    }
+
+    @Test
+    void deeplyNestedParenthesesAreAnError() {
+        String deep = "(".repeat(100_000) + "1" + ")".repeat(100_000);
+        var e = assertThrows(IllegalArgumentException.class, () -> numbers.text(deep + " : %d"));
+        assertTrue(e.getMessage().startsWith("more than 100 nested parentheses"), e.getMessage());
+        assertEquals("1", numbers.text("(".repeat(100) + "1" + ")".repeat(100) + " : %d"));
+    }
+
+    @Test
+    void infiniteNumbersHaveNoDigits() {
+        numbers.define("infinite", Double.POSITIVE_INFINITY, "ms");
+        assertEquals("Infinity\u00a0ms", numbers.text("infinite : %.1f ms"));
+        assertThrows(IllegalArgumentException.class, () -> numbers.text("infinite : %d"));
+        assertThrows(IllegalArgumentException.class, () -> numbers.text("1e19 : %d"));
+    }
+
+    @Test
+    void damagedMeasurementsAreReportedWithFileAndLine() throws IOException {
+        Path damaged = Files.writeString(
+                folder.resolve("data/measurements/pretend/damaged.csv"), "a,implementation,mean\nx,y,z\n");
+        var e = assertThrows(UncheckedIOException.class, () -> numbers.table("damaged"));
+        assertEquals(
+                damaged + ", line 2: mean must be a number, not 'z'",
+                e.getCause().getMessage());
     }
 }

@@ -82,6 +82,6 @@ class OverlapCommandTest {
         assertTrue(err.toString().startsWith(text + " is not a trace"), err.toString());
         err.getBuffer().setLength(0);
         assertEquals(2, run(twice, "--levels", "-1", "--figure", folder));
-        assertEquals("levels must be at least 0, not -1", err.toString());
+        assertEquals("--levels must be at least 0, not -1", err.toString());
     }
 }

@@ -449,6 +449,21 @@ class TraceTest {
     }
 
     @Test
+    void aStringThatWouldFillTheMemoryIsRefused() throws IOException {
+        Path file = folder.resolve("long.json.gz");
+        try (var out = new GZIPOutputStream(Files.newOutputStream(file))) {
+            out.write("[{\"name\":\"".getBytes(StandardCharsets.UTF_8));
+            byte[] part = "x\\\"".repeat(1 << 20).getBytes(StandardCharsets.UTF_8);
+            for (int i = 0; i < 8; i++) {
+                out.write(part);
+            }
+            out.write("\"}]".getBytes(StandardCharsets.UTF_8));
+        }
+        var e = assertThrows(IllegalArgumentException.class, () -> Trace.read(file));
+        assertEquals(file + " is not a trace: it has a string of more than 16777216 characters", e.getMessage());
+    }
+
+    @Test
     void theErrorNamesABadArchive() throws IOException {
         Path plain = folder.resolve("plain.json.gz");
         Files.writeString(plain, "{\"traceEvents\": []}");

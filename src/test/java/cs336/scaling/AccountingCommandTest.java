@@ -8,6 +8,8 @@ import cs336.bench.Measurements;
 import cs336.bench.Project;
 import java.io.IOException;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -27,17 +29,32 @@ class AccountingCommandTest extends CommandTest {
         }
     }
 
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "--stage 4 | --stage must be 1, 2 or 3, not 4",
+                "--tensor 0 | --tensor must be at least 1, not 0",
+                "--micro-batches 0 | --micro-batches must be at least 1, not 0",
+                "--tokens 0 | --tokens must be at least 1, not 0",
+                "--pipeline 127 | --pipeline must be at most 126, the blocks of XXL, not 127",
+                "--chip h300 | --chip 'h300' is unknown; known: h100, h200, tpu-v5p",
+                "--answers --shards 3 | --shards has no effect with --answers",
+                "--simulate nowhere --chip h100 | --chip has no effect with --simulate",
+                "--data 2147483647 --shards 2 | data × shards × tensor × pipeline must be at most 2147483647 devices, not"
+                        + " 4.29e+09",
+                "--tokens 2147483647 --micro-batches 2147483647 --data 9 | --tokens 2147483647 with --micro-batches"
+                        + " 2147483647 on DP 9 exceeds the range of 64-bit integers",
+            })
+    void wrongUseFailsWithOneLineThatNamesTheOption(String arguments, String message) {
+        assertEquals(2, run(new AccountingCommand(), arguments));
+        assertEquals(message, err.toString());
+        assertEquals("", out.toString());
+    }
+
     @Test
-    void wrongUseFailsWithOneLineThatNamesTheArgument() {
-        assertEquals(2, run(new AccountingCommand(), "--stage 4"));
-        assertEquals("stage must be 1, 2 or 3, not 4", err.toString());
-        err.getBuffer().setLength(0);
-        assertEquals(2, run(new AccountingCommand(), "--tensor 0"));
-        assertEquals("tensor must be at least 1, not 0", err.toString());
-        err.getBuffer().setLength(0);
-        assertEquals(2, run(new AccountingCommand(), "--pipeline 127"));
-        assertEquals("pipeline must be at most 126, the blocks of XXL, not 127", err.toString());
-        err.getBuffer().setLength(0);
+    void aMissingMachineIsReported() {
         assertEquals(2, run(new AccountingCommand(), "--simulate nowhere"));
         assertTrue(err.toString().startsWith("no folder of measurements"), err.toString());
     }

@@ -2,11 +2,16 @@ package cs336.torch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.MemoryGrowth;
+import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.DeviceType;
 import org.junit.jupiter.api.Test;
 
 class MemoryScopeTest {
@@ -82,5 +87,67 @@ class MemoryScopeTest {
     @Test
     void thousandStepsWithEscapesLeaveMemoryFlat() throws Exception {
         MemoryGrowth.assertFlat(StepsWithEscapes.class, 100, 150);
+    }
+
+    @Test
+    void aScopeCannotBeClosedOnAnotherThread() throws InterruptedException {
+        try (var outer = MemoryScope.open()) {
+            var scope = MemoryScope.open();
+            Tensor inside = torch.ones(3);
+            assertRefusedElsewhere("a memory scope must be closed on the thread that opened it", scope);
+            assertFalse(inside.isNull());
+            scope.close();
+            assertTrue(inside.isNull());
+            Tensor next = torch.ones(3);
+            assertEquals(3.0f, next.sum().item_float(), "belongs to the outer scope");
+        }
+    }
+
+    @Test
+    void aModeCannotBeClosedOnAnotherThread() throws InterruptedException {
+        try (var noGrad = NoGrad.open()) {
+            assertRefusedElsewhere("a NoGrad scope must be closed on the thread that opened it", noGrad);
+            assertFalse(GradMode.is_enabled());
+        }
+        assertTrue(GradMode.is_enabled());
+        try (var autocast = Autocast.of(Device.cpu(), DType.BFLOAT16)) {
+            assertRefusedElsewhere("an Autocast scope must be closed on the thread that opened it", autocast);
+        }
+    }
+
+    @Test
+    void modesCannotBeClosedInTheWrongOrder() {
+        var outer = NoGrad.open();
+        var inner = NoGrad.open();
+        var e = assertThrows(IllegalStateException.class, outer::close);
+        assertTrue(e.getMessage().startsWith("a NoGrad scope must be closed before the scopes around it"));
+        inner.close();
+        assertFalse(GradMode.is_enabled());
+        outer.close();
+        assertTrue(GradMode.is_enabled());
+        inner.close(); // does nothing
+        assertTrue(GradMode.is_enabled());
+
+        var bf16 = Autocast.of(Device.cpu(), DType.BFLOAT16);
+        var full = Autocast.of(Device.cpu(), DType.FLOAT32);
+        assertThrows(IllegalStateException.class, bf16::close);
+        full.close();
+        bf16.close();
+        assertFalse(torch.is_autocast_enabled(DeviceType.CPU));
+    }
+
+    private static void assertRefusedElsewhere(String message, AutoCloseable scope) throws InterruptedException {
+        var thrown = new AtomicReference<Exception>();
+        var thread = new Thread(() -> {
+            try {
+                scope.close();
+            } catch (Exception e) {
+                thrown.set(e);
+            }
+        });
+        thread.start();
+        thread.join();
+        assertInstanceOf(IllegalStateException.class, thrown.get());
+        assertTrue(thrown.get().getMessage().startsWith(message), thrown.get().getMessage());
     }
 }

@@ -79,6 +79,12 @@ class TrainCommandTest {
         assertEquals(2, run("--vocab", "100"));
         assertEquals(2, run("--clip", "0"));
         assertEquals("--clip must be positive, not 0.0", error);
+        assertEquals(2, run("--lr", "-1"));
+        assertEquals("--lr must be finite and at least 0, not -1.0", error);
+        assertEquals(2, run("--decay-steps", "0"));
+        assertEquals("--decay-steps must be at least 1, not 0", error);
+        assertEquals(2, run("--warmup", "2147483647"));
+        assertEquals("--warmup must be below 2147483647", error);
         assertEquals(2, run("--resume"));
         assertEquals("--resume needs --checkpoint <file>", error);
         assertEquals(2, run("--size", "small,large"));

@@ -128,4 +128,20 @@ class MarkdownHtmlTest {
         assertEquals("<h2 id=\"warm-up-1\">Warm-up 1</h2>\n", html("## Warm-up 1"));
         assertEquals("<h2 id=\"a\">A</h2>\n<h2 id=\"a-1\">A</h2>\n", html("## A\n\n## A"));
     }
+
+    @Test
+    void addressesThatAreNoFileNamesAreReportedWithTheirLine() {
+        for (String address : new String[] {"a%zz.svg", "a%00.svg", "%.svg"}) {
+            var e = assertThrows(MarkdownException.class, () -> html("a\n\n![x](" + address + ")"));
+            assertEquals(3, e.line());
+            assertTrue(e.getMessage().startsWith("image " + address + " is not a file name: "), e.getMessage());
+        }
+    }
+
+    @Test
+    void aFormulaThatIsNestedTooDeeplyIsReported() {
+        String deep = "\\frac{".repeat(5000) + "1" + "}{2}".repeat(5000);
+        var e = assertThrows(MarkdownException.class, () -> html("$" + deep + "$"));
+        assertTrue(e.getMessage().startsWith("a formula is not valid TeX"), e.getMessage());
+    }
 }

@@ -22,15 +22,25 @@ import cs336.torch.MemoryStats;
  * @param causal whether query i attends to keys 0 … i only
  */
 record AttentionCase(String attention, int batch, Integer heads, int d, int context, String dtype, boolean causal) {
-    /** @throws IllegalArgumentException if the implementation is unknown or a size is below 1 */
+    /** The largest number of elements of a tensor; sums of bytes of several such tensors are below 2⁶³. */
+    private static final double MAX_ELEMENTS = 0x1p56;
+
+    /** @throws IllegalArgumentException if the implementation is unknown, or a size is below 1 or too large */
     AttentionCase {
         Attention.named(attention);
-        ArgumentCheck.atLeast("batch", 1, batch);
+        ArgumentCheck.atLeast("--batch", 1, batch);
         if (heads != null) {
-            ArgumentCheck.atLeast("heads", 1, heads);
+            ArgumentCheck.atLeast("--heads", 1, heads);
         }
-        ArgumentCheck.atLeast("d", 1, d);
-        ArgumentCheck.atLeast("context", 1, context);
+        ArgumentCheck.atLeast("--d", 1, d);
+        ArgumentCheck.atLeast("--context", 1, context);
+        long sequences = (long) batch * (heads == null ? 1 : heads);
+        ArgumentCheck.atLeast("--batch × --heads", 1, sequences);
+        double elements = (double) sequences * context * Math.max(context, d);
+        if (elements > MAX_ELEMENTS) {
+            throw new IllegalArgumentException("%d sequences or heads with --context %d and --d %d are too large"
+                    .formatted(sequences, context, d));
+        }
     }
 
     /** Reads back the parameters that {@link #addTo} wrote. */

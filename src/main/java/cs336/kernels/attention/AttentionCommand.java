@@ -26,7 +26,7 @@ import picocli.CommandLine.Option;
             "    cs336 attention",
             "    cs336 attention --attention flash,sdpa",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class AttentionCommand extends LabCommand {
     @Option(

@@ -50,8 +50,8 @@ enum AttentionProtocol {
      * @throws IllegalArgumentException if the warm-up is below 0 or the repetition below 1
      */
     void requireTiming(int warmup, int repeated) {
-        ArgumentCheck.atLeast("warmup", 0, warmup);
-        ArgumentCheck.atLeast(repetition, 1, repeated);
+        ArgumentCheck.atLeast("--warmup", 0, warmup);
+        ArgumentCheck.atLeast("--" + repetition, 1, repeated);
     }
 
     /** Returns the repetition of a case: timed passes, or milliseconds. */

@@ -30,7 +30,7 @@ import picocli.CommandLine.Option;
             "  Long sequences with 16 heads, two implementations compared:",
             "    cs336 flash --heads 16 --d 64 --context 16384,32768 --dtype bf16 --attention flash,sdpa",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class FlashCommand extends LabCommand {
     private static final List<Integer> WIDTHS = List.of(64);

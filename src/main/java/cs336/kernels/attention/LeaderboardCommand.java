@@ -35,7 +35,7 @@ import picocli.CommandLine.Option;
             "      python3 peers/attention.py leaderboard $csv --round $round",
             "    done",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class LeaderboardCommand extends LabCommand {
     /** Defaults of the options that depend on the device. */
@@ -121,7 +121,7 @@ public final class LeaderboardCommand extends LabCommand {
         int warmupMs = warmup != null ? warmup : size.warmup;
         int repMs = rep != null ? rep : size.rep;
         AttentionProtocol.LEADERBOARD.requireTiming(warmupMs, repMs);
-        ArgumentCheck.atLeast("round", 1, round);
+        ArgumentCheck.atLeast("--round", 1, round);
         var cases = new ArrayList<Case>();
         for (String attention : attentions) {
             for (int n : heads != null ? heads : List.of(size.heads)) {

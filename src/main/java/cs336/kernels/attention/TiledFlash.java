@@ -107,7 +107,10 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
             Tensor values = flat(v); // [N, S, d]
             Tensor dOut = flat(dO); // [N, T, d]
             Tensor delta = dOut.mul(flat(o)).sum(LAST, true, new ScalarTypeOptional()); // D: [N, T, 1]
-            Tensor logSumExp = zeroWhereMinusInfinity(l.reshape(delta.size(0), delta.size(1), 1));
+            Tensor l3 = l.reshape(delta.size(0), delta.size(1), 1); // [N, T, 1]
+            Tensor logSumExp = zeroWhereMinusInfinity(l3);
+            // A query without any key has no gradient for K, even if it contains −∞, which times 0 would be NaN.
+            Tensor attending = queries.masked_fill(torch.isneginf(l3), new Scalar(0));
             Tensor dQ = zeros(queries);
             Tensor dK = zeros(keys);
             Tensor dV = zeros(values);
@@ -128,7 +131,7 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
                         Tensor dP = dOutTile.bmm(values.narrow(1, j, columns).transpose(1, 2)); // [N, rows, columns]
                         Tensor dS = p.mul_(dP.sub_(delta.narrow(1, i, rows)));
                         dQ.narrow(1, i, rows).baddbmm_(dS, kTile);
-                        dK.narrow(1, j, columns).baddbmm_(dS.transpose(1, 2), qTile);
+                        dK.narrow(1, j, columns).baddbmm_(dS.transpose(1, 2), attending.narrow(1, i, rows));
                     }
                 }
             }

@@ -13,10 +13,17 @@ import org.bytedeco.pytorch.global.torch;
  * parameter {@code weight} [width], initialised to 1.
  */
 public final class FusedRmsNormLayer extends NnModule {
+    private final double eps;
     private final Tensor weight;
 
-    /** Creates a layer for inputs […, width]. */
+    /** Creates a layer for inputs […, width] with ε = 1e-5. */
     public FusedRmsNormLayer(int width, Device device, DType dtype) {
+        this(width, Normalization.EPS, device, dtype);
+    }
+
+    /** Creates a layer for inputs […, width]. */
+    public FusedRmsNormLayer(int width, double eps, Device device, DType dtype) {
+        this.eps = eps;
         try (var scope = MemoryScope.open()) {
             weight = parameter("weight", torch.ones(new long[] {width}, device.options(dtype)));
         }
@@ -24,7 +31,7 @@ public final class FusedRmsNormLayer extends NnModule {
 
     @Override
     protected Tensor compute(Tensor input) {
-        return FusedRmsNorm.apply(input, weight, Normalization.EPS);
+        return FusedRmsNorm.apply(input, weight, eps);
     }
 
     /** Factory that makes this layer available under the name {@code rmsnorm-fused}. */
@@ -40,8 +47,8 @@ public final class FusedRmsNormLayer extends NnModule {
         }
 
         @Override
-        public NnModule create(int width, Device device, DType dtype) {
-            return new FusedRmsNormLayer(width, device, dtype);
+        public NnModule create(int width, double eps, Device device, DType dtype) {
+            return new FusedRmsNormLayer(width, eps, device, dtype);
         }
     }
 }

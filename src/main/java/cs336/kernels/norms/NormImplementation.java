@@ -53,7 +53,7 @@ public enum NormImplementation {
     }
 
     /** Returns a new layer for rows of this width. */
-    NnModule create(int width, Device device, DType dtype) {
+    public NnModule create(int width, Device device, DType dtype) {
         return constructor.create(width, device, dtype);
     }
 

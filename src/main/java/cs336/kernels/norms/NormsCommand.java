@@ -41,10 +41,13 @@ import picocli.CommandLine.Option;
             "  The course's sizes:",
             "    cs336 norms",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class NormsCommand extends LabCommand {
     private static final String COPY = "copy";
+
+    /** The largest number of elements; the bytes of all passes are below 2⁶³. */
+    private static final double MAX_ELEMENTS = 0x1p56;
 
     @Option(names = "--rows", defaultValue = "50000", paramLabel = "<n>", description = "rows to normalise")
     private int rows;
@@ -104,9 +107,15 @@ public final class NormsCommand extends LabCommand {
     private NormsPlan plan() throws IOException {
         ArgumentCheck.atLeast("--rows", 1, rows);
         ArgumentCheck.atLeast("--passes", NormBenchmark.GROUPS, passes);
-        widths.forEach(width -> ArgumentCheck.atLeast("--hidden", 1, width));
-        storage.requireNames();
-        List<DType> types = dtypes.stream().map(DType::parse).toList();
+        widths = widths.stream().distinct().toList();
+        for (int width : widths) {
+            ArgumentCheck.atLeast("--hidden", 1, width);
+            if ((double) rows * width > MAX_ELEMENTS) {
+                throw new IllegalArgumentException(
+                        "--rows " + rows + " × --hidden " + width + " must be at most 2^56 elements");
+            }
+        }
+        List<DType> types = dtypes.stream().map(DType::parse).distinct().toList();
         for (DType type : types) {
             if (!TensorChecks.KERNEL_TYPES.contains(type)) {
                 throw new IllegalArgumentException("--dtype must be fp32, bf16 or fp16, not " + type);
@@ -114,7 +123,11 @@ public final class NormsCommand extends LabCommand {
         }
         List<NormImplementation> chosen = implementations == null
                 ? Arrays.asList(NormImplementation.values())
-                : implementations.stream().map(NormImplementation::parse).toList();
+                : implementations.stream()
+                        .map(NormImplementation::parse)
+                        .distinct()
+                        .toList();
+        storage.requireWritable();
         Device device = Device.parse(storage.device());
         Provenance provenance = storage.named(Provenance.of(device));
         Measurements measurements = storage.measurements(provenance);
@@ -128,6 +141,7 @@ public final class NormsCommand extends LabCommand {
         for (Case c : cases) {
             measurements.requireSameColumns(c);
         }
+        measurements.requireWritable();
         return new NormsPlan(device, provenance, measurements, types, chosen, cases);
     }
 
@@ -156,10 +170,28 @@ public final class NormsCommand extends LabCommand {
             return 0;
         }
         int failed = 0;
+        Case copyCase = caseOf(COPY, width, dtype, NormBenchmark.COPY_METRICS);
         try (var scope = MemoryScope.open()) {
-            var benchmark = new NormBenchmark(rows, width, dtype, plan.device, passes);
-            List<Samples> copy = benchmark.copy();
-            store(plan, caseOf(COPY, width, dtype, NormBenchmark.COPY_METRICS), copy, Status.OK);
+            NormBenchmark benchmark;
+            List<Samples> copy;
+            try {
+                benchmark = new NormBenchmark(rows, width, dtype, plan.device, passes);
+                copy = benchmark.copy();
+            } catch (RuntimeException e) {
+                Status status = Status.of(e);
+                store(plan, copyCase, List.of(), status);
+                for (NormImplementation implementation : missing) {
+                    store(
+                            plan,
+                            caseOf(implementation.toString(), width, dtype, NormBenchmark.METRICS),
+                            List.of(),
+                            status);
+                }
+                out.printf("%d × %d %s: %s: %s%n", rows, width, dtype, status, firstLine(e));
+                out.flush();
+                return status == Status.ERROR ? missing.size() : 0;
+            }
+            store(plan, copyCase, copy, Status.OK);
             double copyBandwidth = NormBenchmark.copyBandwidth(copy);
             out.printf("%d × %d %s: copy %.0f GB/s%n", rows, width, dtype, copyBandwidth);
             for (NormImplementation implementation : missing) {
@@ -180,12 +212,16 @@ public final class NormsCommand extends LabCommand {
                     if (status == Status.ERROR) {
                         failed++;
                     }
-                    out.printf("  %-15s %s: %s%n", implementation, status, e.getMessage());
+                    out.printf("  %-15s %s: %s%n", implementation, status, firstLine(e));
                 }
                 out.flush();
             }
         }
         return failed;
+    }
+
+    private static String firstLine(RuntimeException e) {
+        return String.valueOf(e.getMessage()).lines().findFirst().orElse("");
     }
 
     private static double median(List<Samples> samples, int metric) {

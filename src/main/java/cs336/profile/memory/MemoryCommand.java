@@ -33,7 +33,7 @@ import picocli.CommandLine.ParameterException;
             "  The largest model of the 2025 course:",
             "    cs336 memory --size 2.7B --context 128,256,512 --dtype fp32,bf16",
             "",
-            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
+            "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
 public final class MemoryCommand extends LabCommand {
     @Mixin
@@ -49,6 +49,7 @@ public final class MemoryCommand extends LabCommand {
     public Integer call() throws IOException, InterruptedException {
         try {
             List<ModelCase> cases = models.cases();
+            folder.requireWritable();
             int exitCode = sweep.run(
                     spec, machine -> models.cases(machine).map(this::toCase).toList());
             for (ModelCase c : cases) {

@@ -62,7 +62,7 @@ public final class MemorySnapshot {
     private static Map<String, Object> load(byte[] bytes) throws IOException {
         Object loaded;
         try {
-            loaded = new Unpickler().loads(bytes);
+            loaded = new BoundedUnpickler().loads(bytes);
         } catch (RuntimeException | IOException e) {
             throw new IOException("it is not a pickle (" + e.getMessage() + ")", e);
         }
@@ -70,6 +70,32 @@ public final class MemorySnapshot {
             return (Map<String, Object>) map;
         }
         throw new IOException("it has no " + TRACES);
+    }
+
+    /** An unpickler that refuses a length beyond the end of the input before it allocates so many bytes. */
+    private static final class BoundedUnpickler extends Unpickler {
+        @Override
+        protected Object dispatch(short opcode) throws IOException {
+            int width = switch (opcode) {
+                case 'T', 'X', 'B', 0x8b -> 4; // BINSTRING, BINUNICODE, BINBYTES, LONG4
+                case 0x8d, 0x8e, 0x96 -> 8; // BINUNICODE8, BINBYTES8, BYTEARRAY8
+                default -> 0;
+            };
+            if (width > 0) {
+                input.mark(width);
+                byte[] littleEndian = input.readNBytes(width);
+                input.reset();
+                long length = 0;
+                for (int i = littleEndian.length; i > 0; i--) {
+                    length = length << Byte.SIZE | Byte.toUnsignedLong(littleEndian[i - 1]);
+                }
+                if (length < 0 || length > input.available()) {
+                    throw new PickleException(
+                            "a length of " + Long.toUnsignedString(length) + " bytes exceeds the file");
+                }
+            }
+            return super.dispatch(opcode);
+        }
     }
 
     private static Map<String, Object> fromRecord(MemoryRecord record) {

@@ -17,14 +17,15 @@ public record Bootstrap(double confidence, int resamples, long seed) {
     public static final Bootstrap DEFAULT = new Bootstrap(0.95, 1_000, 336);
 
     /**
-     * @throws IllegalArgumentException if the confidence is not between 0 and 1, or there are fewer than 100 resamples
+     * @throws IllegalArgumentException if the confidence is not between 0 and 1, or there are fewer than 100 or more
+     *     than a million resamples
      */
     public Bootstrap {
         if (!(confidence > 0 && confidence < 1)) {
             throw new IllegalArgumentException("confidence must be between 0 and 1, not " + confidence);
         }
-        if (resamples < 100) {
-            throw new IllegalArgumentException("resamples must be at least 100, not " + resamples);
+        if (resamples < 100 || resamples > 1_000_000) {
+            throw new IllegalArgumentException("resamples must be between 100 and 1000000, not " + resamples);
         }
     }
 

@@ -3,12 +3,13 @@ package cs336.scaling.laws;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
+import cs336.bench.TextFile;
 import cs336.torch.StrictJson;
 import java.io.IOException;
 import java.io.Reader;
+import java.io.StringReader;
 import java.math.BigDecimal;
 import java.math.MathContext;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -65,7 +66,7 @@ public record IsoFlops(List<TrainingRun> runs) {
      * @throws IOException if it cannot be read
      */
     public static IsoFlops read(Path file) throws IOException {
-        try (Reader reader = Files.newBufferedReader(file)) {
+        try (Reader reader = new StringReader(TextFile.read(file))) {
             return of(StrictJson.parse(reader, "the file"));
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(file + ": " + e.getMessage(), e);

@@ -1,5 +1,6 @@
 package cs336.scaling.laws;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.scaling.CalculatedResults;
 import java.io.IOException;
@@ -103,6 +104,10 @@ public final class IsoFlopsCommand extends LabCommand {
     @Override
     public Integer call() throws IOException {
         return checked(() -> {
+            if (name != null && generated == null) {
+                requireName();
+                ArgumentCheck.writableFolder("--output", output);
+            }
             if (generated != null) {
                 generate();
             } else if (sets != null) {
@@ -116,9 +121,9 @@ public final class IsoFlopsCommand extends LabCommand {
     }
 
     private void generate() throws IOException {
-        if (sets != null) {
-            throw new IllegalArgumentException("--generate and --coverage exclude each other");
-        }
+        requireNotGiven(
+                "with --generate", "--runs", "--compute", "--confidence", "--resamples", "--store", "--coverage");
+        ArgumentCheck.writableFile("--generate", generated);
         SyntheticRuns synthetic = SyntheticRuns.SHIPPED.seeded(seed);
         LossSurface surface = synthetic.surface();
         IsoFlops drawn = synthetic.draw();
@@ -137,13 +142,14 @@ public final class IsoFlopsCommand extends LabCommand {
     }
 
     private CoverageReport coverage() {
-        requireName();
+        requireNotGiven("with --coverage", "--runs", "--compute");
+        ArgumentCheck.atLeast("--coverage", 1, sets);
         return CoverageReport.of(sets, bootstrap());
     }
 
     private void fit() throws IOException {
-        requireName();
-        double[] asked = budgets.stream().mapToDouble(Double::doubleValue).toArray();
+        double[] asked =
+                budgets.stream().distinct().mapToDouble(Double::doubleValue).toArray();
         for (double compute : asked) {
             if (!(compute > 0 && Double.isFinite(compute))) {
                 throw new IllegalArgumentException("--compute must be above 0 FLOP, not " + compute);
@@ -157,7 +163,11 @@ public final class IsoFlopsCommand extends LabCommand {
     }
 
     private Bootstrap bootstrap() {
-        return new Bootstrap(confidence, resamples, seed);
+        try {
+            return new Bootstrap(confidence, resamples, seed);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("--" + e.getMessage(), e); // begins with the name of a component
+        }
     }
 
     private CalculatedResults results(String problem) {
@@ -165,7 +175,7 @@ public final class IsoFlopsCommand extends LabCommand {
     }
 
     private void requireName() {
-        if (name != null && !name.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
+        if (!name.matches("[A-Za-z0-9][A-Za-z0-9_-]*")) {
             throw new IllegalArgumentException("--store must be letters, digits, '_' and '-', not '" + name + "'");
         }
     }

@@ -184,10 +184,6 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             }
         }
 
-        void zeroGrad() {
-            parameters().forEach(p -> p.mutable_grad().reset());
-        }
-
         /** Returns the common value of a gradient's elements; NaN if there is no gradient. */
         static double gradient(Tensor parameter) {
             if (!parameter.grad().defined()) {

@@ -24,11 +24,11 @@ class AttentionCommandTest extends CommandTest {
             value = {
                 "--attention linear | attention 'linear' is unknown; known: flash, flash-3xtf32, flash-deterministic, flash-first, flash-mma, flash-tf32, flash-tiled, plain, sdpa",
                 "--dtype fp64 | dtype 'fp64' is unknown; known: fp32, bf16, fp16",
-                "--batch 0 | batch must be at least 1, not 0",
-                "--d 16,0 | d must be at least 1, not 0",
-                "--context -1 | context must be at least 1, not -1",
-                "--warmup -1 | warmup must be at least 0, not -1",
-                "--steps 0 | steps must be at least 1, not 0",
+                "--batch 0 | --batch must be at least 1, not 0",
+                "--d 16,0 | --d must be at least 1, not 0",
+                "--context -1 | --context must be at least 1, not -1",
+                "--warmup -1 | --warmup must be at least 0, not -1",
+                "--steps 0 | --steps must be at least 1, not 0",
                 "--time-limit 0 | --time-limit must be at least 1, not 0",
             })
     void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {

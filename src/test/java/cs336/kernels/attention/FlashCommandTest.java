@@ -35,12 +35,12 @@ class FlashCommandTest extends CommandTest {
             value = {
                 "--attention linear | attention 'linear' is unknown; known: ",
                 "--dtype fp64 | dtype 'fp64' is unknown; known: fp32, bf16, fp16",
-                "--batch 0 | batch must be at least 1, not 0",
-                "--heads 0 | heads must be at least 1, not 0",
-                "--d 16,0 | d must be at least 1, not 0",
-                "--context -1 | context must be at least 1, not -1",
-                "--warmup -1 | warmup must be at least 0, not -1",
-                "--rep 0 | rep must be at least 1, not 0",
+                "--batch 0 | --batch must be at least 1, not 0",
+                "--heads 0 | --heads must be at least 1, not 0",
+                "--d 16,0 | --d must be at least 1, not 0",
+                "--context -1 | --context must be at least 1, not -1",
+                "--warmup -1 | --warmup must be at least 0, not -1",
+                "--rep 0 | --rep must be at least 1, not 0",
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
     void wrongUseOfFlashIsOneLineAndExitCodeTwo(String arguments, String message) {
@@ -56,12 +56,12 @@ class FlashCommandTest extends CommandTest {
             quoteCharacter = '`',
             value = {
                 "--attention linear | attention 'linear' is unknown; known: ",
-                "--heads 0 | heads must be at least 1, not 0",
-                "--d 0 | d must be at least 1, not 0",
-                "--context 0 | context must be at least 1, not 0",
-                "--warmup -1 | warmup must be at least 0, not -1",
-                "--rep 0 | rep must be at least 1, not 0",
-                "--round 0 | round must be at least 1, not 0",
+                "--heads 0 | --heads must be at least 1, not 0",
+                "--d 0 | --d must be at least 1, not 0",
+                "--context 0 | --context must be at least 1, not 0",
+                "--warmup -1 | --warmup must be at least 0, not -1",
+                "--rep 0 | --rep must be at least 1, not 0",
+                "--round 0 | --round must be at least 1, not 0",
             })
     void wrongUseOfLeaderboardIsOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, leaderboard(arguments));

@@ -96,6 +96,26 @@ class NormsCommandTest {
         throw new AssertionError("no row for " + dtype + " " + implementation + " " + metric);
     }
 
+    @Test
+    void runningOutOfMemoryIsStoredAndDuplicatesAreMeasuredOnce() throws Exception {
+        String large =
+                "--rows 1000000000 --hidden 1000000,1000000 --dtype fp32,fp32 --device cpu --machine here --output ";
+        assertEquals(
+                0,
+                new CommandLine(new NormsCommand()).setOut(new PrintWriter(out)).execute((large + folder).split(" ")));
+        assertEquals(3 + 5 * 8, stored().rowCount());
+        assertTrue(stored().stringColumn("status").asList().stream().allMatch("oom"::equals));
+        assertEquals(1, out.toString().lines().count(), out.toString());
+    }
+
+    @Test
+    void numbersThatOverflowAreRefused() {
+        assertEquals(2, run("--rows", "2147483647", "--hidden", "2147483647"));
+        assertTrue(
+                err.toString().contains("--rows 2147483647 × --hidden 2147483647 must be at most 2^56 elements"),
+                err.toString());
+    }
+
     @ParameterizedTest
     @CsvSource({
         "--rows, 0, '--rows must be at least 1, not 0'",

@@ -13,9 +13,12 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import net.razorvine.pickle.Pickler;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -82,6 +85,46 @@ class MemorySnapshotTest {
                 message(broken).startsWith(broken + " is not a memory snapshot: an entry has no number size"),
                 message(broken));
         assertThrows(IOException.class, () -> MemorySnapshot.read(folder.resolve("missing.pickle")));
+    }
+
+    @Test
+    void aLengthBeyondTheEndOfAPickleIsNotAllocated() throws IOException {
+        for (String hex : List.of(
+                "800258f0ffff7f2e",
+                "800254ffffff7f2e",
+                "80038bffffff7f",
+                "80048dffffffffffffff7f2e",
+                "80048effffffffffffffff",
+                "80059600000000000001002e",
+                "8003420000")) {
+            Path file =
+                    Files.write(folder.resolve("long.pickle"), HexFormat.of().parseHex(hex));
+            assertTrue(message(file).startsWith(file + " is not a memory snapshot: it is not a pickle"), message(file));
+        }
+    }
+
+    @Test
+    void aDamagedSnapshotIsReportedOrHarmless() throws IOException {
+        Map<String, Object> frame = Map.of("name", "forward", "filename", "train.py", "line", 7);
+        Path file = write(List.of(
+                with(entry("alloc", 8192, 1024), "frames", List.of(frame)), entry("free_completed", 8192, 1024)));
+        byte[] whole = Files.readAllBytes(file);
+        var random = new Random(336);
+        int reported = 0;
+        for (int i = 0; i < 3000; i++) {
+            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
+            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
+                bytes[random.nextInt(bytes.length)] = (byte) random.nextInt();
+            }
+            Files.write(file, bytes);
+            try {
+                MemorySnapshot.read(file);
+            } catch (IOException e) {
+                assertTrue(e.getMessage().startsWith(file + " is not a memory snapshot: "), e.getMessage());
+                reported++;
+            }
+        }
+        assertTrue(reported > 1000 && reported < 2900, "" + reported);
     }
 
     private static String message(Path file) {

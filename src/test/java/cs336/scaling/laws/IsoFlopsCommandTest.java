@@ -12,6 +12,8 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -102,11 +104,27 @@ class IsoFlopsCommandTest extends CommandTest {
         assertEquals(2, run(new IsoFlopsCommand(), "--resamples 100", "--runs", empty.toString()));
         assertEquals(
                 "--compute must be above 0 FLOP, not 0.0"
-                        + "confidence must be between 0 and 1, not 95.0"
-                        + "resamples must be at least 100, not 3"
+                        + "--confidence must be between 0 and 1, not 95.0"
+                        + "--resamples must be between 100 and 1000000, not 3"
                         + "--store must be letters, digits, '_' and '-', not 'a/b'"
                         + empty + ": there are no runs",
                 err.toString());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "--resamples 2147483647 | --resamples must be between 100 and 1000000, not 2147483647",
+                "--coverage 0 | --coverage must be at least 1, not 0",
+                "--coverage 2 --compute 1e22 | --compute has no effect with --coverage",
+                "--generate x.json --store here | --store has no effect with --generate",
+                "--generate x.json --coverage 2 | --coverage has no effect with --generate",
+            })
+    void wrongUseNamesTheOption(String arguments, String message) {
+        assertEquals(2, run(new IsoFlopsCommand(), arguments));
+        assertEquals(message, err.toString());
+        assertTrue(Files.notExists(Path.of("x.json")));
     }
 
     /** The course's runs are not in this repository; the environment variable says where they are. */
