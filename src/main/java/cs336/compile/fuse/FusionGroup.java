@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import cs336.compile.fuse.Access.Digit;
+import cs336.compile.fuse.ReductionOperator.ReductionKind;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
@@ -45,6 +46,9 @@ final class FusionGroup {
         var group = new FusionGroup(iterations(operation));
         if (operation.operator() instanceof ReductionOperator reduction
                 && !reduction.isOverRows(operation.reads().get(0).layout())) {
+            if (reduction.kind() != ReductionKind.SUM) {
+                return null;
+            }
             group.columns = operation.outputs().get(0).layout().elements();
             group.overColumns = true;
         }
