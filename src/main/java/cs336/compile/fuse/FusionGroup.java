@@ -46,9 +46,6 @@ final class FusionGroup {
         var group = new FusionGroup(iterations(operation));
         if (operation.operator() instanceof ReductionOperator reduction
                 && !reduction.isOverRows(operation.reads().get(0).layout())) {
-            if (reduction.kind() != ReductionKind.SUM) {
-                return null;
-            }
             group.columns = operation.outputs().get(0).layout().elements();
             group.overColumns = true;
         }
@@ -196,10 +193,10 @@ final class FusionGroup {
             boolean overRows = reduction.isOverRows(operation.reads().get(0).layout());
             long results = operation.outputs().get(0).layout().elements();
             if (overColumns) {
-                return !overRows && results == columns ? Level.COLUMN : null;
+                boolean fits = results == columns && reduction.kind() == ReductionKind.SUM;
+                return !overRows && fits ? Level.COLUMN : null;
             }
-            boolean fits = columns == 0 || results * columns == elements;
-            return overRows && fits ? Level.ROW : null;
+            return overRows && (columns == 0 || results * columns == elements) ? Level.ROW : null;
         }
         if (iterations == elements) {
             return Level.ELEMENT;
