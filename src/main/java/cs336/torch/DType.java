@@ -56,13 +56,15 @@ public enum DType {
         };
     }
 
-    /** Returns whether an integer or boolean type represents this value exactly. */
+    /** Returns whether a type that is not floating-point represents this value; complex numbers round it. */
     boolean represents(double value) {
         return switch (this) {
             case INT64 -> value == Math.rint(value) && value >= Long.MIN_VALUE && value < Long.MAX_VALUE;
             case INT32 -> value == (int) value;
+            case UINT8 -> value == ((int) value & 0xff);
             case BOOL -> value == 0 || value == 1;
-            default -> throw new IllegalStateException(this + " is not an integer type");
+            case COMPLEX64 -> true;
+            case FLOAT64, FLOAT32, BFLOAT16, FLOAT16 -> throw new IllegalStateException(this + " rounds values");
         };
     }
 

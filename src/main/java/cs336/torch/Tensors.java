@@ -64,7 +64,9 @@ public final class Tensors {
     /** Returns a tensor of the given type; see {@link #of(double[], DType, long...)}. */
     public static Tensor of(long[] values, DType dtype, long... shape) {
         for (long value : values) {
-            if (dtype == DType.INT32 && value != (int) value || dtype == DType.BOOL && value >> 1 != 0) {
+            if (dtype == DType.INT32 && value != (int) value
+                    || dtype == DType.UINT8 && value != (value & 0xff)
+                    || dtype == DType.BOOL && value >> 1 != 0) {
                 throw new IllegalArgumentException("value " + value + " cannot be represented in " + dtype);
             }
         }

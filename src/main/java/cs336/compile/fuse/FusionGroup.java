@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import cs336.compile.fuse.Access.Digit;
+import cs336.compile.fuse.ReductionOperator.ReductionKind;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
@@ -192,10 +193,10 @@ final class FusionGroup {
             boolean overRows = reduction.isOverRows(operation.reads().get(0).layout());
             long results = operation.outputs().get(0).layout().elements();
             if (overColumns) {
-                return !overRows && results == columns ? Level.COLUMN : null;
+                boolean fits = results == columns && reduction.kind() == ReductionKind.SUM;
+                return !overRows && fits ? Level.COLUMN : null;
             }
-            boolean fits = columns == 0 || results * columns == elements;
-            return overRows && fits ? Level.ROW : null;
+            return overRows && (columns == 0 || results * columns == elements) ? Level.ROW : null;
         }
         if (iterations == elements) {
             return Level.ELEMENT;

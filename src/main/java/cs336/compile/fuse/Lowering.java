@@ -153,7 +153,7 @@ final class Lowering {
     // ---- rules
 
     private boolean arithmetic(ProgramValue out, PointwiseFunction function, Argument a, Argument b) {
-        if (!isFloating(out.layout().dtype())) {
+        if (!out.layout().dtype().isFloatingPoint()) {
             return false; // integers overflow
         }
         emit(out, function, a, b);
@@ -208,7 +208,7 @@ final class Lowering {
 
     private boolean sum(ProgramValue out, View x, Argument dims, boolean mean) {
         ReductionOperator sum = reduction(ReductionKind.SUM, x, dims);
-        if (sum == null || !isFloating(out.layout().dtype())) {
+        if (sum == null || !out.layout().dtype().isFloatingPoint()) {
             return false;
         }
         if (mean) {
@@ -402,10 +402,6 @@ final class Lowering {
 
     private static DType wideType(DType dtype) {
         return dtype == DType.FLOAT64 ? DType.FLOAT64 : DType.FLOAT32;
-    }
-
-    private static boolean isFloating(DType dtype) {
-        return dtype == DType.FLOAT32 || dtype == DType.FLOAT64 || dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
     }
 
     private static boolean isComplex(Layout layout) {
