@@ -50,12 +50,24 @@ final class CellOutput {
         }
 
         void close() {
-            System.out.flush();
-            System.err.flush();
+            PrintStream cellOut = System.out;
+            PrintStream cellErr = System.err;
             System.setOut(out);
             System.setErr(err);
             System.setIn(in);
-            drain();
+            try {
+                flush(cellOut);
+                flush(cellErr);
+            } finally {
+                drain();
+            }
+        }
+
+        /** Flushes a stream that the cell may have replaced, even by null. */
+        private void flush(PrintStream stream) {
+            if (stream != null) {
+                stream.flush();
+            }
         }
     }
 

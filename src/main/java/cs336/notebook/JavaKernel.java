@@ -189,6 +189,11 @@ public final class JavaKernel extends BaseKernel {
         evaluator.interrupt();
     }
 
+    /** Blocks until all output so far has been delivered. */
+    void flush() {
+        output.drain();
+    }
+
     @Override
     public ReplacementOptions complete(String cell, int position) {
         return insight.complete(cell, position);

@@ -2,7 +2,6 @@ package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -26,12 +25,12 @@ class NotebookRunnerTest {
 
     private final StringWriter progress = new StringWriter();
 
-    private void run(Duration timeLimit, Path... notebooks) throws IOException, NotebookFailure {
-        new NotebookRunner(Imports.GENEROUS, timeLimit, folder.resolve("out"), new PrintWriter(progress))
+    private void run(Duration timeLimit, Path... notebooks) throws Exception {
+        new NotebookRunner(Imports.GENEROUS, timeLimit, 1, folder.resolve("out"), new PrintWriter(progress))
                 .run(List.of(notebooks));
     }
 
-    private void run(Path... notebooks) throws IOException, NotebookFailure {
+    private void run(Path... notebooks) throws Exception {
         run(Duration.ofSeconds(60), notebooks);
     }
 
@@ -151,13 +150,14 @@ class NotebookRunnerTest {
 
     @Test
     void invalidFormulaIsReportedBeforeAnyCellRuns() throws Exception {
+        Path ran = folder.resolve("ran");
         Path bad = new WrittenNotebook()
-                .code("System.setProperty(\"cs336.ran\", \"yes\");")
+                .code("Files.createFile(Path.of(\"" + ran + "\"));")
                 .markdown("# Text", "", "Wrong: $\\nosuch{1}$")
                 .save(folder, "formula");
         String message = fails(Duration.ofSeconds(60), bad).getMessage();
         assertTrue(message.startsWith("formula, text in cell 2, line 3: "), message);
-        assertNull(System.getProperty("cs336.ran"));
+        assertFalse(Files.exists(ran));
     }
 
     @Test

@@ -53,6 +53,7 @@ class NotebooksCommandTest {
         assertEquals(2, run("no-such-notebook"));
         assertTrue(errors.toString().contains("notebook 'no-such-notebook' is unknown"), errors.toString());
         assertEquals(2, run("--time-limit", "0"));
-        assertTrue(errors.toString().contains("--time-limit must be at least 1 second, not 0"), errors.toString());
+        assertTrue(
+                errors.toString().contains("--time-limit must be from 1 to 604800 seconds, not 0"), errors.toString());
     }
 }
