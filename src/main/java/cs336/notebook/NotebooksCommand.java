@@ -25,7 +25,10 @@ import picocli.CommandLine.Parameters;
             "Examples:",
             "  cs336 notebooks                       all notebooks in notebooks/",
             "  cs336 notebooks 01-benchmarking       one of them",
-            "  cs336 notebooks my/own.ipynb --time-limit 600"
+            "  cs336 notebooks my/own.ipynb --time-limit 600",
+            "",
+            "Each notebook runs in a process of its own. If a cell fails, exceeds the time limit or ends its process, the",
+            "cell is named, the executed copy is written, and the exit code is 1."
         })
 public final class NotebooksCommand extends LabCommand {
     private static final Path FOLDER = Path.of("notebooks");
