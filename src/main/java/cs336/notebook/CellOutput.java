@@ -127,22 +127,27 @@ final class CellOutput {
     }
 
     private void deliver() {
-        try {
-            while (true) {
+        while (true) {
+            try {
                 for (Consumer<FrontEnd> item : take()) {
-                    try {
-                        item.accept(frontEnd);
-                    } catch (RuntimeException e) {
-                        // The front end is gone; the cell continues.
-                    }
+                    deliver(item);
                 }
+            } catch (InterruptedException | Error e) {
+                // A cell interrupted this thread, or filled the memory. The output after this is delivered.
+            } finally {
                 synchronized (this) {
                     delivering = false;
                     notifyAll();
                 }
             }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void deliver(Consumer<FrontEnd> item) {
+        try {
+            item.accept(frontEnd);
+        } catch (RuntimeException e) {
+            // The front end is gone; the cell continues.
         }
     }
 

@@ -131,14 +131,20 @@ public final class NotebookRunner {
         }
         String prefix = jobs == 1 ? "" : notebook.name() + " … ";
         long start = System.nanoTime();
-        // First, so that an error in a formula is reported before any cell runs.
-        var page = new NotebookPage(notebook);
         try {
-            int cells = new NotebookExecution(notebook, process, timeLimit).run();
+            int cells = execute(notebook, process);
             print(String.format(Locale.ROOT, "%s%d cells, %.1f s%n", prefix, cells, (System.nanoTime() - start) / 1e9));
         } catch (NotebookFailure failure) {
             print(prefix + "failed" + System.lineSeparator());
             throw failure;
+        }
+    }
+
+    private int execute(Notebook notebook, ChildJvm process) throws IOException, NotebookFailure, InterruptedException {
+        // First, so that an error in a formula is reported before any cell runs.
+        var page = new NotebookPage(notebook);
+        try {
+            return new NotebookExecution(notebook, process, timeLimit).run();
         } finally {
             notebook.write(output.resolve(notebook.name() + ".ipynb"));
             Files.writeString(output.resolve(notebook.name() + ".html"), page.html());
