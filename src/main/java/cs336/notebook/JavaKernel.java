@@ -76,7 +76,8 @@ public final class JavaKernel extends BaseKernel {
         connection.serve(kernel);
         // Without JeroMQ's threads, all channels are silent.
         Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
-            Logger.getLogger(JavaKernel.class.getName()).log(Level.SEVERE, "in thread " + thread.getName(), error);
+            System.err.print("Exception in thread \"" + thread.getName() + "\" ");
+            error.printStackTrace();
             if (thread.getName().matches("(iothread|reaper)-.*")) {
                 connection.failed();
             }

@@ -61,7 +61,7 @@ class MisbehavingCellTest {
     void cellThatEndsTheProcessIsNamed(String cell, String reason) throws Exception {
         Path notebook = new WrittenNotebook()
                 .code("System.out.println(\"before\");")
-                .code("System.out.println(\"printed\");", "System.out.flush();", "Thread.sleep(200);", cell)
+                .code(cell)
                 .code("\"after\"")
                 .save(folder, "ends");
         NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(60), notebook));
@@ -69,7 +69,6 @@ class MisbehavingCellTest {
         List<JsonObject> cells = executed("ends");
         assertTrue(outputs(cells.get(0)).contains("before"));
         assertEquals(2, cells.get(1).get("execution_count").getAsInt());
-        assertTrue(outputs(cells.get(1)).contains("printed"), outputs(cells.get(1)));
         assertTrue(outputs(cells.get(1)).contains(reason), outputs(cells.get(1)));
         assertTrue(cells.get(2).get("execution_count").isJsonNull());
     }
@@ -98,8 +97,8 @@ class MisbehavingCellTest {
                         "Object lock = new Object();",
                         "while (true) { try { synchronized (lock) { lock.wait(); } } catch (Throwable t) { } }")
                 .save(folder, "stubborn");
-        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofMillis(500), stubborn));
-        assertEquals("stubborn, cell [1]: took longer than 0.5 s and could not be interrupted", failure.getMessage());
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(2), stubborn));
+        assertEquals("stubborn, cell [1]: took longer than 2 s and could not be interrupted", failure.getMessage());
         assertTrue(outputs(executed("stubborn").get(0)).contains("printed"));
     }
 

@@ -188,8 +188,8 @@ class NotebookRunnerTest {
                         "caught")
                 .save(folder, "stubborn");
         // The line depends on where the last interrupt arrives.
-        String message = fails(Duration.ofSeconds(1), stubborn).getMessage();
-        assertTrue(message.matches("stubborn, cell \\[1], line [23]: took longer than 1 s"), message);
+        String message = fails(Duration.ofSeconds(2), stubborn).getMessage();
+        assertTrue(message.matches("stubborn, cell \\[1], line [23]: took longer than 2 s"), message);
     }
 
     @Test
@@ -198,8 +198,8 @@ class NotebookRunnerTest {
                 .code("try { Thread.sleep(60_000); } catch (InterruptedException e) { }")
                 .save(folder, "late");
         assertEquals(
-                "late, cell [1]: took longer than 1 s",
-                fails(Duration.ofSeconds(1), late).getMessage());
+                "late, cell [1]: took longer than 2 s",
+                fails(Duration.ofSeconds(2), late).getMessage());
     }
 
     @Test
