@@ -66,6 +66,11 @@ class MisbehavingCellTest {
                 .save(folder, "ends");
         NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(60), notebook));
         assertEquals("ends, cell [2]: " + reason, failure.getMessage());
+        for (String line : failure.report()) {
+            if (line.matches("# \\S+\\.log")) {
+                Files.delete(Path.of(line.substring(2))); // the JVM's report of a crash
+            }
+        }
         List<JsonObject> cells = executed("ends");
         assertTrue(outputs(cells.get(0)).contains("before"));
         assertEquals(2, cells.get(1).get("execution_count").getAsInt());
