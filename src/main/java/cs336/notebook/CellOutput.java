@@ -156,7 +156,9 @@ final class CellOutput {
             wait();
         }
         long limit = System.nanoTime() + BATCH_MS * 1_000_000;
-        for (long left = BATCH_MS; draining == 0 && left > 0; left = (limit - System.nanoTime()) / 1_000_000) {
+        for (long left = BATCH_MS;
+                draining == 0 && pendingChars <= MOST_PENDING_CHARS && left > 0;
+                left = (limit - System.nanoTime()) / 1_000_000) {
             wait(left);
         }
         Deque<Consumer<FrontEnd>> taken = new ArrayDeque<>(pending);
