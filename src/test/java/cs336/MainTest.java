@@ -61,7 +61,13 @@ class MainTest {
     @Test
     void aFileThatIsNotANotebookIsReportedInOneLine() throws IOException {
         Path file = Files.writeString(folder.resolve("no.ipynb"), "not json");
-        assertEquals(1, run("notebooks", file.toString(), "--output", folder.toString()));
+        assertEquals(
+                1,
+                run(
+                        "notebooks",
+                        file.toString(),
+                        "--output",
+                        folder.resolve("out").toString()));
         assertEquals("cs336: " + file + " is not a notebook: it is not JSON\n", err.toString());
     }
 

@@ -53,6 +53,9 @@ public final class ChildJvm implements AutoCloseable {
     private static final int MAX_LINE_BYTES = 1 << 14;
     private static final int MAX_ANSWER_BYTES = 1 << 26;
 
+    /** Time in which the output of a child that has ended is read. */
+    private static final long LAST_OUTPUT_MS = 5000;
+
     private final Process process;
     private final Thread killer;
     private final Deque<String> keptLines = new ArrayDeque<>();
@@ -143,8 +146,9 @@ public final class ChildJvm implements AutoCloseable {
             // The child has closed its end.
         }
         int exitCode = process.waitFor();
-        out.join();
-        err.join();
+        // A process that the child started may keep the pipes open.
+        out.join(LAST_OUTPUT_MS);
+        err.join(LAST_OUTPUT_MS);
         synchronized (keptLines) {
             return new Ending(exitCode, timedOut, List.copyOf(keptLines));
         }

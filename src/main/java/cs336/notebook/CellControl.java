@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import java.io.PrintStream;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -79,6 +80,8 @@ final class CellControl extends DirectExecutionControl {
     @Override
     protected String invoke(Method snippet) throws Exception {
         value = null;
+        PrintStream out = System.out;
+        PrintStream err = System.err;
         begin();
         boolean stopped = false;
         try {
@@ -89,6 +92,9 @@ final class CellControl extends DirectExecutionControl {
             throw e;
         } finally {
             end(stopped);
+            // The compiler of the next snippet needs streams.
+            System.setOut(System.out == null ? out : System.out);
+            System.setErr(System.err == null ? err : System.err);
             for (Field field : snippet.getDeclaringClass().getDeclaredFields()) {
                 if (RESULT.matcher(field.getName()).matches() && isVariable(field)) {
                     fieldOfVariable.remove(field.getName());

@@ -50,12 +50,24 @@ final class CellOutput {
         }
 
         void close() {
-            System.out.flush();
-            System.err.flush();
+            PrintStream cellOut = System.out;
+            PrintStream cellErr = System.err;
             System.setOut(out);
             System.setErr(err);
             System.setIn(in);
-            drain();
+            try {
+                flush(cellOut);
+                flush(cellErr);
+            } finally {
+                drain();
+            }
+        }
+
+        /** Flushes a stream that the cell may have replaced, even by null. */
+        private void flush(PrintStream stream) {
+            if (stream != null) {
+                stream.flush();
+            }
         }
     }
 
@@ -115,22 +127,27 @@ final class CellOutput {
     }
 
     private void deliver() {
-        try {
-            while (true) {
+        while (true) {
+            try {
                 for (Consumer<FrontEnd> item : take()) {
-                    try {
-                        item.accept(frontEnd);
-                    } catch (RuntimeException e) {
-                        // The front end is gone; the cell continues.
-                    }
+                    deliver(item);
                 }
+            } catch (InterruptedException | Error e) {
+                // A cell interrupted this thread, or filled the memory. The output after this is delivered.
+            } finally {
                 synchronized (this) {
                     delivering = false;
                     notifyAll();
                 }
             }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void deliver(Consumer<FrontEnd> item) {
+        try {
+            item.accept(frontEnd);
+        } catch (RuntimeException e) {
+            // The front end is gone; the cell continues.
         }
     }
 
@@ -139,7 +156,9 @@ final class CellOutput {
             wait();
         }
         long limit = System.nanoTime() + BATCH_MS * 1_000_000;
-        for (long left = BATCH_MS; draining == 0 && left > 0; left = (limit - System.nanoTime()) / 1_000_000) {
+        for (long left = BATCH_MS;
+                draining == 0 && pendingChars <= MOST_PENDING_CHARS && left > 0;
+                left = (limit - System.nanoTime()) / 1_000_000) {
             wait(left);
         }
         Deque<Consumer<FrontEnd>> taken = new ArrayDeque<>(pending);

@@ -10,24 +10,58 @@ import io.github.spencerpark.jupyter.messages.Message;
 import io.github.spencerpark.jupyter.messages.MessageContext;
 import io.github.spencerpark.jupyter.messages.MessageType;
 import io.github.spencerpark.jupyter.messages.publish.PublishError;
+import io.github.spencerpark.jupyter.messages.publish.PublishStatus;
 import io.github.spencerpark.jupyter.messages.reply.ErrorReply;
+import io.github.spencerpark.jupyter.messages.reply.InputReply;
 import io.github.spencerpark.jupyter.messages.request.ExecuteRequest;
+import io.github.spencerpark.jupyter.messages.request.InputRequest;
 import java.security.GeneralSecurityException;
+import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.logging.Logger;
+import org.zeromq.SocketType;
+import org.zeromq.ZMQ;
+import zmq.Msg;
 
 /**
- * A connection that adds two rules of Jupyter's protocol to the base kernel: errors keep their names, and cells that
- * were queued when a cell failed do not run.
+ * A connection to Jupyter clients that handles any bytes on any port: a message that is malformed, not signed or
+ * replayed is logged and ignored.
+ *
+ * <p>It adds two rules of Jupyter's protocol to the base kernel: errors keep their names, and cells that were queued
+ * when a cell failed do not run.
  */
 final class ClientConnection extends JupyterConnection {
+    /** The size above which a frame is not received, so that its declared length cannot fill the memory. */
+    private static final long MOST_FRAME_BYTES = 16 << 20;
+
+    private static final int LINGER_MS = 1000;
+    private static final int INPUT_POLL_MS = 20;
+
+    private final KernelConnectionProperties properties;
+    private final SignedMessages messages;
+    private final ZMQ.Context context = ZMQ.context(1);
+
+    /** Echoes any frames, unlike the base class's REP socket, which stops after a message that is not a request. */
+    private final ZMQ.Socket heart = context.socket(SocketType.ROUTER);
+
+    private final CompletableFuture<Integer> exitCode = new CompletableFuture<>();
+    private final List<ServingLoop> loops;
     private CellException failure;
     private int failedCell;
     private Instant queuedUntil = Instant.MIN;
 
     ClientConnection(KernelConnectionProperties properties) throws GeneralSecurityException {
         super(properties);
+        this.properties = properties;
+        messages = new SignedMessages(properties);
+        loops = List.of(
+                new ServingLoop("heartbeat", ServingLoop.of(heart), this::echo, this::failed),
+                new ServingLoop("shell", ServingLoop.of(shell), frames -> handle(shell, frames), this::failed),
+                new ServingLoop("control", ServingLoop.of(control), frames -> handle(control, frames), this::failed));
     }
 
     /** Lets {@code kernel} handle the requests of this connection. */
@@ -45,21 +79,114 @@ final class ClientConnection extends JupyterConnection {
             long start = System.nanoTime();
             failure = null;
             run.handle(environment, request);
-            if (failure != null) {
+            if (failure != null && sent.isBefore(Instant.MAX)) {
                 queuedUntil = sent.plus(Duration.ofNanos(System.nanoTime() - start));
             }
         });
     }
 
+    /** Returns when the client sent a message; the end of time if the message does not say when. */
     private static Instant sent(Message<?> message) {
-        return OffsetDateTime.parse(message.getHeader().getTimestamp().getDateString())
-                .toInstant();
+        try {
+            return OffsetDateTime.parse(message.getHeader().getTimestamp().getDateString())
+                    .toInstant();
+        } catch (DateTimeException | NullPointerException e) {
+            return Instant.MAX;
+        }
     }
 
     /** Records the error of the running cell. */
     void failed(CellException failure, int executionCount) {
         this.failure = failure;
         failedCell = executionCount;
+    }
+
+    /** Binds the ports and starts to handle requests. */
+    @Override
+    public void connect() {
+        bind(heart, properties.getHbPort());
+        bind(shell, properties.getShellPort());
+        bind(control, properties.getControlPort());
+        bind(stdin, properties.getStdinPort());
+        bind(iopub, properties.getIopubPort());
+        iopub.sendMessage(new Message<>(null, PublishStatus.MESSAGE_TYPE, PublishStatus.STARTING));
+        loops.forEach(Thread::start);
+    }
+
+    private void bind(ZMQ.Socket socket, int port) {
+        socket.setMaxMsgSize(MOST_FRAME_BYTES);
+        // JeroMQ takes a length of 2^63 bytes or more for a negative number, which is below the limit. Its I/O thread
+        // then allocates the lower 32 bits as the length, and fails or spins forever if it cannot.
+        socket.setMsgAllocator(size -> new Msg(size < 0 || size > MOST_FRAME_BYTES ? 0 : size));
+        socket.setLinger(LINGER_MS);
+        socket.bind(properties.getTransport() + "://" + properties.getIp() + ":" + port);
+    }
+
+    /** Blocks until a client requests a shutdown or a channel fails, and returns the exit code of the process. */
+    int awaitEnd() {
+        return exitCode.join();
+    }
+
+    /** Records that the connection does not work any more. */
+    void failed() {
+        exitCode.complete(1);
+    }
+
+    /** Delivers the last replies. Sockets of a loop that is still running a cell stay open. */
+    @Override
+    public void close() {
+        loops.forEach(ServingLoop::finish);
+        boolean ended = true;
+        try {
+            for (ServingLoop loop : loops) {
+                loop.join(LINGER_MS);
+                ended &= !loop.isAlive();
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            ended = false;
+        }
+        if (ended) {
+            heart.close();
+            context.close();
+            super.close();
+        }
+    }
+
+    private void echo(List<byte[]> frames) {
+        for (int i = 0; i < frames.size() - 1; i++) {
+            heart.sendMore(frames.get(i));
+        }
+        heart.send(frames.get(frames.size() - 1));
+    }
+
+    private void handle(ShellChannel channel, List<byte[]> frames) {
+        try {
+            handle(channel, messages.decode(frames));
+        } catch (RefusedMessage e) {
+            ((ServingLoop) Thread.currentThread()).log(e.getMessage());
+        } catch (RuntimeException e) {
+            throw e;
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private <T> void handle(ShellChannel channel, Message<T> message) throws Exception {
+        ShellHandler<T> handler = getHandler(message.getHeader().getType());
+        if (handler == null) {
+            throw new RefusedMessage(
+                    "no request has the type " + message.getHeader().getType());
+        }
+        ShellReplyEnvironment environment = prepareReplyEnv(channel, message);
+        try {
+            handler.handle(environment, message);
+        } finally {
+            environment.resolveDeferrals();
+            if (environment.isMarkedForShutdown()) {
+                exitCode.complete(0);
+            }
+        }
     }
 
     @Override
@@ -84,7 +211,35 @@ final class ClientConnection extends JupyterConnection {
                 named.setExecutionCount(failedCell);
                 super.replyError(type, named);
             }
+
+            @Override
+            public String readFromStdIn(String prompt, boolean isPassword) {
+                stdin.sendMessage(
+                        new Message<>(context, InputRequest.MESSAGE_TYPE, new InputRequest(prompt, isPassword)));
+                return input() + System.lineSeparator();
+            }
         };
+    }
+
+    /** Waits for the user's input. Other messages on the port are ignored; an interrupt of the cell ends the wait. */
+    private String input() {
+        while (true) {
+            byte[] first = stdin.recv(ZMQ.DONTWAIT);
+            try {
+                if (first == null) {
+                    Thread.sleep(INPUT_POLL_MS);
+                } else if (messages.decode(ServingLoop.withRest(stdin, first)).getContent() instanceof InputReply reply
+                        && reply.getValue() != null) {
+                    return reply.getValue();
+                }
+            } catch (RefusedMessage e) {
+                Logger.getLogger(ClientConnection.class.getName())
+                        .warning("a message on the stdin channel was not handled: " + e.getMessage());
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException("interrupted while waiting for input", e);
+            }
+        }
     }
 
     /** The reply to a request that was not executed. */

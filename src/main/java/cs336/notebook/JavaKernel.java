@@ -1,13 +1,16 @@
 package cs336.notebook;
 
+import cs336.torch.ProcessEnd;
 import io.github.spencerpark.jupyter.kernel.BaseKernel;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
 import io.github.spencerpark.jupyter.kernel.LanguageInfo;
 import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -21,6 +24,9 @@ import java.util.logging.Logger;
  * <p>Jupyter starts it with the connection file as its only argument; see {@code jupyter/kernels/java/kernel.json}.
  */
 public final class JavaKernel extends BaseKernel {
+    /** Time that a cell and shutdown hooks have to end after a shutdown request. */
+    private static final long END_MS = 3000;
+
     private static volatile JavaKernel current;
 
     private final Evaluator evaluator;
@@ -55,26 +61,79 @@ public final class JavaKernel extends BaseKernel {
         return kernel;
     }
 
-    /** Connects to Jupyter and handles its requests until it requests a shutdown. */
+    /**
+     * Connects to Jupyter and handles its requests until it requests a shutdown. If a channel fails, the process ends
+     * with exit code 1, so that Jupyter notices.
+     */
     public static void main(String[] args) throws Exception {
-        if (args.length != 1 || !Files.isRegularFile(Path.of(args[0]))) {
-            System.err.println(
-                    "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/java)");
-            System.exit(2);
-        }
         // Format numbers as in the executed copies, in any locale.
         Locale.setDefault(Locale.ENGLISH);
         // The base kernel logs every message.
         Logger.getLogger("").setLevel(Level.WARNING);
-        ClientConnection connection =
-                new ClientConnection(KernelConnectionProperties.parse(Files.readString(Path.of(args[0]))));
+        ClientConnection connection = checkedConnection(args);
         var kernel = new JavaKernel();
         kernel.onFailure = connection::failed;
         connection.serve(kernel);
+        // Without JeroMQ's threads, all channels are silent.
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
+            System.err.print("Exception in thread \"" + thread.getName() + "\" ");
+            error.printStackTrace();
+            if (thread.getName().matches("(iothread|reaper)-.*")) {
+                connection.failed();
+            }
+        });
         connection.connect();
-        connection.waitUntilClose();
+        int exitCode = connection.awaitEnd();
+        haltAfter(END_MS, exitCode);
+        connection.close();
         // Threads started by cells must not keep the kernel alive.
-        System.exit(0);
+        System.exit(exitCode);
+    }
+
+    /**
+     * Creates the connection that a connection file describes.
+     *
+     * @throws IllegalArgumentException if the file is not a connection file; the message names it
+     */
+    static ClientConnection connection(Path file) {
+        try {
+            KernelConnectionProperties properties = KernelConnectionProperties.parse(Files.readString(file));
+            if (properties == null || properties.getIp() == null || properties.getTransport() == null) {
+                throw new IllegalArgumentException("ip or transport is missing");
+            }
+            return new ClientConnection(properties);
+        } catch (IOException | GeneralSecurityException | RuntimeException e) {
+            throw new IllegalArgumentException(file + " is not a connection file of Jupyter: " + e.getMessage(), e);
+        }
+    }
+
+    /** Creates a connection; if that fails, prints the reason and ends the process with exit code 2. */
+    private static ClientConnection checkedConnection(String... args) {
+        try {
+            if (args.length != 1 || !Files.isRegularFile(Path.of(args[0]))) {
+                throw new IllegalArgumentException(
+                        "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/java)");
+            }
+            return connection(Path.of(args[0]));
+        } catch (IllegalArgumentException e) {
+            System.err.println(e.getMessage());
+            System.exit(2);
+            throw e;
+        }
+    }
+
+    /** Ends the process by force if a cell that cannot be stopped, or its shutdown hook, prevents the exit. */
+    private static void haltAfter(long milliseconds, int exitCode) {
+        var timer = new Thread(() -> {
+            try {
+                Thread.sleep(milliseconds);
+            } catch (InterruptedException e) {
+                // Only a cell can do this; it does not delay the end.
+            }
+            ProcessEnd.now(exitCode);
+        });
+        timer.setDaemon(true);
+        timer.start();
     }
 
     @Override
@@ -131,6 +190,11 @@ public final class JavaKernel extends BaseKernel {
         evaluator.interrupt();
     }
 
+    /** Blocks until all output so far has been delivered. */
+    void flush() {
+        output.drain();
+    }
+
     @Override
     public ReplacementOptions complete(String cell, int position) {
         return insight.complete(cell, position);
@@ -171,7 +235,11 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public void onShutdown(boolean isRestarting) {
-        interrupt();
+        try {
+            interrupt();
+        } catch (IllegalStateException e) {
+            // The cell cannot be stopped. The end of the process ends it.
+        }
     }
 
     /** Closes the evaluator of this kernel. */

@@ -9,16 +9,21 @@ import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
 import java.io.IOException;
+import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 
 /** A notebook file in Jupyter's format, version 4. */
 final class Notebook {
     private static final int FORMAT = 4;
     private static final int MINOR = 5;
+    private static final Set<String> TYPES = Set.of("code", "markdown", "raw");
     private static final Gson GSON = new GsonBuilder()
             .setPrettyPrinting()
             .disableHtmlEscaping()
@@ -40,17 +45,74 @@ final class Notebook {
      *     reason
      */
     static Notebook read(Path file) throws IOException {
+        String problem = ": it has no cells or no nbformat";
         try {
-            JsonObject json = JsonParser.parseString(Files.readString(file)).getAsJsonObject();
-            if (json.get("nbformat").getAsInt() != FORMAT || !json.get("cells").isJsonArray()) {
-                throw new IOException(file + " is not a notebook of format " + FORMAT);
+            JsonElement json = JsonParser.parseString(Files.readString(file));
+            if (json.isJsonNull()) {
+                throw new JsonParseException("the file is empty");
             }
-            return new Notebook(file.toAbsolutePath(), json);
-        } catch (JsonParseException e) {
-            throw new IOException(file + " is not a notebook: it is not JSON", e);
+            JsonObject notebook = json.getAsJsonObject();
+            JsonArray cells = Objects.requireNonNull(notebook.getAsJsonArray("cells"));
+            int format = notebook.get("nbformat").getAsInt();
+            problem = format == FORMAT ? problemIn(cells) : " of format " + FORMAT + ", but of format " + format;
+            if (problem == null) {
+                return new Notebook(file.toAbsolutePath(), notebook);
+            }
+        } catch (JsonParseException | StackOverflowError e) {
+            problem = ": it is not JSON";
+        } catch (CharacterCodingException e) {
+            problem = ": it is not UTF-8";
         } catch (RuntimeException e) {
-            throw new IOException(file + " is not a notebook: it has no cells or no nbformat", e);
+            // The notebook, its cells or its format are of another type.
         }
+        throw new IOException(file + " is not a notebook" + problem);
+    }
+
+    /** Returns what is wrong with the first cell that does not follow the format; null if all do. */
+    private static String problemIn(JsonArray cells) {
+        for (int i = 0; i < cells.size(); i++) {
+            String problem = problemIn(cells.get(i));
+            if (problem != null) {
+                return ": cell " + (i + 1) + ": " + problem;
+            }
+        }
+        return null;
+    }
+
+    private static String problemIn(JsonElement cell) {
+        if (!cell.isJsonObject()) {
+            return "it must be an object, not " + cell;
+        }
+        JsonObject json = cell.getAsJsonObject();
+        JsonElement type = json.get("cell_type");
+        if (!isString(type) || !TYPES.contains(type.getAsString())) {
+            return "cell_type must be code, markdown or raw, not " + type;
+        }
+        JsonElement source = json.get("source");
+        if (!isString(source) && !isList(source, Notebook::isString)) {
+            return "source must be a string or a list of strings, not " + source;
+        }
+        JsonElement metadata = json.get("metadata");
+        if (metadata != null && !metadata.isJsonObject()) {
+            return "metadata must be an object, not " + metadata;
+        }
+        JsonElement tags = metadata == null ? null : metadata.getAsJsonObject().get("tags");
+        if (tags != null && !tags.isJsonArray()) {
+            return "tags must be a list, not " + tags;
+        }
+        JsonElement outputs = json.get("outputs");
+        if (outputs != null && !isList(outputs, JsonElement::isJsonObject)) {
+            return "outputs must be a list of objects, not " + outputs;
+        }
+        return null;
+    }
+
+    private static boolean isString(JsonElement element) {
+        return element instanceof JsonPrimitive primitive && primitive.isString();
+    }
+
+    private static boolean isList(JsonElement element, Predicate<JsonElement> ofWhat) {
+        return element instanceof JsonArray list && list.asList().stream().allMatch(ofWhat);
     }
 
     /** Returns the notebook files of a folder in alphabetical order; none if the folder does not exist. */

@@ -1,47 +1,58 @@
 package cs336.notebook;
 
-import com.google.gson.JsonArray;
-import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import cs336.bench.ChildJvm;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.Future;
 
 /**
- * A runner that executes notebooks without Jupyter, one after the other in this virtual machine, each with a new
- * evaluator.
+ * A runner that executes notebooks without Jupyter, each in a process of its own. The next process starts while the
+ * notebooks before run, so that it is ready when they end.
  *
- * <p>Writes an executed copy and an HTML page of each notebook, also if it fails. Cells tagged {@code raises-exception}
- * may fail.
+ * <p>Writes an executed copy and an HTML page of each notebook, also if a cell fails, exceeds the time limit or ends
+ * the process. Cells tagged {@code raises-exception} may fail.
  */
 public final class NotebookRunner {
+    private static final Duration MAX_TIME_LIMIT = Duration.ofDays(7);
+
     private final Imports imports;
     private final Duration timeLimit;
+    private final int jobs;
     private final Path output;
     private final PrintWriter progress;
+    private ChildJvm next;
+    private int unstarted;
+    private boolean stopped;
 
     /**
      * Creates a runner.
      *
      * @param imports the imports in effect in every cell
-     * @param timeLimit the time limit of each cell; a cell that exceeds it is interrupted and fails
+     * @param timeLimit the time limit of each cell, at most a week; a cell that exceeds it is interrupted and fails
+     * @param jobs the number of notebooks that run at the same time
      * @param output the output folder, created if necessary
      * @param progress receives one line per notebook
      */
-    public NotebookRunner(Imports imports, Duration timeLimit, Path output, PrintWriter progress) {
-        if (timeLimit.isNegative() || timeLimit.isZero()) {
-            throw new IllegalArgumentException("timeLimit must be above 0, not " + timeLimit);
+    public NotebookRunner(Imports imports, Duration timeLimit, int jobs, Path output, PrintWriter progress) {
+        if (timeLimit.isNegative() || timeLimit.isZero() || timeLimit.compareTo(MAX_TIME_LIMIT) > 0) {
+            throw new IllegalArgumentException("timeLimit must be above 0 and at most a week, not " + timeLimit);
+        }
+        if (jobs < 1) {
+            throw new IllegalArgumentException("jobs must be at least 1, not " + jobs);
         }
         this.imports = imports;
         this.timeLimit = timeLimit;
+        this.jobs = jobs;
         this.output = output;
         this.progress = progress;
     }
@@ -49,106 +60,129 @@ public final class NotebookRunner {
     /**
      * Executes notebook files in the given order.
      *
-     * @throws NotebookFailure at the first cell that fails; the notebooks after it are not executed
+     * @throws NotebookFailure at the first cell that fails; notebooks that run at that time end, and their failures are
+     *     suppressed exceptions; the notebooks after them are not executed
      * @throws IOException if a file is not a notebook, or cannot be read or written
      */
-    public void run(List<Path> files) throws IOException, NotebookFailure {
-        Files.createDirectories(output);
+    public void run(List<Path> files) throws IOException, NotebookFailure, InterruptedException {
+        List<Notebook> notebooks = new ArrayList<>();
         for (Path file : files) {
-            Notebook notebook = Notebook.read(file);
-            progress.print(notebook.name() + " … ");
-            progress.flush();
-            long start = System.nanoTime();
-            // First, so that an error in a formula is reported before any cell runs.
-            var page = new NotebookPage(notebook);
-            try {
-                int cells = execute(notebook);
-                progress.printf(Locale.ROOT, "%d cells, %.1f s%n", cells, (System.nanoTime() - start) / 1e9);
-                progress.flush();
-            } catch (NotebookFailure failure) {
-                progress.println("failed");
-                progress.flush();
-                throw failure;
-            } finally {
-                notebook.write(output.resolve(notebook.name() + ".ipynb"));
-                Files.writeString(output.resolve(notebook.name() + ".html"), page.html());
+            notebooks.add(Notebook.read(file));
+        }
+        Files.createDirectories(output);
+        unstarted = notebooks.size();
+        stopped = false;
+        ExecutorService workers = Executors.newFixedThreadPool(jobs, NotebookRunner::daemon);
+        try {
+            List<Future<?>> runs = new ArrayList<>();
+            for (Notebook notebook : notebooks) {
+                runs.add(workers.submit(() -> {
+                    runUnlessStopped(notebook);
+                    return null;
+                }));
             }
+            await(runs);
+        } finally {
+            workers.shutdownNow();
+            closeNext();
         }
     }
 
-    private int execute(Notebook notebook) throws NotebookFailure {
-        notebook.cells().stream().filter(Notebook.Cell::isCode).forEach(cell -> cell.setResult(null, new JsonArray()));
-        var outputs = new RecordedOutputs();
-        var kernel = new JavaKernel(imports, outputs);
-        ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor(NotebookRunner::daemon);
-        int count = 0;
-        try {
-            for (Notebook.Cell cell : notebook.cells()) {
-                if (cell.isCode() && !cell.source().isBlank()) {
-                    execute(notebook, cell, ++count, kernel, outputs, timer);
+    private static void await(List<Future<?>> runs) throws IOException, NotebookFailure, InterruptedException {
+        Throwable first = null;
+        for (Future<?> run : runs) {
+            try {
+                run.get();
+            } catch (ExecutionException e) {
+                if (first == null) {
+                    first = e.getCause();
+                } else {
+                    first.addSuppressed(e.getCause());
                 }
             }
-            return count;
-        } finally {
-            timer.shutdownNow();
-            kernel.close();
+        }
+        if (first instanceof NotebookFailure failure) {
+            throw failure;
+        }
+        if (first instanceof IOException failure) {
+            throw failure;
+        }
+        if (first != null) {
+            throw new IllegalStateException(first);
         }
     }
 
-    private void execute(
-            Notebook notebook,
-            Notebook.Cell cell,
-            int count,
-            JavaKernel kernel,
-            RecordedOutputs outputs,
-            ScheduledExecutorService timer)
-            throws NotebookFailure {
-        var timedOut = new AtomicBoolean();
-        // Repeated, because a cell can catch the first interrupt.
-        ScheduledFuture<?> alarm = timer.scheduleWithFixedDelay(
-                () -> {
-                    timedOut.set(true);
-                    kernel.interrupt();
-                },
-                timeLimit.toMillis(),
-                1000,
-                TimeUnit.MILLISECONDS);
+    private void runUnlessStopped(Notebook notebook) throws IOException, NotebookFailure, InterruptedException {
+        try (ChildJvm process = takeProcess()) {
+            if (process != null) {
+                run(notebook, process);
+            }
+        } catch (Throwable t) {
+            synchronized (this) {
+                stopped = true;
+            }
+            throw t;
+        }
+    }
+
+    private void run(Notebook notebook, ChildJvm process) throws IOException, NotebookFailure, InterruptedException {
+        if (jobs == 1) {
+            print(notebook.name() + " … ");
+        }
+        String prefix = jobs == 1 ? "" : notebook.name() + " … ";
+        long start = System.nanoTime();
         try {
-            DisplayData result = kernel.eval(cell.source(), count);
-            if (result != null) {
-                outputs.result(result, count);
-            }
-            if (timedOut.get()) {
-                throw timeout(notebook, count, 0, List.of());
-            }
-        } catch (CellException error) {
-            outputs.error(error);
-            if (timedOut.get()) {
-                throw timeout(notebook, count, error.line(), error.report());
-            }
-            if (!cell.mayFail()) {
-                String reason = error.report().get(0).replaceFirst("^cell \\[\\d+], line \\d+: ", "");
-                throw new NotebookFailure(
-                        notebook.name(), "cell [" + count + "]", error.line(), reason, error.report());
-            }
-        } finally {
-            alarm.cancel(false);
-            cell.setResult(count, outputs.take());
+            int cells = execute(notebook, process);
+            print(String.format(Locale.ROOT, "%s%d cells, %.1f s%n", prefix, cells, (System.nanoTime() - start) / 1e9));
+        } catch (NotebookFailure failure) {
+            print(prefix + "failed" + System.lineSeparator());
+            throw failure;
         }
     }
 
-    private NotebookFailure timeout(Notebook notebook, int count, int line, List<String> report) {
-        return new NotebookFailure(
-                notebook.name(), "cell [" + count + "]", line, "took longer than " + seconds(timeLimit), report);
+    private int execute(Notebook notebook, ChildJvm process) throws IOException, NotebookFailure, InterruptedException {
+        // First, so that an error in a formula is reported before any cell runs.
+        var page = new NotebookPage(notebook);
+        try {
+            return new NotebookExecution(notebook, process, timeLimit).run();
+        } finally {
+            notebook.write(output.resolve(notebook.name() + ".ipynb"));
+            Files.writeString(output.resolve(notebook.name() + ".html"), page.html());
+        }
     }
 
-    private static String seconds(Duration duration) {
-        return (duration.toMillis() % 1000 == 0 ? String.valueOf(duration.toSeconds()) : duration.toMillis() / 1e3 + "")
-                + " s";
+    private synchronized void print(String text) {
+        progress.print(text);
+        progress.flush();
+    }
+
+    /** Returns a process and starts the next one; returns null after a failure. */
+    private synchronized ChildJvm takeProcess() throws IOException {
+        if (stopped) {
+            return null;
+        }
+        ChildJvm taken = next == null ? start() : next;
+        next = null;
+        unstarted--;
+        next = unstarted > 0 ? start() : null;
+        return taken;
+    }
+
+    private ChildJvm start() throws IOException {
+        ChildJvm process = ChildJvm.start(NotebookWorker.class, Map.of(), line -> {});
+        process.tell(imports.name());
+        return process;
+    }
+
+    private synchronized void closeNext() {
+        if (next != null) {
+            next.close();
+            next = null;
+        }
     }
 
     private static Thread daemon(Runnable task) {
-        var thread = new Thread(task, "cell time limit");
+        var thread = new Thread(task, "notebook");
         thread.setDaemon(true);
         return thread;
     }

@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -7,7 +8,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
@@ -22,10 +25,15 @@ import picocli.CommandLine.Parameters;
             "Examples:",
             "  cs336 notebooks                       all notebooks in notebooks/",
             "  cs336 notebooks 01-benchmarking       one of them",
-            "  cs336 notebooks my/own.ipynb --time-limit 600"
+            "  cs336 notebooks my/own.ipynb --time-limit 600",
+            "",
+            "Each notebook runs in a process of its own. If a cell fails, exceeds the time limit or ends its process, the",
+            "cell is named, the executed copy is written, and the exit code is 1."
         })
 public final class NotebooksCommand extends LabCommand {
     private static final Path FOLDER = Path.of("notebooks");
+    private static final int MOST_JOBS = 4;
+    private static final int MAX_TIME_LIMIT = 7 * 24 * 3600;
 
     @Parameters(
             paramLabel = "NAME",
@@ -52,28 +60,69 @@ public final class NotebooksCommand extends LabCommand {
             description = "use only the imports of IJava, to check that the notebooks import everything else")
     private boolean portable;
 
+    @Option(
+            names = "--jobs",
+            paramLabel = "NUMBER",
+            description = "number of notebooks that run at the same time; by default half the number of cores, at most "
+                    + MOST_JOBS)
+    private Integer jobs;
+
     @Override
-    public Integer call() throws IOException {
+    public Integer call() throws IOException, InterruptedException {
         List<Path> files = checked(() -> {
-            if (timeLimit < 1) {
-                throw new IllegalArgumentException("--time-limit must be at least 1 second, not " + timeLimit);
+            if (timeLimit < 1 || timeLimit > MAX_TIME_LIMIT) {
+                throw new IllegalArgumentException(
+                        "--time-limit must be from 1 to " + MAX_TIME_LIMIT + " seconds, not " + timeLimit);
             }
-            return files();
+            if (jobs == null) {
+                jobs = Math.max(1, Math.min(MOST_JOBS, Runtime.getRuntime().availableProcessors() / 2));
+            }
+            ArgumentCheck.atLeast("--jobs", 1, jobs);
+            return checkedOutput(files());
         });
         PrintWriter progress = out();
         Imports imports = portable ? Imports.PORTABLE : Imports.GENEROUS;
         try {
-            new NotebookRunner(imports, Duration.ofSeconds(timeLimit), output, progress).run(files);
+            new NotebookRunner(imports, Duration.ofSeconds(timeLimit), jobs, output, progress).run(files);
             progress.println("executed copies and pages: " + output);
             progress.flush();
             return 0;
         } catch (NotebookFailure failure) {
-            PrintWriter errors = spec.commandLine().getErr();
-            errors.println(failure.getMessage());
-            failure.report().stream().skip(1).forEach(errors::println);
-            errors.flush();
+            report(failure);
+            for (Throwable other : failure.getSuppressed()) {
+                report(other);
+            }
             return 1;
         }
+    }
+
+    private void report(Throwable error) {
+        PrintWriter errors = spec.commandLine().getErr();
+        errors.println(error.getMessage());
+        if (error instanceof NotebookFailure failure) {
+            failure.report().stream().skip(1).forEach(errors::println);
+        }
+        errors.flush();
+    }
+
+    /** Checks that executed copies replace neither a notebook nor each other. */
+    private List<Path> checkedOutput(List<Path> files) throws IOException {
+        if (output.toString().isEmpty() || Files.exists(output) && !Files.isDirectory(output)) {
+            throw new IllegalArgumentException("--output must be a folder, not '" + output + "'");
+        }
+        Map<String, Path> fileOfName = new HashMap<>();
+        for (Path file : files) {
+            Path copy = output.resolve(file.getFileName());
+            if (Files.exists(copy) && Files.isSameFile(copy, file)) {
+                throw new IllegalArgumentException("--output must not be the folder of the notebook " + file);
+            }
+            Path other = fileOfName.put(file.getFileName().toString(), file);
+            if (other != null) {
+                throw new IllegalArgumentException(
+                        "notebooks must have different names, not " + other + " and " + file);
+            }
+        }
+        return files;
     }
 
     private List<Path> files() throws IOException {
@@ -97,6 +146,6 @@ public final class NotebooksCommand extends LabCommand {
             }
             files.add(Files.isRegularFile(file) ? file : inFolder);
         }
-        return files;
+        return files.stream().distinct().toList();
     }
 }

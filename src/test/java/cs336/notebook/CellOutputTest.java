@@ -2,6 +2,7 @@ package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
@@ -10,13 +11,18 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
 
 class CellOutputTest {
-    private static final class Delivered implements FrontEnd {
+    private static class Delivered implements FrontEnd {
         private final List<String> items = new CopyOnWriteArrayList<>();
+
+        final List<String> items() {
+            return items;
+        }
 
         @Override
         public InputStream input() {
@@ -110,5 +116,29 @@ class CellOutputTest {
         assertSame(out, System.out);
         assertSame(err, System.err);
         assertSame(in, System.in);
+    }
+
+    @Test
+    void outputAfterAnErrorOrAnInterruptOfTheDeliveryIsDelivered() {
+        var failing = new Delivered() {
+            @Override
+            public void display(DisplayData data) {
+                throw new OutOfMemoryError("made up");
+            }
+        };
+        var unreliable = new CellOutput(failing);
+        assertTimeoutPreemptively(Duration.ofSeconds(60), () -> {
+            CellOutput.Redirection redirection = unreliable.redirect();
+            unreliable.display(new DisplayData("x"));
+            unreliable.drain();
+            for (Thread thread : Thread.getAllStackTraces().keySet()) {
+                if (thread.getName().equals("cell output")) {
+                    thread.interrupt();
+                }
+            }
+            System.out.print("after");
+            redirection.close();
+        });
+        assertEquals(List.of("STDOUT:after"), failing.items());
     }
 }

@@ -12,6 +12,7 @@ import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Random;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -278,9 +279,11 @@ public class EvaluatorTest {
             })
     void interruptStopsACell(String cell) throws Exception {
         eval("Object this_ = new Object();");
+        // The statement of line 2 signals itself, so that it is running when the interrupt arrives.
+        String signalling = cell.replace("\n", "\n{ " + SIGNAL) + " }";
         Thread interrupter = interruptAfterSignal(Duration.ofMillis(300));
         var error = assertTimeoutPreemptively(
-                Duration.ofSeconds(60), () -> fails(CellException.Interrupted.class, SIGNAL + cell));
+                Duration.ofSeconds(60), () -> fails(CellException.Interrupted.class, signalling));
         interrupter.join();
         assertEquals(2, error.line(), error.report().toString());
         assertEquals("interrupted", error.report().get(0));
@@ -317,6 +320,47 @@ public class EvaluatorTest {
                         + "cs336.notebook.EvaluatorTest.shared = 2;");
         interrupter.join();
         assertEquals(1, shared);
+    }
+
+    /** Cells with wrong, missing and repeated characters have a value or a located error. */
+    @Test
+    void mutatedCellsHaveAValueOrAnError() {
+        List<String> cells = List.of(
+                "int fuzzed = 3; // three\nfuzzed + 1",
+                "String text = \"a\\tb\";\ntext.length()",
+                "record Pair(int a, int b) {\n  int sum() { return a + b; }\n}\nnew Pair(1, 2).sum()",
+                "/* comment */ if (1 < 2) {\n    Math.max(1, 2);\n}\nelse { }",
+                "int twice(int n) {\n    return 2 * n;\n}\ntwice(4)",
+                "var list = List.of(1, 2)\n    .stream().map(n -> n * 2)\n    .toList();",
+                "throw new IllegalStateException(\"sad\");");
+        var random = new Random(18);
+        int failed = 0;
+        for (int i = 0; i < 150; i++) {
+            String cell = mutated(cells.get(random.nextInt(cells.size())), random);
+            try {
+                eval(cell);
+            } catch (CellException e) {
+                failed++;
+                assertFalse(e.report().isEmpty(), cell);
+                assertTrue(e.line() <= Math.max(1, cell.lines().count()), e.line() + " in " + cell);
+            }
+        }
+        assertTrue(failed > 50, failed + " failed");
+    }
+
+    private static String mutated(String cell, Random random) {
+        var text = new StringBuilder(cell);
+        for (int edits = random.nextInt(3); edits >= 0 && text.length() > 0; edits--) {
+            int at = random.nextInt(text.length());
+            int end = Math.min(text.length(), at + 1 + random.nextInt(3));
+            switch (random.nextInt(4)) {
+                case 0 -> text.delete(at, end);
+                case 1 -> text.insert(at, "{}()[];,\"'\\/*\n\t\0@#é€😀".charAt(random.nextInt(22)));
+                case 2 -> text.insert(at, text.substring(at, end));
+                default -> text.setLength(Math.max(1, at));
+            }
+        }
+        return text.toString();
     }
 
     /** Interrupts the evaluator after the given pause, counted from when the cell has executed {@link #SIGNAL}. */

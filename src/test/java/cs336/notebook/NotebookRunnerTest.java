@@ -2,7 +2,6 @@ package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -26,12 +25,12 @@ class NotebookRunnerTest {
 
     private final StringWriter progress = new StringWriter();
 
-    private void run(Duration timeLimit, Path... notebooks) throws IOException, NotebookFailure {
-        new NotebookRunner(Imports.GENEROUS, timeLimit, folder.resolve("out"), new PrintWriter(progress))
+    private void run(Duration timeLimit, Path... notebooks) throws Exception {
+        new NotebookRunner(Imports.GENEROUS, timeLimit, 1, folder.resolve("out"), new PrintWriter(progress))
                 .run(List.of(notebooks));
     }
 
-    private void run(Path... notebooks) throws IOException, NotebookFailure {
+    private void run(Path... notebooks) throws Exception {
         run(Duration.ofSeconds(60), notebooks);
     }
 
@@ -151,13 +150,14 @@ class NotebookRunnerTest {
 
     @Test
     void invalidFormulaIsReportedBeforeAnyCellRuns() throws Exception {
+        Path ran = folder.resolve("ran");
         Path bad = new WrittenNotebook()
-                .code("System.setProperty(\"cs336.ran\", \"yes\");")
+                .code("Files.createFile(Path.of(\"" + ran + "\"));")
                 .markdown("# Text", "", "Wrong: $\\nosuch{1}$")
                 .save(folder, "formula");
         String message = fails(Duration.ofSeconds(60), bad).getMessage();
         assertTrue(message.startsWith("formula, text in cell 2, line 3: "), message);
-        assertNull(System.getProperty("cs336.ran"));
+        assertFalse(Files.exists(ran));
     }
 
     @Test
@@ -188,8 +188,8 @@ class NotebookRunnerTest {
                         "caught")
                 .save(folder, "stubborn");
         // The line depends on where the last interrupt arrives.
-        String message = fails(Duration.ofSeconds(1), stubborn).getMessage();
-        assertTrue(message.matches("stubborn, cell \\[1], line [23]: took longer than 1 s"), message);
+        String message = fails(Duration.ofSeconds(2), stubborn).getMessage();
+        assertTrue(message.matches("stubborn, cell \\[1], line [23]: took longer than 2 s"), message);
     }
 
     @Test
@@ -198,8 +198,8 @@ class NotebookRunnerTest {
                 .code("try { Thread.sleep(60_000); } catch (InterruptedException e) { }")
                 .save(folder, "late");
         assertEquals(
-                "late, cell [1]: took longer than 1 s",
-                fails(Duration.ofSeconds(1), late).getMessage());
+                "late, cell [1]: took longer than 2 s",
+                fails(Duration.ofSeconds(2), late).getMessage());
     }
 
     @Test

@@ -8,6 +8,7 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
@@ -53,6 +54,42 @@ class NotebooksCommandTest {
         assertEquals(2, run("no-such-notebook"));
         assertTrue(errors.toString().contains("notebook 'no-such-notebook' is unknown"), errors.toString());
         assertEquals(2, run("--time-limit", "0"));
-        assertTrue(errors.toString().contains("--time-limit must be at least 1 second, not 0"), errors.toString());
+        assertTrue(
+                errors.toString().contains("--time-limit must be from 1 to 604800 seconds, not 0"), errors.toString());
+    }
+
+    @Test
+    void optionsOutOfRangeAreExitCodeTwo() {
+        for (String limit : List.of("0", "-1", "604801", "9223372036854775807")) {
+            assertEquals(2, run("--time-limit", limit));
+            assertTrue(errors.toString().contains("--time-limit must be from 1 to 604800 seconds, not " + limit));
+        }
+        assertEquals(2, run("--jobs", "0"));
+        assertTrue(errors.toString().contains("--jobs must be at least 1, not 0"), errors.toString());
+    }
+
+    @Test
+    void outputThatWouldReplaceANotebookIsRefused() throws IOException {
+        Path notebook = new WrittenNotebook().code("1").save(folder, "mine");
+        String before = Files.readString(notebook);
+        assertEquals(2, run(notebook.toString(), "--output", folder.toString()));
+        assertTrue(
+                errors.toString().contains("--output must not be the folder of the notebook " + notebook),
+                errors.toString());
+        assertEquals(before, Files.readString(notebook));
+        assertEquals(2, run(notebook.toString(), "--output", notebook.toString()));
+        assertTrue(errors.toString().contains("--output must be a folder, not '" + notebook), errors.toString());
+        assertEquals(2, run(notebook.toString(), "--output", ""));
+        assertTrue(errors.toString().contains("--output must be a folder, not ''"), errors.toString());
+    }
+
+    @Test
+    void notebooksWithTheSameNameAreRefused() throws IOException {
+        Path one = new WrittenNotebook().code("1").save(Files.createDirectory(folder.resolve("a")), "same");
+        Path two = new WrittenNotebook().code("1").save(Files.createDirectory(folder.resolve("b")), "same");
+        assertEquals(2, run(one.toString(), two.toString(), "--output", folder.toString()));
+        assertTrue(
+                errors.toString().contains("notebooks must have different names, not " + one + " and " + two),
+                errors.toString());
     }
 }

@@ -1,0 +1,489 @@
+package cs336.notebook;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
+import io.github.spencerpark.jupyter.messages.HMACGenerator;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.UUID;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.zeromq.SocketType;
+import org.zeromq.ZMQ;
+
+/** A kernel that is connected to a client of this test, which sends malformed messages. */
+class ClientConnectionTest {
+    private static final String KEY = "secret";
+    private static final String DELIMITER = "<IDS|MSG>";
+    private static final int REPLY_MS = 30_000;
+
+    /** Time in which a reply that must not be sent would arrive. */
+    private static final int NO_REPLY_MS = 300;
+
+    private static final Logger LOG = Logger.getLogger(ServingLoop.class.getName());
+
+    private enum Port {
+        CONTROL,
+        SHELL,
+        STDIN,
+        HEARTBEAT,
+        IOPUB
+    }
+
+    @TempDir
+    private Path folder;
+
+    private static int[] ports;
+    private static ZMQ.Context context;
+    private static ClientConnection connection;
+    private static JavaKernel kernel;
+    private static HMACGenerator signer;
+
+    @BeforeAll
+    static void connect() throws Exception {
+        LOG.setLevel(Level.OFF);
+        ports = freePorts();
+        var properties = new KernelConnectionProperties(
+                "127.0.0.1", ports[0], ports[1], ports[2], ports[3], ports[4], "tcp", "hmac-sha256", KEY);
+        signer = properties.createHMACGenerator();
+        connection = new ClientConnection(properties);
+        kernel = new JavaKernel(Imports.PORTABLE, null);
+        connection.serve(kernel);
+        connection.connect();
+        context = ZMQ.context(1);
+    }
+
+    @AfterAll
+    static void close() {
+        LOG.setLevel(null);
+        context.close();
+        connection.close();
+        kernel.close();
+    }
+
+    private static int[] freePorts() throws IOException {
+        var free = new int[Port.values().length];
+        List<ServerSocket> sockets = new ArrayList<>();
+        for (int i = 0; i < free.length; i++) {
+            sockets.add(new ServerSocket(0, 1, InetAddress.getLoopbackAddress()));
+            free[i] = sockets.get(i).getLocalPort();
+        }
+        for (ServerSocket socket : sockets) {
+            socket.close();
+        }
+        return free;
+    }
+
+    private static ZMQ.Socket client(SocketType type, Port port) {
+        return client(type, ports[port.ordinal()]);
+    }
+
+    private static ZMQ.Socket client(SocketType type, int port) {
+        ZMQ.Socket socket = context.socket(type);
+        connect(socket, UUID.randomUUID().toString(), port);
+        return socket;
+    }
+
+    private static void connect(ZMQ.Socket socket, String identity, int port) {
+        socket.setIdentity(bytes(identity));
+        socket.setLinger(0);
+        socket.setReceiveTimeOut(REPLY_MS);
+        socket.connect("tcp://127.0.0.1:" + port);
+    }
+
+    private static void send(ZMQ.Socket socket, List<byte[]> frames) {
+        for (int i = 0; i < frames.size() - 1; i++) {
+            socket.sendMore(frames.get(i));
+        }
+        socket.send(frames.get(frames.size() - 1));
+    }
+
+    /** Returns the parts of the next message after the delimiter; null if none arrives in time. */
+    private static List<String> receive(ZMQ.Socket socket) {
+        List<String> frames = new ArrayList<>();
+        byte[] frame = socket.recv();
+        while (frame != null) {
+            frames.add(new String(frame, StandardCharsets.UTF_8));
+            frame = socket.hasReceiveMore() ? socket.recv() : null;
+        }
+        return frames.isEmpty() ? null : frames.subList(frames.indexOf(DELIMITER) + 1, frames.size());
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static String header(String id, String type) {
+        return "{\"msg_id\": \"" + id + "\", \"username\": \"u\", \"session\": \"s\", \"version\": \"5.3\", "
+                + "\"date\": \"2026-01-01T00:00:00Z\", \"msg_type\": \"" + type + "\"}";
+    }
+
+    private static List<byte[]> signed(String... parts) {
+        var signedParts = Stream.of(parts).map(ClientConnectionTest::bytes).toArray(byte[][]::new);
+        List<byte[]> frames = new ArrayList<>();
+        frames.add(bytes(DELIMITER));
+        frames.add(bytes(signer.calculateSignature(signedParts)));
+        frames.addAll(List.of(signedParts));
+        return frames;
+    }
+
+    private static List<byte[]> request(String type, String content) {
+        return signed(header(UUID.randomUUID().toString(), type), "{}", "{}", content);
+    }
+
+    private static JsonObject json(String text) {
+        return JsonParser.parseString(text).getAsJsonObject();
+    }
+
+    private static void assertAnswers(ZMQ.Socket socket) {
+        List<byte[]> request = request("kernel_info_request", "{}");
+        String id = json(new String(request.get(2), StandardCharsets.UTF_8))
+                .get("msg_id")
+                .getAsString();
+        send(socket, request);
+        List<String> reply = receive(socket);
+        // Messages that a mutation left valid are answered, too.
+        while (reply != null && !json(reply.get(2)).toString().contains(id)) {
+            reply = receive(socket);
+        }
+        assertNotNull(reply, "the kernel does not answer any more");
+        assertEquals("kernel_info_reply", json(reply.get(1)).get("msg_type").getAsString());
+    }
+
+    private static void assertBeats(ZMQ.Socket heart) {
+        byte[] ping = bytes("ping " + UUID.randomUUID());
+        heart.send(ping);
+        assertArrayEquals(ping, heart.recv(), "no heartbeat");
+    }
+
+    static Stream<List<byte[]>> malformedMessages() {
+        String header = header("m", "kernel_info_request");
+        String deep = "[".repeat(200_000) + "]".repeat(200_000);
+        String deepObject = "{\"a\":".repeat(200_000) + "1" + "}".repeat(200_000);
+        List<byte[]> wrongSignature = signed(header, "{}", "{}", "{}");
+        wrongSignature.set(1, bytes("0".repeat(64)));
+        List<byte[]> shortSignature = signed(header, "{}", "{}", "{}");
+        shortSignature.set(1, bytes("12ab"));
+        List<byte[]> noSignature = signed(header, "{}", "{}", "{}");
+        noSignature.set(1, new byte[0]);
+        List<byte[]> oversizedSignature = signed(header, "{}", "{}", "{}");
+        oversizedSignature.set(1, new byte[1 << 20]);
+        return Stream.of(
+                wrongSignature,
+                shortSignature,
+                noSignature,
+                oversizedSignature,
+                List.of(bytes("no delimiter at all")),
+                List.of(new byte[0]),
+                List.of(bytes(DELIMITER)),
+                List.of(bytes(DELIMITER), bytes("signature")),
+                signed(header),
+                signed(header, "{}", "{}"),
+                signed("{", "{}", "{}", "{}"),
+                signed("", "{}", "{}", "{}"),
+                signed("null", "{}", "{}", "{}"),
+                signed("[]", "{}", "{}", "{}"),
+                signed("{}", "{}", "{}", "{}"),
+                signed(header.replace("msg_type", "no_type"), "{}", "{}", "{}"),
+                signed(header.replace("\"kernel_info_request\"", "null"), "{}", "{}", "{}"),
+                signed(header.replace("\"kernel_info_request\"", "{}"), "{}", "{}", "{}"),
+                signed(header.replace("kernel_info_request", "no_such_request"), "{}", "{}", "{}"),
+                signed(header("d", "execute_request").replace("\"date\"", "\"day\""), "{}", "{}", "null"),
+                signed(header, "null", "{}", "{}"),
+                signed(header, "{\"msg_id\": 3}", "{}", "{}"),
+                signed(header, "{}", "3", "{}"),
+                signed(header, "{}", "{}", "null"),
+                signed(header, "{}", "{}", "\"text\""),
+                signed(deep, "{}", "{}", "{}"),
+                signed(header, deepObject, "{}", "{}"),
+                signed(header, "{}", deepObject, "{}"),
+                signed(header("e", "execute_request"), "{}", "{}", "{\"code\": " + deep + "}"),
+                signed(header("h", "history_request"), "{}", "{}", "{\"hist_access_type\": \"none\"}"),
+                signed(header("i", "is_complete_request"), "{}", "{}", "{}"),
+                signed(header("c", "complete_request"), "{}", "{}", "{\"code\": \"x\", \"cursor_pos\": -7}"),
+                signed(header("o", "comm_open"), "{}", "{}", "{}"));
+    }
+
+    @ParameterizedTest
+    @MethodSource("malformedMessages")
+    void requestAfterAMalformedMessageIsAnswered(List<byte[]> malformed) {
+        for (Port port : List.of(Port.SHELL, Port.CONTROL)) {
+            try (ZMQ.Socket socket = client(SocketType.DEALER, port)) {
+                send(socket, malformed);
+                assertAnswers(socket);
+            }
+        }
+    }
+
+    @Test
+    void replayedMessageIsNotHandledAgainOnAnyPort() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL);
+                ZMQ.Socket control = client(SocketType.DEALER, Port.CONTROL)) {
+            List<byte[]> request = request("kernel_info_request", "{}");
+            send(shell, request);
+            assertNotNull(receive(shell));
+            send(shell, request);
+            send(control, request);
+            for (ZMQ.Socket socket : List.of(shell, control)) {
+                socket.setReceiveTimeOut(NO_REPLY_MS);
+                assertNull(receive(socket));
+                socket.setReceiveTimeOut(REPLY_MS);
+                assertAnswers(socket);
+            }
+        }
+    }
+
+    @Test
+    void heartbeatOfSeveralFramesIsEchoedWhole() {
+        try (ZMQ.Socket heart = client(SocketType.REQ, Port.HEARTBEAT)) {
+            heart.sendMore("one");
+            heart.send("two");
+            assertEquals("one", heart.recvStr());
+            assertTrue(heart.hasReceiveMore());
+            assertEquals("two", heart.recvStr());
+            assertBeats(heart);
+        }
+    }
+
+    @Test
+    void cellReadsTheInputThatFollowsMalformedReplies() {
+        try (ZMQ.Socket shell = context.socket(SocketType.DEALER);
+                ZMQ.Socket control = client(SocketType.DEALER, Port.CONTROL);
+                ZMQ.Socket input = context.socket(SocketType.DEALER)) {
+            // The kernel asks the client whose identity is that of the request.
+            connect(shell, "one client", ports[Port.SHELL.ordinal()]);
+            connect(input, "one client", ports[Port.STDIN.ordinal()]);
+            malformedMessages().forEach(malformed -> send(input, malformed));
+            send(input, request("kernel_info_request", "{}"));
+            String read = "{\"allow_stdin\": true, \"code\": \"System.in.read()\"}";
+            input.setReceiveTimeOut(NO_REPLY_MS);
+            shell.setReceiveTimeOut(NO_REPLY_MS);
+            send(shell, request("execute_request", read));
+            List<String> prompt = receive(input);
+            // The prompt is lost if the kernel does not know the input port's client yet; an interrupt ends the wait.
+            for (int attempt = 0; attempt < 100 && prompt == null; attempt++) {
+                send(control, request("interrupt_request", "{}"));
+                if (receive(shell) != null) {
+                    send(shell, request("execute_request", read));
+                }
+                prompt = receive(input);
+            }
+            shell.setReceiveTimeOut(REPLY_MS);
+            assertNotNull(prompt, "the cell does not ask for input");
+            assertEquals("input_request", json(prompt.get(1)).get("msg_type").getAsString());
+            send(input, request("input_reply", "{\"value\": \"A\"}"));
+            List<String> reply = receive(shell);
+            assertNotNull(reply, "the cell does not end");
+            assertEquals("ok", json(reply.get(4)).get("status").getAsString());
+        }
+    }
+
+    /** Mutations of valid and malformed messages, each signed or not, then bytes without any protocol. */
+    @Test
+    void survivesRandomBytesOnEveryPort() throws Exception {
+        var random = new Random(18);
+        List<List<byte[]>> seeds = malformedMessages()
+                .filter(message -> message.stream().allMatch(frame -> frame.length < 1000))
+                .toList();
+        int inputs = 0;
+        for (int round = 0; round < 10; round++) {
+            for (Port port : List.of(Port.SHELL, Port.CONTROL, Port.STDIN, Port.HEARTBEAT)) {
+                try (ZMQ.Socket socket = client(SocketType.DEALER, port)) {
+                    for (int i = 0; i < 50; i++) {
+                        send(socket, mutated(seeds.get(random.nextInt(seeds.size())), random));
+                        inputs++;
+                    }
+                }
+            }
+            for (Port port : Port.values()) {
+                for (int i = 0; i < 10; i++) {
+                    sendRaw(port, random);
+                    inputs++;
+                }
+            }
+            try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL);
+                    ZMQ.Socket control = client(SocketType.DEALER, Port.CONTROL);
+                    ZMQ.Socket heart = client(SocketType.REQ, Port.HEARTBEAT)) {
+                assertAnswers(shell);
+                assertAnswers(control);
+                assertBeats(heart);
+            }
+        }
+        assertEquals(2500, inputs);
+    }
+
+    private static List<byte[]> mutated(List<byte[]> message, Random random) {
+        List<byte[]> frames =
+                new ArrayList<>(message.stream().map(byte[]::clone).toList());
+        for (int edits = 1 + random.nextInt(3); edits > 0; edits--) {
+            int index = random.nextInt(frames.size());
+            byte[] frame = frames.get(index);
+            switch (random.nextInt(5)) {
+                case 0 -> frames.add(index, randomBytes(random, random.nextInt(200)));
+                case 1 -> frames.set(index, randomBytes(random, random.nextInt(200)));
+                case 2 -> frames.set(index, Arrays.copyOf(frame, random.nextInt(frame.length + 5)));
+                case 3 -> {
+                    if (frames.size() > 1) {
+                        frames.remove(index);
+                    }
+                }
+                default -> {
+                    for (int flips = 0; flips < 4 && frame.length > 0; flips++) {
+                        frame[random.nextInt(frame.length)] = (byte) random.nextInt();
+                    }
+                }
+            }
+        }
+        if (random.nextBoolean() && frames.size() >= 6) {
+            byte[][] parts = frames.subList(2, 6).toArray(byte[][]::new);
+            frames.set(0, bytes(DELIMITER));
+            frames.set(1, bytes(signer.calculateSignature(parts)));
+        }
+        return frames;
+    }
+
+    private static void sendRaw(Port port, Random random) throws IOException {
+        byte[] greeting = new byte[64]; // ZMTP 3.0 with the mechanism NULL
+        greeting[0] = (byte) 0xFF;
+        greeting[9] = 0x7F;
+        greeting[10] = 3;
+        System.arraycopy(bytes("NULL"), 0, greeting, 12, 4);
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), ports[port.ordinal()])) {
+            switch (random.nextInt(4)) {
+                case 0 -> socket.getOutputStream().write(randomBytes(random, 1 + random.nextInt(5000)));
+                case 1 -> {
+                    greeting[random.nextInt(64)] = (byte) random.nextInt();
+                    socket.getOutputStream().write(greeting);
+                    socket.getOutputStream().write(randomBytes(random, random.nextInt(200)));
+                }
+                case 2 -> {
+                    socket.getOutputStream().write(greeting);
+                    // A long command or message that declares up to 2^63 bytes.
+                    socket.getOutputStream().write(new byte[] {(byte) random.nextInt(8)});
+                    socket.getOutputStream().write(randomBytes(random, 8 + random.nextInt(100)));
+                }
+                default -> socket.getOutputStream().write("GET / HTTP/1.1\r\n\r\n".getBytes(StandardCharsets.UTF_8));
+            }
+        } catch (IOException e) {
+            // The kernel may close the connection at any byte.
+        }
+    }
+
+    private static byte[] randomBytes(Random random, int length) {
+        var bytes = new byte[length];
+        random.nextBytes(bytes);
+        return bytes;
+    }
+
+    @Test
+    void messageThatCannotBeHandledDoesNotEndTheLoop() throws InterruptedException {
+        List<String> handled = new ArrayList<>();
+        List<String> sent = new ArrayList<>(List.of("bad", "good"));
+        List<String> ended = new ArrayList<>();
+        var loop = new ServingLoop[1];
+        loop[0] = new ServingLoop(
+                "test",
+                () -> List.of(bytes(sent.remove(0))),
+                frames -> {
+                    String text = new String(frames.get(0), StandardCharsets.UTF_8);
+                    if (text.equals("bad")) {
+                        throw new StackOverflowError();
+                    }
+                    handled.add(text);
+                    loop[0].finish();
+                },
+                () -> ended.add("failed"));
+        loop[0].start();
+        loop[0].join();
+        assertEquals(List.of("good"), handled);
+        assertEquals(List.of(), ended);
+    }
+
+    @Test
+    void channelThatFailsEndsTheKernel() throws InterruptedException {
+        List<String> ended = new ArrayList<>();
+        var loop = new ServingLoop(
+                "test",
+                () -> {
+                    throw new IllegalStateException("the socket is closed");
+                },
+                frames -> {},
+                () -> ended.add("failed"));
+        loop.start();
+        loop.join();
+        assertEquals(List.of("failed"), ended);
+    }
+
+    @Test
+    void shutdownEndsTheProcessWhileACellCannotBeStopped() throws Exception {
+        int[] own = freePorts();
+        Path file = folder.resolve("connection.json");
+        Files.writeString(
+                file,
+                new KernelConnectionProperties(
+                                "127.0.0.1", own[0], own[1], own[2], own[3], own[4], "tcp", "hmac-sha256", KEY)
+                        .toJsonString());
+        Process process = start(file);
+        try (ZMQ.Socket shell = client(SocketType.DEALER, own[Port.SHELL.ordinal()]);
+                ZMQ.Socket control = client(SocketType.DEALER, own[Port.CONTROL.ordinal()])) {
+            assertAnswers(shell);
+            send(
+                    shell,
+                    request(
+                            "execute_request",
+                            "{\"code\": \"while (true) try { Thread.sleep(9999); } catch (Throwable t) { }\"}"));
+            send(control, request("shutdown_request", "{\"restart\": false}"));
+            assertNotNull(receive(control), "no reply to the shutdown request");
+            assertEquals(0, process.waitFor());
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "null", "[]", "{", "{}", "{\"ip\": 3, \"shell_port\": \"x\"}"})
+    void brokenConnectionFileIsNamed(String text) throws Exception {
+        Path file = Files.writeString(folder.resolve("broken.json"), text);
+        IllegalArgumentException error =
+                assertThrows(IllegalArgumentException.class, () -> JavaKernel.connection(file));
+        assertTrue(error.getMessage().startsWith(file + " is not a connection file"), error.getMessage());
+    }
+
+    private static Process start(Path connectionFile) throws IOException {
+        var command = List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-cp",
+                System.getProperty("java.class.path"),
+                JavaKernel.class.getName(),
+                connectionFile.toString());
+        return new ProcessBuilder(command)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
+                .start();
+    }
+}

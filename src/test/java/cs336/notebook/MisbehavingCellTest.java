@@ -1,0 +1,194 @@
+package cs336.notebook;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine;
+
+/** Cells that end, block or fill the process of their notebook. The executed copy is complete up to such a cell. */
+class MisbehavingCellTest {
+    @TempDir
+    private Path folder;
+
+    private void run(int jobs, Duration timeLimit, Path... notebooks) throws Exception {
+        new NotebookRunner(
+                        Imports.GENEROUS, timeLimit, jobs, folder.resolve("out"), new PrintWriter(new StringWriter()))
+                .run(List.of(notebooks));
+    }
+
+    private List<JsonObject> executed(String name) throws Exception {
+        JsonObject json = JsonParser.parseString(
+                        Files.readString(folder.resolve("out").resolve(name + ".ipynb")))
+                .getAsJsonObject();
+        List<JsonObject> cells = new ArrayList<>();
+        json.getAsJsonArray("cells").forEach(cell -> cells.add(cell.getAsJsonObject()));
+        assertTrue(Files.exists(folder.resolve("out").resolve(name + ".html")));
+        return cells;
+    }
+
+    private static String outputs(JsonObject cell) {
+        return cell.getAsJsonArray("outputs").toString();
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "System.exit(0);|the process ended with exit code 0",
+                "Runtime.getRuntime().halt(3);|the process ended with exit code 3",
+                "new com.sun.jna.Pointer(16).getInt(0);|the process crashed with SIGSEGV",
+                "new ProcessBuilder(\"sh\", \"-c\", \"kill -9 $PPID\").start().waitFor(); Thread.sleep(60_000);"
+                        + "|the process was ended by signal 9"
+            })
+    void cellThatEndsTheProcessIsNamed(String cell, String reason) throws Exception {
+        Path notebook = new WrittenNotebook()
+                .code("System.out.println(\"before\");")
+                .code(cell)
+                .code("\"after\"")
+                .save(folder, "ends");
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(60), notebook));
+        assertEquals("ends, cell [2]: " + reason, failure.getMessage());
+        for (String line : failure.report()) {
+            if (line.matches("# \\S+\\.log")) {
+                Files.delete(Path.of(line.substring(2))); // the JVM's report of a crash
+            }
+        }
+        List<JsonObject> cells = executed("ends");
+        assertTrue(outputs(cells.get(0)).contains("before"));
+        assertEquals(2, cells.get(1).get("execution_count").getAsInt());
+        assertTrue(outputs(cells.get(1)).contains(reason), outputs(cells.get(1)));
+        assertTrue(cells.get(2).get("execution_count").isJsonNull());
+    }
+
+    @Test
+    void exitOfACellIsAFailureOfTheCommand() throws Exception {
+        Path notebook = new WrittenNotebook()
+                .code("System.out.print(\"unfinished line\"); System.exit(0);")
+                .save(folder, "exit");
+        var errors = new StringWriter();
+        int code = new CommandLine(new NotebooksCommand())
+                .setOut(new PrintWriter(new StringWriter()))
+                .setErr(new PrintWriter(errors))
+                .execute(notebook.toString(), "--output", folder.resolve("out").toString());
+        assertEquals(1, code);
+        assertEquals("exit, cell [1]: the process ended with exit code 0\n", errors.toString());
+        // A shutdown hook sends what was printed immediately before the exit.
+        assertTrue(outputs(executed("exit").get(0)).contains("unfinished line"));
+    }
+
+    @Test
+    void cellThatCatchesEverythingIsEndedAndNamed() throws Exception {
+        Path stubborn = new WrittenNotebook()
+                .code(
+                        "System.out.println(\"printed\");",
+                        "Object lock = new Object();",
+                        "while (true) { try { synchronized (lock) { lock.wait(); } } catch (Throwable t) { } }")
+                .save(folder, "stubborn");
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(2), stubborn));
+        assertEquals("stubborn, cell [1]: took longer than 2 s and could not be interrupted", failure.getMessage());
+        assertTrue(outputs(executed("stubborn").get(0)).contains("printed"));
+    }
+
+    @Test
+    void replacedStreamsAreRestoredForTheNextCell() throws Exception {
+        run(
+                1,
+                Duration.ofSeconds(60),
+                new WrittenNotebook()
+                        .code("System.setOut(null);", "System.setErr(null);", "System.setIn(null);")
+                        .code("System.out.close();", "System.err.close();")
+                        .code("System.out.print(\"still here\");")
+                        .save(folder, "streams"));
+        assertTrue(outputs(executed("streams").get(2)).contains("still here"));
+    }
+
+    @Test
+    void longOutputIsCutAndTheNextCellRuns() throws Exception {
+        Path notebook = new WrittenNotebook()
+                .code(
+                        "String line = \"x\".repeat(1023) + \"\\n\";",
+                        "for (int i = 0; i < 1 << 15; i++) System.out.print(line);")
+                .code("\"the next cell\"")
+                .code("throw new IllegalStateException(\"z\".repeat(1 << 22));")
+                .save(folder, "long");
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(60), notebook));
+        assertTrue(failure.getMessage().startsWith("long, cell [3], line 1: java.lang.IllegalStateException: zzz"));
+        assertTrue(
+                failure.getMessage().length() < 3000,
+                "length " + failure.getMessage().length());
+        List<JsonObject> cells = executed("long");
+        JsonArray printed = cells.get(0).getAsJsonArray("outputs");
+        assertEquals(2, printed.size());
+        assertEquals(
+                LimitedOutputs.MOST_PRINTED,
+                printed.get(0).getAsJsonObject().get("text").getAsString().length());
+        assertTrue(
+                printed.get(1).toString().contains("a cell may print 1,048,576 characters"),
+                printed.get(1).toString());
+        assertTrue(outputs(cells.get(1)).contains("the next cell"));
+        assertTrue(outputs(cells.get(2)).length() < 10_000);
+    }
+
+    @Test
+    void displaysOfACellAreLimitedInSizeAndNumber() {
+        List<NotebookEvent> events = new ArrayList<>();
+        var outputs = new LimitedOutputs(events::add);
+        outputs.begin(0);
+        for (int i = 0; i < 100; i++) {
+            outputs.display(new DisplayData("y".repeat(1 << 20)));
+        }
+        // 31 fit into 32 MiB with their JSON; then comes the notice.
+        assertEquals(1 + 31 + 1, events.size());
+        assertTrue(events.get(32).output().toString().contains("a cell may display 33,554,432 bytes"));
+        events.clear();
+        outputs.begin(1);
+        for (int i = 0; i < 100_000; i++) {
+            outputs.updateDisplay("id", new DisplayData("tiny"));
+        }
+        assertEquals(1 + LimitedOutputs.MOST_DISPLAYED / 512 + 1, events.size() + 1);
+    }
+
+    @Test
+    void failuresOfNotebooksThatRunAtTheSameTimeAreAllReported() throws Exception {
+        String meet = "while (!Files.exists(Path.of(\"%s\"))) Thread.sleep(10);";
+        Path one = new WrittenNotebook()
+                .code(
+                        "Files.createFile(Path.of(\"" + folder.resolve("1") + "\"));",
+                        meet.formatted(folder.resolve("2")))
+                .code("System.exit(1);")
+                .save(folder, "one");
+        Path two = new WrittenNotebook()
+                .code(
+                        "Files.createFile(Path.of(\"" + folder.resolve("2") + "\"));",
+                        meet.formatted(folder.resolve("1")))
+                .code("1 / 0")
+                .save(folder, "two");
+        Path three = new WrittenNotebook().code("1").save(folder, "three");
+        NotebookFailure failure =
+                assertThrows(NotebookFailure.class, () -> run(2, Duration.ofSeconds(60), one, two, three));
+        assertEquals("one, cell [2]: the process ended with exit code 1", failure.getMessage());
+        assertEquals(
+                "two, cell [2], line 1: java.lang.ArithmeticException: / by zero",
+                assertInstanceOf(NotebookFailure.class, failure.getSuppressed()[0])
+                        .getMessage());
+        assertFalse(Files.exists(folder.resolve("out/three.ipynb")));
+    }
+}
