@@ -32,7 +32,7 @@ class AllReduceCommandTest extends CommandTest {
                 "--backend mpi | backend 'mpi' is unknown; known: gloo, nccl",
                 "--backend nccl | --backend nccl needs --device cuda, not cpu",
                 "--full --megabytes 1 | --full cannot be combined with --megabytes",
-                "--machine a/b | machine must be letters, digits, '.', '_' and '-', not 'a/b'",
+                "--machine a/b | --machine must be letters, digits, '.', '_' and '-', not 'a/b'",
                 "--processes 2,0 | --processes must be at least 1, not 0",
                 "--megabytes 1,-1 | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not -1",
                 "--megabytes 0.000001 | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not 0.000001",
