@@ -3,7 +3,6 @@ package cs336.profile;
 import cs336.bench.AlignedText;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
-import cs336.bench.FolderOptions;
 import cs336.bench.LabCommand;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;

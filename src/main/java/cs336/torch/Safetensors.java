@@ -49,7 +49,9 @@ public final class Safetensors implements AutoCloseable {
             DType.FLOAT16, "F16",
             DType.INT64, "I64",
             DType.INT32, "I32",
-            DType.BOOL, "BOOL");
+            DType.UINT8, "U8",
+            DType.BOOL, "BOOL",
+            DType.COMPLEX64, "C64");
 
     private final Path file;
     private final FileChannel channel;

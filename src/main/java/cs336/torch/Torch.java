@@ -15,6 +15,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * directly must do so too, because some settings only take effect before libtorch is loaded.
  */
 public final class Torch {
+    private static final String LOG_LEVEL = "TORCH_CPP_LOG_LEVEL";
     private static final String MAX_PHYSICAL_BYTES = "org.bytedeco.javacpp.maxPhysicalBytes";
 
     static {
@@ -34,6 +35,15 @@ public final class Torch {
      * and up to minutes for the GPU build.
      */
     public static void load() {}
+
+    /**
+     * Suppresses log messages of libtorch's C++ code below errors. Otherwise c10d also logs each failure that it throws
+     * as an exception, with a C++ stack trace. A level that the user has set in TORCH_CPP_LOG_LEVEL has priority.
+     */
+    public static void logErrorsOnly() {
+        NativeEnvironment.setDefault(LOG_LEVEL, "ERROR");
+        torch.initLogging();
+    }
 
     /** Returns one of libtorch's libraries, such as {@code libc10.so}, to call functions without a binding. */
     static NativeLibrary library(String file) {

@@ -1,7 +1,7 @@
 package cs336.distributed.collectives;
 
 import cs336.torch.MemoryScope;
-import cs336.torch.NativeLog;
+import cs336.torch.Torch;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.math.BigDecimal;
@@ -82,7 +82,7 @@ public final class Rendezvous implements AutoCloseable {
      * @throws CollectiveFailure if rank 0 cannot listen at the port, or another rank cannot reach it in time
      */
     static Rendezvous atMaster(World world, Duration timeout) {
-        NativeLog.errorsOnly();
+        Torch.logErrorsOnly();
         if (world.rank() > 0) {
             awaitListener(world, timeout);
         }
@@ -118,7 +118,7 @@ public final class Rendezvous implements AutoCloseable {
 
     /** Opens a store in a file, which must not exist yet. */
     static Rendezvous inFile(World world, Duration timeout, Path file) {
-        NativeLog.errorsOnly();
+        Torch.logErrorsOnly();
         try (var scope = MemoryScope.open()) {
             return new Rendezvous(
                     world, timeout, new FileStore(file.toAbsolutePath().toString(), world.size()));

@@ -1,7 +1,6 @@
 package cs336.profile.memory;
 
 import cs336.bench.Case;
-import cs336.bench.FolderOptions;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
@@ -9,6 +8,7 @@ import cs336.bench.ModelCases;
 import cs336.bench.Pass;
 import cs336.bench.SweepOptions;
 import cs336.charts.Figure;
+import cs336.profile.FolderOptions;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
