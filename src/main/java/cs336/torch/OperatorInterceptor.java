@@ -2,6 +2,7 @@ package cs336.torch;
 
 import com.sun.jna.Callback;
 import com.sun.jna.CallbackReference;
+import java.util.function.Supplier;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.DispatchKeySet;
@@ -148,6 +149,19 @@ public final class OperatorInterceptor {
     /** Returns whether operators of this thread go to a listener now. */
     public static boolean isActive() {
         return CURRENT.get() != null && torch.tls_is_dispatch_key_included(KEY);
+    }
+
+    /** Returns what an action computes with operators that no listener sees. */
+    static <T> T hidden(Supplier<T> action) {
+        if (!isActive()) {
+            return action.get();
+        }
+        torch.tls_set_dispatch_key_included(KEY, false);
+        try {
+            return action.get();
+        } finally {
+            torch.tls_set_dispatch_key_included(KEY, true);
+        }
     }
 
     static Tensor[] call(JavaOperator operator, Tensor... inputs) {

@@ -44,8 +44,13 @@ public final class Tensors {
         }
     }
 
-    /** Returns the values of a tensor of any dtype on any device as doubles. */
+    /**
+     * Returns the values of a tensor of any dtype on any device as doubles.
+     *
+     * @throws IllegalStateException inside of a function that is being recorded
+     */
     public static double[] toDoubles(Tensor tensor) {
+        requireReadable();
         try (var scope = MemoryScope.open()) {
             double[] values = new double[Math.toIntExact(tensor.numel())];
             Tensor onCpu = tensor.detach()
@@ -56,8 +61,13 @@ public final class Tensors {
         }
     }
 
-    /** Returns the values of an int64 tensor on any device. */
+    /**
+     * Returns the values of an int64 tensor on any device.
+     *
+     * @throws IllegalStateException inside of a function that is being recorded
+     */
     public static long[] toLongs(Tensor tensor) {
+        requireReadable();
         try (var scope = MemoryScope.open()) {
             long[] values = new long[Math.toIntExact(tensor.numel())];
             Tensor onCpu =
@@ -82,7 +92,16 @@ public final class Tensors {
     }
 
     private static Tensor copy(Pointer values, DType dtype, long[] shape) {
-        return torch.from_blob(values, shape, Device.cpu().options(dtype)).clone();
+        Tensor own = OperatorInterceptor.hidden(
+                () -> // a recorded program must not read the memory of the values
+                torch.from_blob(values, shape, Device.cpu().options(dtype)).clone());
+        return OperatorInterceptor.isActive() ? own.clone() : own;
+    }
+
+    private static void requireReadable() {
+        if (OperatorInterceptor.isActive()) {
+            throw new IllegalStateException("elements of a tensor cannot be read while its function is recorded");
+        }
     }
 
     private static void requireFits(int values, long[] shape) {
