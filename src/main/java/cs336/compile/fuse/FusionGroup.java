@@ -28,6 +28,7 @@ final class FusionGroup {
 
     private static final int MAX_COLUMNS = 32 * 1024; // a block keeps a row in registers
     private static final int MAX_LOADS = 24;
+    private static final int MAX_MEMBERS = 100; // the time to compile a kernel grows faster than its size
 
     private final long elements;
     private long columns; // 0 until a reduction fixes it
@@ -137,6 +138,9 @@ final class FusionGroup {
 
     /** Adds an operation before member number {@code position} if the kernel can compute it with the others. */
     boolean add(Operation operation, int position) {
+        if (members.size() == MAX_MEMBERS) {
+            return false;
+        }
         Level level = levelOf(operation);
         long newColumns = columns;
         if (level == Level.ROW && columns == 0) { // the first reduction
