@@ -13,6 +13,7 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.List;
+import org.bytedeco.pytorch.DoubleComplex;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -167,6 +168,21 @@ class CompiledEdgeCasesTest {
         String unique =
                 refusal(in -> new Tensor[] {torch.unique_consecutive(in[0]).get0()}, ids);
         assertTrue(unique.contains("unique_consecutive"), unique);
+    }
+
+    @Test
+    void complexNumbersAreToldApart() {
+        TensorFunction function = in -> new Tensor[] {
+            torch.view_as_real(torch.view_as_complex(in[0]).mul(new Scalar(new DoubleComplex(0, 1)))),
+            torch.view_as_real(torch.view_as_complex(in[0]).mul(new Scalar(new DoubleComplex(2, 0))))
+        };
+        try (var compiled = Compiled.of(function)) {
+            for (int call = 0; call < 2; call++) {
+                Tensor[] y = compiled.apply(Tensors.of(new float[] {3, 4}, 1, 2));
+                assertArrayEquals(new double[] {-4, 3}, Tensors.toDoubles(y[0]));
+                assertArrayEquals(new double[] {6, 8}, Tensors.toDoubles(y[1]));
+            }
+        }
     }
 
     @Test

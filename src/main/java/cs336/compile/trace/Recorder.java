@@ -18,6 +18,7 @@ import cs336.torch.OperatorInterceptor;
 import cs336.torch.OperatorInterceptor.OperatorCall;
 import cs336.torch.OperatorInterceptor.OperatorListener;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -200,6 +201,13 @@ public final class Recorder implements OperatorListener {
             return value.toDouble();
         } else if (value.isIntList()) {
             return value.toIntVector().get();
+        } else if (value.isDevice()) {
+            return value.toDevice().str().getString();
+        } else if (value.isComplexDouble()) {
+            return value.toComplexDouble().real() + " + "
+                    + value.toComplexDouble().imag() + "i";
+        } else if (value.isDoubleList()) {
+            return Arrays.toString(value.toDoubleVector().get());
         }
         return value.isString()
                 ? value.toStringRef().getString()
