@@ -27,6 +27,7 @@ __device__ __forceinline__ float loadElement(const float *at) { return *at; }
 __device__ __forceinline__ double loadElement(const double *at) { return *at; }
 __device__ __forceinline__ long long loadElement(const long long *at) { return *at; }
 __device__ __forceinline__ int loadElement(const int *at) { return *at; }
+__device__ __forceinline__ unsigned char loadElement(const unsigned char *at) { return *at; }
 __device__ __forceinline__ bool loadElement(const bool *at) { return *at; }
 __device__ __forceinline__ float loadElement(const bf16 *at) { return Elements<bf16, 1>::load(at)[0]; }
 __device__ __forceinline__ float loadElement(const fp16 *at) { return Elements<fp16, 1>::load(at)[0]; }

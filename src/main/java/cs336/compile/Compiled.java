@@ -8,6 +8,7 @@ import cs336.torch.Autocast;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -31,13 +32,25 @@ import org.bytedeco.pytorch.Tensor;
  * }</pre>
  *
  * <p>Inputs of other dtypes, shapes, strides or devices are recorded again. The function must not depend on anything
- * else that changes: it is a function of its inputs and of tensors whose elements may change, such as parameters.
- * {@link CompiledStep} compiles whole training steps.
+ * else that changes: it is a function of its inputs and of tensors whose elements may change, such as parameters. An
+ * input must not share memory with such a tensor, unless it is one of the parameters of {@link #of(TensorFunction,
+ * List)}. {@link CompiledStep} compiles whole training steps. All methods must be called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
-    /** What a recording depends on. Inputs that share a storage have the same number in {@code storages}. */
+    /**
+     * What a recording depends on.
+     *
+     * @param trainable whether a gradient flows to each input, then to each parameter
+     * @param storages inputs that share a storage have the same number
+     * @param sharedParameters for each input, the index of the parameter that it shares memory with, or −1
+     */
     private record Guard(
-            List<Layout> layouts, List<Boolean> onGpu, List<Boolean> trainable, List<Long> storages, String autocast) {
+            List<Layout> layouts,
+            List<Boolean> onGpu,
+            List<Boolean> trainable,
+            List<Long> storages,
+            List<Integer> sharedParameters,
+            String autocast) {
         Device device() {
             return onGpu.contains(true) ? Device.cuda(0) : Device.cpu();
         }
@@ -91,7 +104,7 @@ public final class Compiled implements AutoCloseable {
 
     /**
      * Calls the function. With grad mode on and an input or parameter that requires a gradient, the outputs are
-     * differentiable once.
+     * differentiable once. A call inside of a function that is being recorded becomes a part of that recording.
      *
      * @return the outputs, in the caller's memory scope. No two of them share memory, or share memory with an input.
      * @throws UnrecordableException if the function reads elements of tensors on the host
@@ -99,6 +112,9 @@ public final class Compiled implements AutoCloseable {
      */
     public Tensor[] apply(Tensor... inputs) {
         requireUsable(inputs);
+        if (OperatorInterceptor.isActive()) {
+            return function.apply(inputs);
+        }
         Guard guard = guard(inputs);
         return guard.trainable().contains(true) ? applyWithGradients(guard, inputs) : applyPlain(guard, inputs);
     }
@@ -127,14 +143,19 @@ public final class Compiled implements AutoCloseable {
             all.addAll(parameters);
             Tensor[] withParameters = all.toArray(new Tensor[0]);
             Optional<DifferentiableProgram> program = differentiable.get(guard);
+            var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
-                program =
-                        DifferentiableProgram.record(function, guard.device(), fuse, parameters.size(), withParameters);
+                program = DifferentiableProgram.record(
+                        function, guard.device(), fuse, parameters.size(), ofRecording, withParameters);
                 differentiable.put(guard, program);
             }
-            return escaped(
-                    scope,
-                    program.isEmpty() ? function.apply(inputs) : program.get().apply(withParameters));
+            Tensor[] outputs = ofRecording.get();
+            if (program.isPresent()) {
+                outputs = program.get().call(withParameters);
+            } else if (outputs == null) {
+                outputs = function.apply(inputs);
+            }
+            return escaped(scope, outputs);
         }
     }
 
@@ -152,6 +173,7 @@ public final class Compiled implements AutoCloseable {
         List<Boolean> onGpu = new ArrayList<>();
         List<Boolean> trainable = new ArrayList<>();
         List<Long> storages = new ArrayList<>();
+        List<Integer> sharedParameters = new ArrayList<>();
         Map<Long, Tensor> first = new HashMap<>();
         for (Tensor input : inputs) {
             long storage = input.storage().unsafeGetStorageImpl().address();
@@ -161,13 +183,24 @@ public final class Compiled implements AutoCloseable {
             onGpu.add(input.is_cuda());
             trainable.add(GradMode.is_enabled() && input.requires_grad());
             storages.add(earlier == null ? first.size() - 1L : storages.get(indexOf(earlier, inputs)));
+            sharedParameters.add(indexOfShared(input));
         }
-        trainable.add(GradMode.is_enabled() && parameters.stream().anyMatch(Tensor::requires_grad));
-        return new Guard(layouts, onGpu, trainable, storages, Autocast.state());
+        parameters.forEach(parameter -> trainable.add(GradMode.is_enabled() && parameter.requires_grad()));
+        return new Guard(layouts, onGpu, trainable, storages, sharedParameters, Autocast.state());
     }
 
     private static int indexOf(Tensor tensor, Tensor... tensors) {
         return Arrays.asList(tensors).indexOf(tensor);
+    }
+
+    /** Returns the index of the first parameter that shares memory with an input, or −1. */
+    private int indexOfShared(Tensor input) {
+        for (int i = 0; i < parameters.size(); i++) {
+            if (parameters.get(i).is_alias_of(input)) {
+                return i;
+            }
+        }
+        return -1;
     }
 
     private static void requireUsable(Tensor... inputs) {

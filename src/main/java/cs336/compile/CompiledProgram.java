@@ -110,12 +110,7 @@ final class CompiledProgram implements AutoCloseable {
     }
 
     private void record(Tensor... inputs) {
-        boolean writesOutside = optimized.operations().stream()
-                .flatMap(operation -> operation.overwrites().stream())
-                .map(ProgramValue::root)
-                .anyMatch(root -> optimized.inputs().contains(root)
-                        || optimized.constants().containsKey(root));
-        if (writesOutside) {
+        if (optimized.writesOutside()) {
             throw new IllegalStateException(
                     "a function that writes to its inputs or to tensors outside of it cannot run as a CUDA graph");
         }

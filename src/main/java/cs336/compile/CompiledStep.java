@@ -56,11 +56,14 @@ public final class CompiledStep implements AutoCloseable {
     private final Device device;
     private final GradScaler scaler;
     private final List<Tensor> parameters;
-    private final Map<List<Long>, ShapeGraph> shapes = new HashMap<>();
+    private final Map<Key, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
     private boolean fuse;
     private boolean closed;
+
+    /** What a recorded step depends on: the shape of the inputs, and which parameters require a gradient. */
+    private record Key(List<Long> shape, List<Boolean> trainable) {}
 
     private CompiledStep(TransformerLM model, Optimizer optimizer, Precision precision) {
         this.model = model;
@@ -136,9 +139,11 @@ public final class CompiledStep implements AutoCloseable {
         }
         requireIds("inputs", inputs);
         requireIds("targets", targets);
-        List<Long> key = Arrays.stream(Tensors.shape(inputs)).boxed().toList();
+        var key = new Key(
+                Arrays.stream(Tensors.shape(inputs)).boxed().toList(),
+                parameters.stream().map(Tensor::requires_grad).toList());
         if (!Arrays.equals(Tensors.shape(inputs), Tensors.shape(targets))) {
-            throw new IllegalArgumentException("targets must have the shape of inputs, " + key + ", not "
+            throw new IllegalArgumentException("targets must have the shape of inputs, " + key.shape() + ", not "
                     + Arrays.toString(Tensors.shape(targets)));
         }
         Torch.allowTf32(precision.tf32());
@@ -162,18 +167,22 @@ public final class CompiledStep implements AutoCloseable {
         }
     }
 
-    /** Returns the loss and the gradient of each parameter, of the scaled loss. */
+    /** Returns the loss and the gradient of each parameter, of the scaled loss; null for a frozen parameter. */
     private Tensor[] lossAndGradients(Tensor... batch) {
         try (var scope = MemoryScope.open()) {
             Tensor value;
             try (var autocast = precision.autocast(device)) {
                 value = Losses.crossEntropy(model.forward(batch[0]), batch[1]);
             }
-            Tensor[] gradients = Backward.of(scaler.scale(value)).gradients(parameters.toArray(new Tensor[0]));
-            Tensor[] results = new Tensor[1 + gradients.length];
+            Tensor[] trainable =
+                    parameters.stream().filter(Tensor::requires_grad).toArray(Tensor[]::new);
+            Tensor[] gradients = Backward.of(scaler.scale(value)).gradients(trainable);
+            Tensor[] results = new Tensor[1 + parameters.size()];
             results[0] = scope.escape(value.detach());
-            for (int i = 0; i < gradients.length; i++) {
-                results[i + 1] = gradients[i] == null ? null : scope.escape(gradients[i]);
+            int next = 0;
+            for (int i = 0; i < parameters.size(); i++) {
+                Tensor gradient = parameters.get(i).requires_grad() ? gradients[next++] : null;
+                results[i + 1] = gradient == null ? null : scope.escape(gradient);
             }
             return results;
         }

@@ -14,11 +14,13 @@ import cs336.torch.Backward;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
@@ -37,7 +39,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     private final Interpreter backward;
     private final int outputs;
     private final boolean[] isTrainable;
-    private final List<Layout> gradOutputs; // null for an output without a gradient
+    private final List<Layout> gradOutputs; // of the outputs that exist; null for one without a gradient
     private final Device device;
 
     private DifferentiableProgram(
@@ -70,21 +72,41 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
      * @param fuse whether to fuse operations on a GPU
      * @param inputs the inputs of the function, then the parameters that it reads
      * @param parameters the number of parameters among them
-     * @return empty if the function writes in place to values that both passes need, or no output requires a gradient
+     * @param results receives the outputs of the function, in the caller's memory scope, if this method returns empty
+     * @return empty if the function writes to tensors outside of it, or in place to values that both passes need, or if
+     *     no output requires a gradient
      */
     static Optional<DifferentiableProgram> record(
-            TensorFunction function, Device device, boolean fuse, int parameters, Tensor... inputs) {
+            TensorFunction function,
+            Device device,
+            boolean fuse,
+            int parameters,
+            AtomicReference<Tensor[]> results,
+            Tensor... inputs) {
         try (var scope = MemoryScope.open()) {
             int own = inputs.length - parameters;
             boolean[] isTrainable = new boolean[inputs.length];
             for (int i = 0; i < inputs.length; i++) {
                 isTrainable[i] = inputs[i].requires_grad();
             }
-            Tensor[] plain = function.apply(Arrays.copyOf(inputs, own));
+            Program ofForward = Recorder.record(function, Map.of(), results, Arrays.copyOf(inputs, own));
+            ofForward.constants().values().forEach(Tensor::close);
+            Tensor[] plain = results.get();
+            for (Tensor output : plain) {
+                if (output != null) {
+                    scope.escape(output);
+                }
+            }
+            if (ofForward.writesOutside()) { // it must not run a second time
+                return Optional.empty();
+            }
             List<Layout> gradOutputs = new ArrayList<>();
             List<Tensor> all = new ArrayList<>(List.of(inputs));
             for (Tensor output : plain) {
-                boolean hasGradient = output != null && output.requires_grad();
+                if (output == null) {
+                    continue;
+                }
+                boolean hasGradient = output.requires_grad();
                 Layout like = hasGradient ? Layout.of(output) : null;
                 gradOutputs.add(hasGradient ? Layout.contiguous(like.dtype(), like.shape()) : null);
                 if (hasGradient) {
@@ -96,9 +118,10 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             }
             TensorFunction both = given -> bothPasses(function, own, inputs, isTrainable, given);
             Program joint = Recorder.record(both, Map.of(), new AtomicReference<>(), all.toArray(new Tensor[0]));
+            requireNoOtherGradient(joint);
             boolean generates = fuse && device.isCuda();
             Program prepared = generates ? FusionPasses.prepare(joint, device) : FusionPasses.simplify(joint);
-            return Partition.of(prepared, inputs.length, plain.length)
+            Optional<DifferentiableProgram> program = Partition.of(prepared, inputs.length, plain.length)
                     .map(parts -> new DifferentiableProgram(
                             joint,
                             generates ? parts.fused(device) : parts,
@@ -106,6 +129,21 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                             isTrainable,
                             gradOutputs,
                             device));
+            if (program.isPresent()) {
+                Arrays.stream(results.getAndSet(null)).filter(Objects::nonNull).forEach(Tensor::close);
+            }
+            return program;
+        }
+    }
+
+    /** Refuses a function whose gradient would silently miss a tensor. */
+    private static void requireNoOtherGradient(Program joint) {
+        for (Tensor constant : joint.constants().values()) {
+            if (constant.requires_grad()) {
+                throw new IllegalStateException("the function reads a tensor of shape "
+                        + Arrays.toString(Tensors.shape(constant))
+                        + " that requires a gradient; pass it to Compiled.of(function, parameters)");
+            }
         }
     }
 
@@ -146,6 +184,17 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         }
     }
 
+    /** Returns the outputs of the function; null for one that does not exist. */
+    Tensor[] call(Tensor... inputs) {
+        Tensor[] existing = apply(inputs);
+        Tensor[] all = new Tensor[outputs];
+        int next = 0;
+        for (int i = 0; i < outputs; i++) {
+            all[i] = parts.forward().outputs().get(i) == null ? null : existing[next++];
+        }
+        return all;
+    }
+
     @Override
     protected Tensor[] forward(Context ctx, Tensor... inputs) {
         Tensor[] all = forward.run(inputs);
@@ -154,7 +203,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         }
         ctx.onceDifferentiable();
         ctx.save(Arrays.copyOfRange(all, outputs, all.length));
-        return Arrays.copyOf(all, outputs);
+        return Arrays.stream(all, 0, outputs).filter(Objects::nonNull).toArray(Tensor[]::new);
     }
 
     @Override
@@ -166,7 +215,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             inputs.add(ctx.saved(i));
         }
         try (var noGrad = NoGrad.open()) {
-            for (int i = 0; i < outputs; i++) {
+            for (int i = 0; i < gradOutputs.size(); i++) {
                 Layout layout = gradOutputs.get(i);
                 if (layout != null) {
                     inputs.add(

@@ -2,6 +2,9 @@ package cs336.torch;
 
 import com.sun.jna.Callback;
 import com.sun.jna.CallbackReference;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.DispatchKeySet;
@@ -94,6 +97,7 @@ public final class OperatorInterceptor {
     private static final DispatchKey KEY = DispatchKey.Fake;
     private static final long BOXED_KERNEL_OFFSET = 8; // of the function pointer in c10::KernelFunction
     private static final ThreadLocal<OperatorInterceptor> CURRENT = new ThreadLocal<>();
+    private static final Set<OperatorInterceptor> OPEN = ConcurrentHashMap.newKeySet();
     private static final BoxedKernel CALLBACK = (functor, operator, keys, stack) -> dispatch(operator, keys, stack);
     private static final long keysBelow;
     private static final IValue NONE;
@@ -115,7 +119,7 @@ public final class OperatorInterceptor {
     }
 
     private final OperatorListener listener;
-    private Throwable failure;
+    private volatile Throwable failure;
 
     private OperatorInterceptor(OperatorListener listener) {
         this.listener = listener;
@@ -132,6 +136,7 @@ public final class OperatorInterceptor {
         }
         var interceptor = new OperatorInterceptor(listener);
         CURRENT.set(interceptor);
+        OPEN.add(interceptor);
         torch.tls_set_dispatch_key_included(KEY, true);
         try {
             action.run();
@@ -141,6 +146,7 @@ public final class OperatorInterceptor {
         } finally {
             torch.tls_set_dispatch_key_included(KEY, false);
             CURRENT.remove();
+            OPEN.remove(interceptor);
         }
         interceptor.rethrowFailure();
     }
@@ -148,6 +154,19 @@ public final class OperatorInterceptor {
     /** Returns whether operators of this thread go to a listener now. */
     public static boolean isActive() {
         return CURRENT.get() != null && torch.tls_is_dispatch_key_included(KEY);
+    }
+
+    /** Returns what an action computes with operators that no listener sees. */
+    static <T> T hidden(Supplier<T> action) {
+        if (!isActive()) {
+            return action.get();
+        }
+        torch.tls_set_dispatch_key_included(KEY, false);
+        try {
+            return action.get();
+        } finally {
+            torch.tls_set_dispatch_key_included(KEY, true);
+        }
     }
 
     static Tensor[] call(JavaOperator operator, Tensor... inputs) {
@@ -167,9 +186,14 @@ public final class OperatorInterceptor {
         OperatorInterceptor interceptor = CURRENT.get();
         torch.tls_set_dispatch_key_included(KEY, false); // operators that a kernel calls are part of that operator
         try (var scope = MemoryScope.open()) {
+            if (interceptor == null) { // a thread of the autograd engine, which inherits the dispatch keys
+                OPEN.forEach(open -> open.failure = new IllegalStateException(
+                        "an operator ran on another thread while operators were recorded; loss.backward() on a GPU"
+                                + " does that, Backward.of(loss).run() does not"));
+            }
             interceptor.listener.dispatched(new OperatorCall(operator, keys, stack));
         } catch (Throwable e) { // must not enter JNA: without results the caller in C++ throws an exception of its own
-            if (interceptor.failure == null) {
+            if (interceptor != null && interceptor.failure == null) {
                 interceptor.failure = e;
             }
             try (var results = new IValueVector(new NativeAddress(stack))) {

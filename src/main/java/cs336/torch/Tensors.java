@@ -88,9 +88,11 @@ public final class Tensors {
      * Returns the values of a tensor of any dtype on any device as doubles.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined
+     * @throws IllegalStateException inside of a function that is being recorded
      */
     public static double[] toDoubles(Tensor tensor) {
         requireDefined("tensor", tensor);
+        requireReadable();
         try (var scope = MemoryScope.open()) {
             double[] values = new double[Math.toIntExact(tensor.numel())];
             if (values.length == 0) {
@@ -108,9 +110,11 @@ public final class Tensors {
      * Returns the values of an integer or boolean tensor on any device.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined, or has a floating-point type
+     * @throws IllegalStateException inside of a function that is being recorded
      */
     public static long[] toLongs(Tensor tensor) {
         requireDefined("tensor", tensor);
+        requireReadable();
         if (tensor.is_floating_point() || tensor.is_complex()) {
             throw new IllegalArgumentException("tensor must have an integer type, not " + tensor.scalar_type()
                     + "; use toDoubles, which does not truncate");
@@ -173,7 +177,16 @@ public final class Tensors {
     }
 
     private static Tensor copy(Pointer values, DType dtype, long[] shape) {
-        return torch.from_blob(values, shape, Device.cpu().options(dtype)).clone();
+        Tensor own = OperatorInterceptor.hidden(
+                () -> // a recorded program must not read the memory of the values
+                torch.from_blob(values, shape, Device.cpu().options(dtype)).clone());
+        return OperatorInterceptor.isActive() ? own.clone() : own;
+    }
+
+    private static void requireReadable() {
+        if (OperatorInterceptor.isActive()) {
+            throw new IllegalStateException("elements of a tensor cannot be read while its function is recorded");
+        }
     }
 
     private static void requireFits(int values, long[] shape) {

@@ -259,6 +259,18 @@ class CompiledTest {
     }
 
     @Test
+    void aTrainableTensorThatIsNotAParameterIsRefused() {
+        Tensor weight = torch.randn(3).set_requires_grad(true);
+        Tensor leaf = tensor(1, 2, 3).to(DType.FLOAT32.scalarType()).set_requires_grad(true);
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight)})) {
+            String message = assertThrows(IllegalStateException.class, () -> compiled.apply(leaf))
+                    .getMessage();
+            assertTrue(
+                    message.startsWith("the function reads a tensor of shape [3] that requires a gradient"), message);
+        }
+    }
+
+    @Test
     void aCompiledModelTrainsLikeThePlainOne() {
         var config = new TransformerConfig(ModelEdition.SPRING_2025, 20, 6, 16, 2, 2, 24, "rmsnorm", "plain");
         try (var model = new TransformerLM(config, Device.cpu());

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Stream;
 
 /**
  * PointwiseOperator operations and reductions that one kernel computes. Their iterations form a matrix of rows and
@@ -28,7 +29,9 @@ final class FusionGroup {
     }
 
     private static final int MAX_COLUMNS = 32 * 1024; // a block keeps a row in registers
+    private static final int MAX_ROW_BYTES = 128 * 1024; // of all loaded tensors: 32 registers in each of 1,024 threads
     private static final int MAX_LOADS = 24;
+    private static final int MAX_MEMBERS = 100; // the time to compile a kernel grows faster than its size
 
     private final long elements;
     private long columns; // 0 until a reduction fixes it
@@ -153,6 +156,9 @@ final class FusionGroup {
 
     /** Adds an operation before member number {@code position} if the kernel can compute it with the others. */
     boolean add(Operation operation, int position) {
+        if (members.size() == MAX_MEMBERS) {
+            return false;
+        }
         Level level = levelOf(operation);
         long newColumns = columns;
         if (level == Level.ROW && columns == 0) { // the first reduction
@@ -171,11 +177,32 @@ final class FusionGroup {
         if (all == null || !Access.ofOutput(operation).isIdentity() || loads().size() >= MAX_LOADS) {
             return false;
         }
+        if (!overColumns && newColumns > 0 && rowBytes(operation, newColumns) > MAX_ROW_BYTES) {
+            return false;
+        }
         columns = newColumns;
         places.addAll(all);
         members.add(position, operation);
         levels.put(operation.outputs().get(0), level);
         return true;
+    }
+
+    /** Returns the bytes of a row of all loaded tensors, with one more member. */
+    private long rowBytes(Operation added, long columnsThen) {
+        Set<View> counted = new HashSet<>();
+        long bytes = 0;
+        for (Operation member :
+                Stream.concat(members.stream(), Stream.of(added)).toList()) {
+            for (View view : member.reads()) {
+                Access access = Access.of(member, view);
+                boolean isHeld = !levels.containsKey(view.value())
+                        && !access.isScalar()
+                        && !access.isOncePerRow(columnsThen)
+                        && counted.add(view);
+                bytes += isHeld ? columnsThen * view.layout().dtype().bytes() : 0;
+            }
+        }
+        return bytes;
     }
 
     /** Returns whether the operation reads pairs of columns, which must be in one thread. */

@@ -494,13 +494,18 @@ final class KernelEmitter {
     private String operand(Operation member, Argument argument) {
         if (!(argument instanceof View view)) {
             double number = PointwiseOperator.number(argument);
+            DType compute = compute(member);
+            number = compute == DType.FLOAT32 ? (float) number : number; // infinite if it is too large
             if (Double.isNaN(number)) {
                 return "NOT_A_NUMBER";
             } else if (Double.isInfinite(number)) {
                 return number > 0 ? "INFINITE" : "(-INFINITE)";
             }
-            boolean isFloat = compute(member) == DType.FLOAT32;
-            return isFloat ? Float.toString((float) number) + "f" : Double.toString(number);
+            return switch (compute) {
+                case FLOAT32 -> Float.toString((float) number) + "f";
+                case INT64 -> (long) number + "LL";
+                default -> Double.toString(number);
+            };
         }
         Level level = group.level(view.value());
         if (level == null) {

@@ -194,6 +194,9 @@ final class Lowering {
     }
 
     private boolean power(ProgramValue out, Argument x, double exponent) {
+        if (!out.layout().dtype().isFloatingPoint()) {
+            return false; // integers overflow
+        }
         if (exponent == 1) {
             emit(out, CAST, x);
         } else if (exponent == 2) {
@@ -215,7 +218,7 @@ final class Lowering {
             long count = sum.dims().stream()
                     .mapToLong(dim -> x.layout().shape()[dim])
                     .reduce(1, (a, b) -> a * b);
-            emit(out, DIV, reduceWide(sum, x), constant(count));
+            emit(out, DIV, withShape(reduceWide(sum, x), sum, out.layout().shape()), constant(count));
         } else {
             operations.add(new Operation(sum, List.of(x), List.of(out), List.of(), null, ""));
         }
@@ -355,6 +358,19 @@ final class Lowering {
         ProgramValue out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
         operations.add(new Operation(reduction, List.of(x), List.of(out), List.of(), null, ""));
         return new View(out, out.layout());
+    }
+
+    /** Returns a result with its reduced dimensions, or without them if the shape does not have them. */
+    private static View withShape(View result, ReductionOperator reduction, long[] shape) {
+        Layout layout = result.layout();
+        if (layout.shape().length == shape.length) {
+            return result;
+        }
+        long[] strides = IntStream.range(0, layout.shape().length)
+                .filter(dim -> !reduction.dims().contains(dim))
+                .mapToLong(dim -> layout.strides()[dim])
+                .toArray();
+        return new View(result.value(), new Layout(layout.dtype(), shape, strides, layout.offset(), false));
     }
 
     /** Appends a function with a result in fp32 or fp64. */

@@ -18,12 +18,14 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * An operator that computes each element of its output from one element of each argument. The arguments are views with
- * the shape of the output, or numbers. It computes in fp32, or in fp64 if a tensor is fp64, and rounds once to the
- * output's dtype.
+ * the shape of the output, or numbers. It computes in fp32, in fp64 if a tensor is fp64, or in int64 if there are only
+ * integers, and rounds once to the output's dtype.
  *
  * @param device where the output is
  */
 record PointwiseOperator(PointwiseFunction function, Device device) implements Operator {
+    private static final double MAX_EXACT = 1L << 53; // up to which doubles represent all integers
+
     @Override
     public String name() {
         return function.name().toLowerCase(Locale.ROOT);
@@ -38,7 +40,7 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
             if (argument instanceof View view) {
                 in.add(read.apply(view).to(compute.scalarType()));
             } else {
-                in.add(torch.scalar_tensor(new Scalar(number(argument)), device.options(compute)));
+                in.add(scalar(argument).to(compute.scalarType()));
             }
         }
         Tensor result = torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype()));
@@ -50,14 +52,37 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
         return List.of(result);
     }
 
-    /** Returns the dtype of the computation of a pointwise or reduction operation. */
+    /**
+     * Returns a number as a tensor of its widest dtype, since a number may be too large for the computation's dtype.
+     */
+    private Tensor scalar(Argument argument) {
+        return isInteger(argument)
+                ? torch.scalar_tensor(new Scalar((long) number(argument)), device.options(DType.INT64))
+                : torch.scalar_tensor(new Scalar(number(argument)), device.options(DType.FLOAT64));
+    }
+
+    /**
+     * Returns the dtype of the computation of a pointwise or reduction operation: int64 if the output and all arguments
+     * are integers or booleans.
+     */
     static DType computeType(Operation operation) {
         DType out = operation.outputs().get(0).layout().dtype();
+        if (isInteger(out) && operation.arguments().stream().allMatch(PointwiseOperator::isInteger)) {
+            return DType.INT64;
+        }
         boolean wide = out == DType.FLOAT64
                 || operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.FLOAT64);
-        boolean integers =
-                operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.INT64) && out == DType.BOOL;
-        return integers ? DType.INT64 : wide ? DType.FLOAT64 : DType.FLOAT32;
+        return wide ? DType.FLOAT64 : DType.FLOAT32;
+    }
+
+    static boolean isInteger(Argument argument) {
+        return argument instanceof View view
+                ? isInteger(view.layout().dtype())
+                : number(argument) == Math.rint(number(argument)) && Math.abs(number(argument)) <= MAX_EXACT;
+    }
+
+    private static boolean isInteger(DType dtype) {
+        return dtype == DType.INT64 || dtype == DType.INT32 || dtype == DType.UINT8 || dtype == DType.BOOL;
     }
 
     static double number(Argument argument) {

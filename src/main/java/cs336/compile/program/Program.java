@@ -30,6 +30,14 @@ public record Program(
         return operations.stream().mapToLong(Operation::bytesMoved).sum();
     }
 
+    /** Returns whether an operation writes to an input or to a tensor that exists outside of the program. */
+    public boolean writesOutside() {
+        return operations.stream()
+                .flatMap(operation -> operation.overwrites().stream())
+                .map(ProgramValue::root)
+                .anyMatch(root -> inputs.contains(root) || constants.containsKey(root));
+    }
+
     /** Returns this program with other operations. */
     public Program withOperations(List<Operation> others) {
         return new Program(inputs, constants, List.copyOf(others), outputs, size);

@@ -11,12 +11,14 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
+import cs336.torch.DType;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.OperatorInterceptor;
 import cs336.torch.OperatorInterceptor.OperatorCall;
 import cs336.torch.OperatorInterceptor.OperatorListener;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -92,8 +94,14 @@ public final class Recorder implements OperatorListener {
             torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
             OperatorInterceptor.run(this, () -> results.set(function.apply(inputs)));
             List<View> outputs = new ArrayList<>();
+            if (results.get() == null) {
+                throw new UnrecordableException("it returns null instead of an array", "");
+            }
             Tensor[] own = results.get().clone(); // handles of their own, because the function may return an input
             for (int i = 0; i < own.length; i++) {
+                if (own[i] != null && !own[i].defined()) {
+                    throw new UnrecordableException("output " + i + " is an undefined tensor", "");
+                }
                 outputs.add(own[i] == null ? null : view(own[i]));
                 own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
             }
@@ -110,6 +118,10 @@ public final class Recorder implements OperatorListener {
         DispatchedOperator operator = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle()));
         if (READS_ON_HOST.contains(operator.name().replaceFirst("\\..*", ""))) {
             throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
+        }
+        if (call.handle().hasTag(Tag.dynamic_output_shape)) {
+            throw new UnrecordableException(
+                    "the shape of the result of " + operator + " depends on elements of a tensor", source());
         }
         List<Argument> arguments = new ArrayList<>();
         for (long i = 0; i < stack.size(); i++) {
@@ -189,6 +201,13 @@ public final class Recorder implements OperatorListener {
             return value.toDouble();
         } else if (value.isIntList()) {
             return value.toIntVector().get();
+        } else if (value.isDevice()) {
+            return value.toDevice().str().getString();
+        } else if (value.isComplexDouble()) {
+            return value.toComplexDouble().real() + " + "
+                    + value.toComplexDouble().imag() + "i";
+        } else if (value.isDoubleList()) {
+            return Arrays.toString(value.toDoubleVector().get());
         }
         return value.isString()
                 ? value.toStringRef().getString()
@@ -205,7 +224,21 @@ public final class Recorder implements OperatorListener {
             value = newValue(names.getOrDefault(storage(tensor), "constant" + constants.size()), tensor);
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
         }
-        return new View(value, Layout.of(tensor));
+        Layout layout = Layout.of(tensor);
+        if (!isReadable(value.layout().dtype(), layout.dtype())) {
+            throw new UnrecordableException(
+                    "a view of " + value.layout().dtype() + " as " + layout.dtype() + " cannot be recorded", source());
+        }
+        return new View(value, layout);
+    }
+
+    /**
+     * Returns whether a value can be read in a dtype: in its own, or complex numbers as pairs of reals and vice versa.
+     */
+    private static boolean isReadable(DType have, DType want) {
+        return have == want
+                || have == DType.COMPLEX64 && want == DType.FLOAT32
+                || have == DType.FLOAT32 && want == DType.COMPLEX64;
     }
 
     private ProgramValue newValue(String name, Tensor tensor) {

@@ -1,0 +1,205 @@
+package cs336.compile;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.compile.trace.TensorFunction;
+import cs336.compile.trace.UnrecordableException;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.util.List;
+import org.bytedeco.pytorch.DoubleComplex;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Calls of compiled functions in which a recording could be stale, have a second effect or be impossible. */
+class CompiledEdgeCasesTest {
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    private static Tensor tensor(double... values) {
+        return Tensors.of(values, values.length);
+    }
+
+    private static Tensor trainable(double... values) {
+        return tensor(values).set_requires_grad(true);
+    }
+
+    private static double[] gradient(Tensor of, Tensor input) {
+        return Tensors.toDoubles(Backward.of(of.sum()).gradients(input)[0]);
+    }
+
+    private static String refusal(TensorFunction function, Tensor... inputs) {
+        try (var compiled = Compiled.of(function)) {
+            return assertThrows(UnrecordableException.class, () -> compiled.apply(inputs))
+                    .getMessage();
+        }
+    }
+
+    @Test
+    void anInputMayBeAParameterInOneCallOnly() {
+        Tensor weight = tensor(1, 2);
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight)}, List.of(weight))) {
+            assertArrayEquals(new double[] {1, 4}, Tensors.toDoubles(compiled.apply(weight)[0]));
+            assertArrayEquals(new double[] {3, 6}, Tensors.toDoubles(compiled.apply(tensor(3, 3))[0]));
+            assertArrayEquals(new double[] {1, 4}, Tensors.toDoubles(compiled.apply(weight)[0]));
+            assertEquals(2, compiled.recordings());
+        }
+    }
+
+    @Test
+    void aCompiledFunctionMayCallAnotherOne() {
+        TensorFunction exponential = in -> new Tensor[] {in[0].exp()};
+        for (boolean isRecordedBefore : new boolean[] {false, true}) {
+            try (var inner = Compiled.of(exponential);
+                    var outer = Compiled.of(in -> new Tensor[] {inner.apply(in[0])[0].mul(in[0])})) {
+                if (isRecordedBefore) {
+                    inner.apply(tensor(0));
+                    inner.apply(trainable(0));
+                }
+                for (double x : new double[] {0, 1, 2}) {
+                    assertEquals(x * Math.exp(x), outer.apply(tensor(x))[0].item_double(), 1e-12);
+                    Tensor leaf = trainable(x);
+                    double[] gradient = gradient(outer.apply(leaf)[0], leaf);
+                    assertArrayEquals(new double[] {(1 + x) * Math.exp(x)}, gradient, 1e-12);
+                }
+            }
+        }
+    }
+
+    @Test
+    void parametersMayBeFrozenAndUnfrozen() {
+        Tensor weight = trainable(1, 2);
+        Tensor bias = tensor(3, 4);
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight).add(bias)}, List.of(weight, bias))) {
+            Tensor x = tensor(5, 6);
+            assertArrayEquals(new double[] {5, 6}, gradient(compiled.apply(x)[0], weight));
+            bias.set_requires_grad(true);
+            assertArrayEquals(new double[] {1, 1}, gradient(compiled.apply(x)[0], bias));
+            weight.set_requires_grad(false);
+            assertArrayEquals(new double[] {1, 1}, gradient(compiled.apply(x)[0], bias));
+            assertEquals(3, compiled.recordings());
+        }
+    }
+
+    @Test
+    void aFunctionWithGradientsWritesToTensorsOnce() {
+        Tensor captured = tensor(0);
+        TensorFunction counts = in -> {
+            in[1].add_(new Scalar(1.0));
+            captured.add_(new Scalar(1.0));
+            return new Tensor[] {in[0].mul(new Scalar(2.0))};
+        };
+        try (var compiled = Compiled.of(counts)) {
+            Tensor input = tensor(0);
+            for (int call = 1; call < 4; call++) {
+                Tensor x = trainable(1, 2);
+                assertArrayEquals(new double[] {2, 2}, gradient(compiled.apply(x, input)[0], x));
+                assertEquals(call, input.item_double());
+                assertEquals(call, captured.item_double());
+            }
+        }
+    }
+
+    @Test
+    void outputsMayBeAbsentOrWithoutGradient() {
+        TensorFunction function = in -> new Tensor[] {null, in[0].argmax(), in[0].exp(), in[0].square()};
+        try (var compiled = Compiled.of(function)) {
+            for (int call = 0; call < 2; call++) {
+                Tensor x = trainable(0, 1);
+                Tensor unused = trainable(1);
+                Tensor[] y = compiled.apply(x, unused);
+                assertNull(y[0]);
+                assertEquals(1, y[1].item_long());
+                Tensor[] gradients = Backward.of(y[2].sum(), y[3].sum()).gradients(x, unused);
+                assertArrayEquals(new double[] {1, Math.E + 2}, Tensors.toDoubles(gradients[0]), 1e-12);
+                assertNull(gradients[1]);
+            }
+        }
+    }
+
+    @Test
+    void tensorsOfJavaArraysKeepTheirValues() {
+        TensorFunction function = in -> {
+            Tensor sum = Tensors.of(new double[] {7, 8}, 2);
+            return new Tensor[] {sum.add_(in[0])};
+        };
+        try (var compiled = Compiled.of(function)) {
+            for (int call = 0; call < 4; call++) {
+                assertArrayEquals(new double[] {8, 10}, Tensors.toDoubles(compiled.apply(tensor(1, 2))[0]));
+            }
+        }
+    }
+
+    @Test
+    void readingElementsInJavaIsRefused() {
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(new Scalar(Tensors.toDoubles(in[0])[0]))})) {
+            String message = assertThrows(IllegalStateException.class, () -> compiled.apply(tensor(2)))
+                    .getMessage();
+            assertEquals("elements of a tensor cannot be read while its function is recorded", message);
+            assertArrayEquals(new double[] {2}, Tensors.toDoubles(tensor(2))); // allowed again after the exception
+        }
+    }
+
+    @Test
+    void shapesThatDependOnElementsAreRefused() {
+        Tensor ids = Tensors.of(new long[] {1, 1, 2}, 3);
+        String bins = refusal(in -> new Tensor[] {torch.bincount(in[0])}, ids);
+        assertTrue(bins.contains("the shape of the result of bincount depends on elements of a tensor"), bins);
+        assertTrue(bins.contains("called at CompiledEdgeCasesTest.java:"), bins);
+        String unique =
+                refusal(in -> new Tensor[] {torch.unique_consecutive(in[0]).get0()}, ids);
+        assertTrue(unique.contains("unique_consecutive"), unique);
+    }
+
+    @Test
+    void complexNumbersAreToldApart() {
+        TensorFunction function = in -> new Tensor[] {
+            torch.view_as_real(torch.view_as_complex(in[0]).mul(new Scalar(new DoubleComplex(0, 1)))),
+            torch.view_as_real(torch.view_as_complex(in[0]).mul(new Scalar(new DoubleComplex(2, 0))))
+        };
+        try (var compiled = Compiled.of(function)) {
+            for (int call = 0; call < 2; call++) {
+                Tensor[] y = compiled.apply(Tensors.of(new float[] {3, 4}, 1, 2));
+                assertArrayEquals(new double[] {-4, 3}, Tensors.toDoubles(y[0]));
+                assertArrayEquals(new double[] {6, 8}, Tensors.toDoubles(y[1]));
+            }
+        }
+    }
+
+    @Test
+    void viewsWithAnotherDtypeAreRefused() {
+        TensorFunction bits = in -> new Tensor[] {in[0].view(DType.INT64.scalarType())};
+        String message = refusal(bits, tensor(1));
+        assertTrue(message.contains("a view of fp64 as int64 cannot be recorded"), message);
+    }
+
+    @Test
+    void missingOutputsAreNamed() {
+        for (Tensor x : List.of(tensor(1), trainable(1))) {
+            assertEquals(
+                    "the function cannot be recorded: it returns null instead of an array", refusal(in -> null, x));
+            assertEquals(
+                    "the function cannot be recorded: output 1 is an undefined tensor",
+                    refusal(in -> new Tensor[] {in[0].exp(), new Tensor()}, x));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+package cs336.compile;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.ModelEdition;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Precision;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.util.stream.DoubleStream;
+import org.bytedeco.pytorch.Tensor;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class FrozenParametersTest {
+    private static final int STEPS = 6;
+
+    /** Returns all parameters after steps in which some of them are frozen at first or later. */
+    private static double[] train(ModelEdition edition, boolean fuse) {
+        var config = new TransformerConfig(edition, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+        Torch.seed(3);
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(config, Device.cpu());
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-2));
+                var step = CompiledStep.of(model, optimizer, Precision.FP32).clip(0.5)) {
+            if (fuse) {
+                step.fuse();
+            }
+            Tensor ids = Tensors.of(new long[] {1, 2, 3, 4, 5, 6}, 2, 3);
+            for (int i = 0; i < STEPS; i++) {
+                model.parameters().get(0).set_requires_grad(i >= 2);
+                model.parameters().get(1).set_requires_grad(i < 2 || i >= 4);
+                step.run(ids, ids);
+            }
+            return model.parameters().stream()
+                    .flatMapToDouble(parameter -> DoubleStream.of(Tensors.toDoubles(parameter)))
+                    .toArray();
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aFusedStepTrainsTheSameParametersAsAPlainOne(ModelEdition edition) {
+        assertArrayEquals(train(edition, false), train(edition, true));
+    }
+}
