@@ -56,14 +56,14 @@ public final class CompiledStep implements AutoCloseable {
     private final Device device;
     private final GradScaler scaler;
     private final List<Tensor> parameters;
-    private final Map<Key, ShapeGraph> shapes = new HashMap<>();
+    private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
     private boolean fuse;
     private boolean closed;
 
     /** What a recorded step depends on: the shape of the inputs, and which parameters require a gradient. */
-    private record Key(List<Long> shape, List<Boolean> trainable) {}
+    private record RecordingKey(List<Long> shape, List<Boolean> trainable) {}
 
     private CompiledStep(TransformerLM model, Optimizer optimizer, Precision precision) {
         this.model = model;
@@ -139,7 +139,7 @@ public final class CompiledStep implements AutoCloseable {
         }
         requireIds("inputs", inputs);
         requireIds("targets", targets);
-        var key = new Key(
+        var key = new RecordingKey(
                 Arrays.stream(Tensors.shape(inputs)).boxed().toList(),
                 parameters.stream().map(Tensor::requires_grad).toList());
         if (!Arrays.equals(Tensors.shape(inputs), Tensors.shape(targets))) {

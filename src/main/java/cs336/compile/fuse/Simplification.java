@@ -92,9 +92,9 @@ final class Simplification {
 
     /** Computes equal operations on equal arguments once. */
     static Program withoutCommonSubexpressions(Program program) {
-        record Key(Operator operator, List<Argument> arguments, List<Layout> layouts) {}
+        record ExpressionKey(Operator operator, List<Argument> arguments, List<Layout> layouts) {}
         Set<ProgramValue> overwritten = overwritten(program);
-        Map<Key, Operation> first = new HashMap<>();
+        Map<ExpressionKey, Operation> first = new HashMap<>();
         Map<ProgramValue, View> same = new HashMap<>();
         return rewritten(
                 program,
@@ -107,7 +107,7 @@ final class Simplification {
                                 .map(ProgramValue::layout)
                                 .toList();
                         Operation earlier = first.putIfAbsent(
-                                new Key(operation.operator(), operation.arguments(), layouts), operation);
+                                new ExpressionKey(operation.operator(), operation.arguments(), layouts), operation);
                         if (earlier != null) {
                             for (int i = 0; i < layouts.size(); i++) {
                                 ProgramValue value = earlier.outputs().get(i);
