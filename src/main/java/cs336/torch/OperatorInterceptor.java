@@ -50,7 +50,7 @@ public final class OperatorInterceptor {
 
         private OperatorCall(long handle, long keys, long stack) {
             this.handle = new OperatorHandle(new NativeAddress(handle));
-            this.keys = new DispatchKeySet(DispatchKeySet.Raw.RAW, keys & keysBelow);
+            this.keys = new DispatchKeySet(DispatchKeySet.Raw.RAW, keys & RegisteredKernel.KEYS_BELOW);
             this.stack = new IValueVector(new NativeAddress(stack));
             address = new com.sun.jna.Pointer(handle).getLong(0);
         }
@@ -98,24 +98,36 @@ public final class OperatorInterceptor {
     private static final long BOXED_KERNEL_OFFSET = 8; // of the function pointer in c10::KernelFunction
     private static final ThreadLocal<OperatorInterceptor> CURRENT = new ThreadLocal<>();
     private static final Set<OperatorInterceptor> OPEN = ConcurrentHashMap.newKeySet();
-    private static final BoxedKernel CALLBACK = (functor, operator, keys, stack) -> dispatch(operator, keys, stack);
-    private static final long keysBelow;
-    private static final IValue NONE;
-
-    /** The registration ends when this object is freed. */
-    private static final RegistrationHandleRAII REGISTRATION;
 
     static {
         Torch.load();
-        try (var scope = MemoryScope.open()) {
-            NONE = MemoryScope.keep(new IValue());
-            keysBelow = new DispatchKeySet(DispatchKeySet.FullAfter.FULL_AFTER, KEY).raw_repr();
-            KernelFunction kernel = MemoryScope.keep(new KernelFunction());
-            new com.sun.jna.Pointer(kernel.address())
-                    .setPointer(BOXED_KERNEL_OFFSET, CallbackReference.getFunctionPointer(CALLBACK));
-            REGISTRATION = MemoryScope.keep(
-                    Dispatcher.singleton().registerFallback(KEY, kernel, MemoryScope.keep(new BytePointer("cs336"))));
+    }
+
+    /** The kernel in PyTorch's dispatcher, registered when the first function is recorded. */
+    private static final class RegisteredKernel {
+        static final BoxedKernel CALLBACK = (functor, operator, keys, stack) -> dispatch(operator, keys, stack);
+        static final long KEYS_BELOW;
+        static final IValue NONE;
+
+        /** The registration ends when this object is freed. */
+        static final RegistrationHandleRAII REGISTRATION;
+
+        static {
+            try (var scope = MemoryScope.open()) {
+                NONE = MemoryScope.keep(new IValue());
+                KEYS_BELOW = new DispatchKeySet(DispatchKeySet.FullAfter.FULL_AFTER, KEY).raw_repr();
+                KernelFunction kernel = MemoryScope.keep(new KernelFunction());
+                new com.sun.jna.Pointer(kernel.address())
+                        .setPointer(BOXED_KERNEL_OFFSET, CallbackReference.getFunctionPointer(CALLBACK));
+                REGISTRATION = MemoryScope.keep(Dispatcher.singleton()
+                        .registerFallback(KEY, kernel, MemoryScope.keep(new BytePointer("cs336"))));
+            }
         }
+
+        private RegisteredKernel() {}
+
+        /** Registers the kernel, once. */
+        static void register() {}
     }
 
     private final OperatorListener listener;
@@ -134,6 +146,7 @@ public final class OperatorInterceptor {
         if (CURRENT.get() != null) {
             throw new IllegalStateException("the operators of this thread are recorded already");
         }
+        RegisteredKernel.register();
         var interceptor = new OperatorInterceptor(listener);
         CURRENT.set(interceptor);
         OPEN.add(interceptor);
@@ -198,7 +211,7 @@ public final class OperatorInterceptor {
             }
             try (var results = new IValueVector(new NativeAddress(stack))) {
                 results.clear();
-                results.push_back(NONE);
+                results.push_back(RegisteredKernel.NONE);
             }
         } finally {
             torch.tls_set_dispatch_key_included(KEY, true);
