@@ -4,7 +4,7 @@ import java.util.Arrays;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** How a model runs in a measurement. */
+/** A way to run a model in a measurement. */
 enum CompileMode {
     /** Operator by operator, as written. */
     PLAIN,

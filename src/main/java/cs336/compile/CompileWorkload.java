@@ -5,9 +5,8 @@ import static cs336.units.UnitFactors.NANOS_PER_MS;
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
-import cs336.basics.GradScaler;
-import cs336.basics.Losses;
 import cs336.basics.TransformerLM;
+import cs336.bench.Benchmark;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.bench.ModelCase;
@@ -22,6 +21,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.MemoryStats;
 import cs336.torch.NoGrad;
 import cs336.torch.Torch;
+import java.util.List;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
@@ -56,23 +56,17 @@ public final class CompileWorkload implements Workload {
     }
 
     @Override
-    public void run(Case c, Consumer<Samples> record) {
+    public void run(Case c, Consumer<Samples> record) throws Exception {
         Device device = Device.parse(c.text("device"));
         var precision = Precision.parse(c.text("dtype"));
         CompileMode mode = CompileMode.parse(c.text("mode"));
-        boolean isStep = Pass.parse(c.text("pass")) == Pass.STEP;
         Torch.allowTf32(precision.tf32());
         try (var all = MemoryScope.open();
                 var model = new TransformerLM(ModelCases.config(c), device)) {
-            var batch = Batches.random(
-                            model.config().vocabSize(), c.integer("batch"), c.integer("context"), device, SEED)
-                    .next();
-            try (RepeatedPass pass = isStep
-                    ? new TrainingPass(model, batch, precision, mode)
-                    : new ForwardPass(model, batch, precision, mode)) {
+            try (RepeatedPass pass = mode == CompileMode.FUSED ? fused(model, c) : notFused(model, c, mode)) {
                 long start = System.nanoTime();
                 for (int i = 0; i < FIRST_STEPS; i++) {
-                    pass.run();
+                    pass.run().run();
                 }
                 device.synchronize();
                 record.accept(Samples.once(Metric.ms(FIRST), (System.nanoTime() - start) / NANOS_PER_MS));
@@ -80,7 +74,7 @@ public final class CompileWorkload implements Workload {
                 Stopwatch.on(device)
                         .warmup(c.integer("warmup"))
                         .steps(c.integer("steps"))
-                        .time(TOTAL, pass::run)
+                        .time(TOTAL, pass.run())
                         .samples()
                         .forEach(record);
                 record.accept(Samples.once(PEAK_MEMORY, MemoryStats.peak(device)));
@@ -89,103 +83,48 @@ public final class CompileWorkload implements Workload {
     }
 
     /** A pass over one batch that can be run again and again. */
-    private interface RepeatedPass extends AutoCloseable {
-        /** Runs the pass without waiting for the GPU. */
-        void run();
-
+    private record RepeatedPass(Runnable run, List<AutoCloseable> resources) implements AutoCloseable {
         @Override
-        void close();
-    }
-
-    private static final class ForwardPass implements RepeatedPass {
-        private final TransformerLM model;
-        private final Batches.Batch batch;
-        private final Precision precision;
-        private final Compiled compiled; // null for the plain pass
-
-        ForwardPass(TransformerLM model, Batches.Batch batch, Precision precision, CompileMode mode) {
-            this.model = model;
-            this.batch = batch;
-            this.precision = precision;
-            Compiled graphed = Compiled.of(this::logits).asGraph();
-            compiled = switch (mode) {
-                case PLAIN -> null;
-                case GRAPH -> graphed.withoutFusion();
-                case FUSED -> graphed;
-            };
-        }
-
-        private Tensor[] logits(Tensor... ids) {
-            try (var autocast = precision.autocast(model.device())) {
-                return new Tensor[] {model.forward(ids[0])};
-            }
-        }
-
-        @Override
-        public void run() {
-            try (var scope = MemoryScope.open();
-                    var noGrad = NoGrad.open()) {
-                if (compiled == null) {
-                    logits(batch.inputs());
-                } else {
-                    compiled.apply(batch.inputs());
-                }
-            }
-        }
-
-        @Override
-        public void close() {
-            if (compiled != null) {
-                compiled.close();
+        public void close() throws Exception {
+            for (AutoCloseable resource : resources) {
+                resource.close();
             }
         }
     }
 
-    private static final class TrainingPass implements RepeatedPass {
-        private final TransformerLM model;
-        private final Batches.Batch batch;
-        private final Precision precision;
-        private final AdamW optimizer;
-        private final GradScaler scaler;
-        private final CompiledStep compiled; // null for the plain pass
+    private static RepeatedPass notFused(TransformerLM model, Case c, CompileMode mode) {
+        Benchmark.Step step = Benchmark.of(model)
+                .batch(c.integer("batch"))
+                .context(c.integer("context"))
+                .precision(Precision.parse(c.text("dtype")))
+                .graph(mode == CompileMode.GRAPH)
+                .step(Pass.parse(c.text("pass")));
+        return new RepeatedPass(step::run, List.of(step));
+    }
 
-        TrainingPass(TransformerLM model, Batches.Batch batch, Precision precision, CompileMode mode) {
-            this.model = model;
-            this.batch = batch;
-            this.precision = precision;
-            optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
-            scaler = precision.scaler(model.device());
-            compiled = mode == CompileMode.PLAIN ? null : CompiledStep.of(model, optimizer, precision);
-            if (mode == CompileMode.FUSED) {
-                compiled.fuse();
-            }
+    private static RepeatedPass fused(TransformerLM model, Case c) {
+        var precision = Precision.parse(c.text("dtype"));
+        int vocabulary = model.config().vocabSize();
+        var batch = Batches.random(vocabulary, c.integer("batch"), c.integer("context"), model.device(), SEED)
+                .next();
+        if (Pass.parse(c.text("pass")) == Pass.STEP) {
+            var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
+            CompiledStep step = CompiledStep.of(model, optimizer, precision).fuse();
+            return new RepeatedPass(() -> step.run(batch.inputs(), batch.targets()), List.of(step, optimizer));
         }
-
-        @Override
-        public void run() {
-            try (var scope = MemoryScope.open()) {
-                if (compiled != null) {
-                    compiled.run(batch.inputs(), batch.targets());
-                    return;
-                }
-                Tensor loss;
-                try (var autocast = precision.autocast(model.device())) {
-                    loss = Losses.crossEntropy(model.forward(batch.inputs()), batch.targets());
-                }
-                scaler.scale(loss).backward();
-                scaler.step(optimizer);
-                scaler.update();
-                optimizer.zeroGrad();
-            }
-        }
-
-        @Override
-        public void close() {
-            if (compiled != null) {
-                compiled.close();
-            }
-            optimizer.close();
-            scaler.close();
-        }
+        Compiled forward = Compiled.of(ids -> {
+                    try (var autocast = precision.autocast(model.device())) {
+                        return new Tensor[] {model.forward(ids[0])};
+                    }
+                })
+                .asGraph();
+        return new RepeatedPass(
+                () -> {
+                    try (var scope = MemoryScope.open();
+                            var noGrad = NoGrad.open()) {
+                        forward.apply(batch.inputs());
+                    }
+                },
+                List.of(forward));
     }
 }

@@ -38,7 +38,7 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class Compiled implements AutoCloseable {
     /**
-     * What a recording depends on.
+     * The properties of a call that a recording depends on.
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
      * @param storages inputs that share a storage have the same number

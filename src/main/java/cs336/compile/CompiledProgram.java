@@ -1,21 +1,17 @@
 package cs336.compile;
 
 import cs336.compile.fuse.FusionPasses;
-import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Program;
-import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.CudaGraph;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Arrays;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
@@ -36,13 +32,7 @@ final class CompiledProgram implements AutoCloseable {
         this.optimized = optimized;
         this.device = device;
         interpreter = new Interpreter(optimized);
-        isCopied = new boolean[optimized.outputs().size()];
-        Set<ProgramValue> storages = new HashSet<>(optimized.inputs());
-        storages.addAll(optimized.constants().keySet());
-        for (int i = 0; i < isCopied.length; i++) {
-            View output = optimized.outputs().get(i);
-            isCopied[i] = output != null && !storages.add(output.value().root());
-        }
+        isCopied = optimized.sharedOutputs();
     }
 
     /**

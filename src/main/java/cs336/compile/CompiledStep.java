@@ -62,7 +62,10 @@ public final class CompiledStep implements AutoCloseable {
     private boolean fuse;
     private boolean closed;
 
-    /** What a recorded step depends on: the shape of the inputs, and which parameters require a gradient. */
+    /**
+     * The properties of a call that a recorded step depends on: the shape of the inputs, and which parameters require a
+     * gradient.
+     */
     private record RecordingKey(List<Long> shape, List<Boolean> trainable) {}
 
     private CompiledStep(TransformerLM model, Optimizer optimizer, Precision precision) {
@@ -170,10 +173,7 @@ public final class CompiledStep implements AutoCloseable {
     /** Returns the loss and the gradient of each parameter, of the scaled loss; null for a frozen parameter. */
     private Tensor[] lossAndGradients(Tensor... batch) {
         try (var scope = MemoryScope.open()) {
-            Tensor value;
-            try (var autocast = precision.autocast(device)) {
-                value = Losses.crossEntropy(model.forward(batch[0]), batch[1]);
-            }
+            Tensor value = loss(batch[0], batch[1]);
             Tensor[] trainable =
                     parameters.stream().filter(Tensor::requires_grad).toArray(Tensor[]::new);
             Tensor[] gradients = Backward.of(scaler.scale(value)).gradients(trainable);
@@ -185,6 +185,13 @@ public final class CompiledStep implements AutoCloseable {
                 results[i + 1] = gradient == null ? null : scope.escape(gradient);
             }
             return results;
+        }
+    }
+
+    private Tensor loss(Tensor inputs, Tensor targets) {
+        try (var range = ProfilerRange.of("forward");
+                var autocast = precision.autocast(device)) {
+            return Losses.crossEntropy(model.forward(inputs), targets);
         }
     }
 
@@ -242,7 +249,7 @@ public final class CompiledStep implements AutoCloseable {
                 record();
             }
             graph.replay();
-            attachGradients();
+            attach(gradients); // those that this graph writes
         }
 
         private void computeGradients() {
@@ -251,11 +258,7 @@ public final class CompiledStep implements AutoCloseable {
                 return;
             }
             try (var scope = MemoryScope.open()) {
-                Tensor value;
-                try (var range = ProfilerRange.of("forward");
-                        var autocast = precision.autocast(device)) {
-                    value = Losses.crossEntropy(model.forward(inputs), targets);
-                }
+                Tensor value = loss(inputs, targets);
                 try (var noGrad = NoGrad.open()) {
                     loss.copy_(value);
                 }
@@ -286,11 +289,7 @@ public final class CompiledStep implements AutoCloseable {
                 try (var noGrad = NoGrad.open()) {
                     loss.copy_(results[0]);
                 }
-                for (int i = 0; i < parameters.size(); i++) {
-                    if (results[i + 1] != null) {
-                        parameters.get(i).mutable_grad().put(results[i + 1]);
-                    }
-                }
+                attach(Arrays.asList(results).subList(1, results.length));
             }
         }
 
@@ -304,12 +303,12 @@ public final class CompiledStep implements AutoCloseable {
             gradients = recorded;
         }
 
-        /** Sets the tensors that this graph writes as the gradients of the parameters. */
-        private void attachGradients() {
+        /** Sets the gradients of the parameters, in their order; null leaves one undefined. */
+        private void attach(List<Tensor> values) {
             try (var scope = MemoryScope.open()) {
-                for (int i = 0; i < gradients.size(); i++) {
-                    if (gradients.get(i) != null) {
-                        parameters.get(i).mutable_grad().put(gradients.get(i));
+                for (int i = 0; i < values.size(); i++) {
+                    if (values.get(i) != null) {
+                        parameters.get(i).mutable_grad().put(values.get(i));
                     }
                 }
             }

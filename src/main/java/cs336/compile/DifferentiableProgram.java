@@ -2,11 +2,9 @@ package cs336.compile;
 
 import cs336.compile.fuse.FusionPasses;
 import cs336.compile.fuse.Partition;
-import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Program;
-import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.AutogradFunction;
@@ -17,12 +15,10 @@ import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -55,13 +51,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         this.gradOutputs = gradOutputs;
         this.device = device;
         this.parts = parts;
-        sharesMemory = new boolean[outputs];
-        Set<ProgramValue> storages = new HashSet<>(parts.forward().inputs());
-        storages.addAll(parts.forward().constants().keySet());
-        for (int i = 0; i < outputs; i++) {
-            View output = parts.forward().outputs().get(i);
-            sharesMemory[i] = output != null && !storages.add(output.value().root());
-        }
+        sharesMemory = parts.forward().sharedOutputs();
         forward = new Interpreter(parts.forward());
         backward = new Interpreter(parts.backward());
     }

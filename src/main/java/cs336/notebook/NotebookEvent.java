@@ -17,7 +17,7 @@ import java.util.List;
 record NotebookEvent(Kind kind, int cell, JsonObject output, String displayId, Failure failure) {
     private static final Gson JSON = new GsonBuilder().disableHtmlEscaping().create();
 
-    /** What happened in the process of a notebook. */
+    /** The kind of an event in the process of a notebook. */
     enum Kind {
         STARTED,
         OUTPUT,

@@ -44,7 +44,7 @@ final class FusedKernel implements Operator {
         this.group = group;
         this.device = device;
         this.outputs = outputs;
-        inputs = Fusion.inputs(group);
+        inputs = group.inputs();
         List<View> results =
                 outputs.stream().map(value -> new View(value, value.layout())).toList();
         int size = group.members().stream()

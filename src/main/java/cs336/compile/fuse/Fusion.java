@@ -1,6 +1,5 @@
 package cs336.compile.fuse;
 
-import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
@@ -22,9 +21,9 @@ import java.util.Set;
  * The pass that joins pointwise operations and reductions to groups, each of which becomes one kernel.
  *
  * <p>In program order, each operation joins the latest group that it reads from, or that reads the same tensor, if the
- * kernel's iterations fit and no operation outside of the group would have to run in its middle. Then values that a
- * group reads from another group are recomputed in the reader where that moves fewer bytes: if it loads no more bytes
- * than the value has. So the rule decides what a backward pass recomputes and what the forward pass saves.
+ * kernel's iterations fit and no operation outside of the group would have to run in its middle. Then a value that a
+ * group reads from another group is recomputed in the reader if that moves fewer bytes: those of the load, and a part
+ * of those of the store. So the rule decides what a backward pass recomputes and what the forward pass saves.
  */
 final class Fusion {
     private static final int MAX_CANDIDATES = 8;
@@ -34,8 +33,9 @@ final class Fusion {
         final int number;
         final FusionGroup group;
         final Operation operation;
-        final Set<Node> before =
-                new LinkedHashSet<>(); // nodes that run earlier: producers, and readers of what it overwrites
+        /** The nodes that run earlier: producers, and readers of what this node overwrites. */
+        final Set<Node> before = new LinkedHashSet<>();
+
         final BitSet ancestors = new BitSet();
         int position; // of the last operation
 
@@ -56,15 +56,16 @@ final class Fusion {
     private final List<Node> nodes = new ArrayList<>();
     private final Map<ProgramValue, Node> producers = new HashMap<>();
     private final Map<ProgramValue, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
-    private final Map<ProgramValue, Integer> loads =
-            new HashMap<>(); // by how many groups, before and during recomputation
+    private final Map<ProgramValue, Integer> loads = new HashMap<>(); // the number of groups that load a value
     private final Set<ProgramValue> overwritten = new HashSet<>();
+    private final Set<ProgramValue> results = new HashSet<>(); // values that the program returns
     private int size;
 
     private Fusion(Program program, Device device) {
         this.program = program;
         this.device = device;
         size = program.size();
+        program.outputs().stream().filter(Objects::nonNull).forEach(view -> results.add(view.value()));
         program.operations()
                 .forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
     }
@@ -158,7 +159,7 @@ final class Fusion {
     private List<Node> candidates(Operation operation) {
         Map<Node, Long> shared = new HashMap<>();
         for (View view : new HashSet<>(operation.reads())) {
-            long bytes = loadedBytes(operation, view);
+            long bytes = view.layout().distinctBytes();
             Node producer = producers.get(view.value());
             if (producer != null) {
                 shared.merge(producer, bytes, Long::sum);
@@ -202,10 +203,7 @@ final class Fusion {
         if (producer == null || producer.group == null || producer == reader || producer.group.isOverColumns()) {
             return false;
         }
-        Operation original = producer.group.members().stream()
-                .filter(member -> member.outputs().get(0) == load.value())
-                .findFirst()
-                .orElseThrow();
+        Operation original = producer.group.members().get(producer.group.indexOf(load.value()));
         FusionGroup group = reader.group;
         boolean isCopyable = original.operator() instanceof PointwiseOperator
                 && original.reads().stream()
@@ -218,7 +216,7 @@ final class Fusion {
         long added = original.reads().stream()
                 .distinct()
                 .filter(view -> !loaded.contains(view) && group.level(view.value()) == null && !isIndex(view.value()))
-                .mapToLong(view -> loadedBytes(original, view))
+                .mapToLong(view -> view.layout().distinctBytes())
                 .sum();
         if (added >= savedBytes(load, producer)) {
             return false;
@@ -241,7 +239,12 @@ final class Fusion {
             return false;
         }
         for (int i = first + 1; i < group.members().size(); i++) {
-            group.members().set(i, withView(group.members().get(i), load.value(), value));
+            Operation member = group.members().get(i);
+            group.members()
+                    .set(
+                            i,
+                            member.withViews(
+                                    view -> view.value() == load.value() ? new View(value, view.layout()) : view));
         }
         readers.get(load.value()).remove(reader);
         copy.reads().forEach(view -> loads.merge(view.value(), 1, Integer::sum));
@@ -264,33 +267,11 @@ final class Fusion {
         return isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
     }
 
-    /** Returns the bytes that a kernel loads for a view; a broadcast loads each element once. */
-    private static long loadedBytes(Operation operation, View view) {
-        long distinct = Access.of(operation, view).digits().stream()
-                .filter(digit -> digit.stride() != 0)
-                .mapToLong(Access.Digit::size)
-                .reduce(1, (a, b) -> a * b);
-        return distinct * view.layout().dtype().bytes();
-    }
-
     /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */
     private boolean isStored(ProgramValue value, Node producer) {
-        return isOutput(value)
+        return results.contains(value)
                 || readers.getOrDefault(value, Set.of()).stream()
                         .anyMatch(node -> node != producer && node.group == null);
-    }
-
-    private boolean isOutput(ProgramValue value) {
-        return program.outputs().stream().anyMatch(view -> view != null && view.value() == value);
-    }
-
-    private static Operation withView(Operation member, ProgramValue from, ProgramValue to) {
-        List<Argument> arguments = new ArrayList<>();
-        for (Argument argument : member.arguments()) {
-            boolean reads = argument instanceof View view && view.value() == from;
-            arguments.add(reads ? new View(to, ((View) argument).layout()) : argument);
-        }
-        return member.withArguments(arguments);
     }
 
     // ---- schedule
@@ -338,7 +319,7 @@ final class Fusion {
     private Operation fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
         List<ProgramValue> stored = node.group.members().stream()
                 .map(member -> member.outputs().get(0))
-                .filter(value -> isOutput(value)
+                .filter(value -> results.contains(value)
                         || usedBy.getOrDefault(value, List.of()).stream().anyMatch(other -> other != node))
                 .toList();
         if (stored.isEmpty()) {
@@ -346,13 +327,5 @@ final class Fusion {
         }
         node.group.removeUnused(stored);
         return FusedKernel.of(node.group, stored, device);
-    }
-
-    static List<ProgramValue> inputs(FusionGroup group) {
-        return group.loads().stream()
-                .map(View::value)
-                .filter(Objects::nonNull)
-                .distinct()
-                .toList();
     }
 }

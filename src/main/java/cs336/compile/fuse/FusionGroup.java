@@ -21,7 +21,7 @@ import java.util.stream.Stream;
  * their results compute one number per row. A group with a reduction over the rows has no other reductions.
  */
 final class FusionGroup {
-    /** What a member computes one number for. */
+    /** The part of the matrix for which a member computes one number. */
     enum Level {
         ELEMENT,
         ROW,
@@ -107,10 +107,6 @@ final class FusionGroup {
         return loads;
     }
 
-    boolean reads(ProgramValue value) {
-        return members.stream().anyMatch(member -> member.reads().stream().anyMatch(view -> view.value() == value));
-    }
-
     /** Returns the index of the member that computes a value, or −1. */
     int indexOf(ProgramValue value) {
         for (int i = 0; i < members.size(); i++) {
@@ -147,6 +143,11 @@ final class FusionGroup {
                 members.remove(i);
             }
         }
+    }
+
+    /** Returns the values from outside that the members read. */
+    List<ProgramValue> inputs() {
+        return loads().stream().map(View::value).distinct().toList();
     }
 
     /** Adds an operation if the kernel can compute it with the others. */

@@ -99,12 +99,7 @@ final class KernelEmitter {
 
     private EmittedKernel rowKernel() {
         boolean reduces = group.hasReduction();
-        line("#define VEC " + vector);
-        line("#include \"fused.cuh\"");
-        line("");
-        line("constexpr long long ROWS = " + group.rows() + ", COLUMNS = " + group.columns() + ";");
-        line("constexpr int THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows + ";");
-        line("");
+        preamble("THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows);
         line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS)");
         line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         if (reduces) {
@@ -136,12 +131,7 @@ final class KernelEmitter {
         long wanted = Math.max(1, COLUMN_BLOCKS / tiles);
         int parts = (int) Math.max(1, Math.min(wanted, (group.rows() + slots - 1) / slots));
         List<Operation> reductions = reductions(0);
-        line("#define VEC " + vector);
-        line("#include \"fused.cuh\"");
-        line("");
-        line("constexpr long long ROWS = " + group.rows() + ", COLUMNS = " + group.columns() + ";");
-        line("constexpr int TILE = " + COLUMN_THREADS + ", SLOTS = " + slots + ", PARTS = " + parts + ";");
-        line("");
+        preamble("TILE = " + COLUMN_THREADS + ", SLOTS = " + slots + ", PARTS = " + parts);
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
         String partials = reductions.stream()
                 .map(member -> type(compute(member)) + " *__restrict__ partial" + id(member))
@@ -196,6 +186,15 @@ final class KernelEmitter {
         line("}");
         List<DType> types = reductions.stream().map(KernelEmitter::compute).toList();
         return new EmittedKernel(text.toString(), COLUMN_THREADS * slots, tiles, parts, types);
+    }
+
+    private void preamble(String tile) {
+        line("#define VEC " + vector);
+        line("#include \"fused.cuh\"");
+        line("");
+        line("constexpr long long ROWS = " + group.rows() + ", COLUMNS = " + group.columns() + ";");
+        line("constexpr int " + tile + ";");
+        line("");
     }
 
     // ---- loads and stores

@@ -6,7 +6,6 @@ import cs336.compile.fuse.ReductionOperator.ReductionKind;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
-import cs336.compile.program.Argument.Views;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
@@ -15,9 +14,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -38,15 +35,14 @@ final class Lowering {
     private final Device device;
     private final List<Operation> operations = new ArrayList<>();
     private final Map<ProgramValue, ProgramValue> replacements = new HashMap<>();
-    private final Set<ProgramValue> external = new HashSet<>();
+    private final Set<ProgramValue> outside;
     private int size;
 
     private Lowering(Program program, Device device) {
         this.program = program;
         this.device = device;
         size = program.size();
-        external.addAll(program.inputs());
-        external.addAll(program.constants().keySet());
+        outside = program.outside();
     }
 
     /** Returns the program with the operators of its operations lowered. */
@@ -56,7 +52,7 @@ final class Lowering {
 
     private Program run() {
         for (Operation operation : program.operations()) {
-            Operation replaced = replaced(operation);
+            Operation replaced = operation.withViews(this::replaced);
             ProgramValue out = target(replaced);
             if (out == null || replaced.operator().isRandom() || !lower(replaced, out)) {
                 operations.add(withOverwrites(replaced));
@@ -446,7 +442,7 @@ final class Lowering {
         boolean whole = operation.overwrites().size() == 1
                 && operation.creates().size() == 1
                 && written != null
-                && !external.contains(end.root())
+                && !outside.contains(end.root())
                 && written.layout().isDense()
                 && written.layout().offset() == 0
                 && written.layout().elements() == end.root().layout().elements()
@@ -471,21 +467,6 @@ final class Lowering {
             }
         }
         return operation.withOverwrites(overwrites);
-    }
-
-    private Operation replaced(Operation operation) {
-        List<Argument> arguments = new ArrayList<>();
-        for (Argument argument : operation.arguments()) {
-            if (argument instanceof View view) {
-                arguments.add(replaced(view));
-            } else if (argument instanceof Views list) {
-                arguments.add(
-                        new Views(list.views().stream().map(this::replaced).toList()));
-            } else {
-                arguments.add(argument);
-            }
-        }
-        return operation.withArguments(Collections.unmodifiableList(arguments));
     }
 
     private View replaced(View view) {

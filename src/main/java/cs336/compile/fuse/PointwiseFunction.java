@@ -47,10 +47,6 @@ enum PointwiseFunction {
         return String.format(cuda, arguments.toArray());
     }
 
-    boolean isComparison() {
-        return compareTo(LT) >= 0 && compareTo(NE) <= 0;
-    }
-
     /**
      * Applies the function by tensor operations.
      *

@@ -3,7 +3,6 @@ package cs336.compile.fuse;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
-import cs336.compile.program.Argument.Views;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
@@ -18,7 +17,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
-import java.util.function.UnaryOperator;
 
 /** Passes that remove operations of a program without changing its results. */
 final class Simplification {
@@ -121,15 +119,14 @@ final class Simplification {
 
     /** Removes operations whose results nothing reads. */
     static Program withoutDeadOperations(Program program) {
-        Set<ProgramValue> external = new HashSet<>(program.inputs());
-        external.addAll(program.constants().keySet());
+        Set<ProgramValue> outside = program.outside();
         Set<ProgramValue> needed = new HashSet<>();
         program.outputs().stream().filter(Objects::nonNull).forEach(view -> needed.add(view.value()));
         List<Operation> operations = new ArrayList<>();
         for (int i = program.operations().size() - 1; i >= 0; i--) {
             Operation operation = program.operations().get(i);
             boolean isNeeded = operation.creates().stream().anyMatch(needed::contains)
-                    || operation.overwrites().stream().anyMatch(value -> external.contains(value.root()));
+                    || operation.overwrites().stream().anyMatch(value -> outside.contains(value.root()));
             if (isNeeded) {
                 operations.add(0, operation);
                 operation.reads().forEach(view -> needed.add(view.value()));
@@ -151,18 +148,7 @@ final class Simplification {
     private static Program rewritten(Program program, OperationVisitor visitor, ViewReplacement replacement) {
         List<Operation> operations = new ArrayList<>();
         for (Operation operation : program.operations()) {
-            UnaryOperator<View> replace = view -> replacement.replace(operation, view);
-            List<Argument> arguments = new ArrayList<>();
-            for (Argument argument : operation.arguments()) {
-                if (argument instanceof View view) {
-                    arguments.add(replace.apply(view));
-                } else if (argument instanceof Views list) {
-                    arguments.add(new Views(list.views().stream().map(replace).toList()));
-                } else {
-                    arguments.add(argument);
-                }
-            }
-            Operation changed = operation.withArguments(arguments);
+            Operation changed = operation.withViews(view -> replacement.replace(operation, view));
             operations.add(changed);
             visitor.visit(operation, changed);
         }

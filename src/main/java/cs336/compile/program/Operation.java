@@ -1,9 +1,12 @@
 package cs336.compile.program;
 
 import cs336.compile.program.Argument.View;
+import cs336.compile.program.Argument.Views;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.bytedeco.pytorch.DispatchKeySet;
 
@@ -53,6 +56,21 @@ public record Operation(
     /** Returns this operation with other arguments. */
     public Operation withArguments(List<Argument> others) {
         return new Operation(operator, others, outputs, overwrites, keys, source);
+    }
+
+    /** Returns this operation with each of its tensors read through the result of a function. */
+    public Operation withViews(UnaryOperator<View> change) {
+        List<Argument> changed = new ArrayList<>();
+        for (Argument argument : arguments) {
+            if (argument instanceof View view) {
+                changed.add(change.apply(view));
+            } else if (argument instanceof Views list) {
+                changed.add(new Views(list.views().stream().map(change).toList()));
+            } else {
+                changed.add(argument);
+            }
+        }
+        return withArguments(Collections.unmodifiableList(changed));
     }
 
     /** Returns this operation with other values in the storages that it writes to. */

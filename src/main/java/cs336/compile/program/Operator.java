@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
-/** What an operation computes. */
+/** A function that operations of a program compute. */
 public interface Operator {
     /** Returns the name in printed programs. */
     String name();

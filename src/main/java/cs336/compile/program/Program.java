@@ -1,9 +1,11 @@
 package cs336.compile.program;
 
 import cs336.compile.program.Argument.View;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
 
@@ -35,7 +37,25 @@ public record Program(
         return operations.stream()
                 .flatMap(operation -> operation.overwrites().stream())
                 .map(ProgramValue::root)
-                .anyMatch(root -> inputs.contains(root) || constants.containsKey(root));
+                .anyMatch(outside()::contains);
+    }
+
+    /** Returns the inputs and constants: the values whose storage exists before the program runs. */
+    public Set<ProgramValue> outside() {
+        Set<ProgramValue> outside = new HashSet<>(inputs);
+        outside.addAll(constants.keySet());
+        return outside;
+    }
+
+    /** Returns for each output whether it shares its storage with an input, a constant or an earlier output. */
+    public boolean[] sharedOutputs() {
+        Set<ProgramValue> storages = outside();
+        boolean[] isShared = new boolean[outputs.size()];
+        for (int i = 0; i < isShared.length; i++) {
+            View output = outputs.get(i);
+            isShared[i] = output != null && !storages.add(output.value().root());
+        }
+        return isShared;
     }
 
     /** Returns this program with other operations. */

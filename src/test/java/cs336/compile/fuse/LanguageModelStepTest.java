@@ -26,7 +26,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 class LanguageModelStepTest {
-    /** What no rule lowers: matrix multiplications, attention, embeddings, and PyTorch's layer norm. */
+    /** The operators that no rule lowers: matrix multiplications, attention, embeddings, and PyTorch's layer norm. */
     private static final Set<String> NOT_FUSED = Set.of(
             "mm",
             "bmm",
