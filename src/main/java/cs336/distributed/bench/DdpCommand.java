@@ -12,7 +12,6 @@ import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -178,7 +177,7 @@ public final class DdpCommand extends LabCommand {
     private int benchmark(List<TrainingMode> chosen) throws IOException, InterruptedException {
         Precision precision = checked(this::precision);
         if (traces != null) {
-            Files.createDirectories(traces); // before anything is measured
+            ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
         }
         for (ModelOptions.Model model : checked(models::models)) {
             List<Case> cases = checked(() -> cases(model, precision, chosen));

@@ -4,7 +4,6 @@ import cs336.bench.StorageOptions;
 import java.io.IOException;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
-import java.nio.file.Files;
 
 /**
  * The location of the file to which rank 0 writes the measurements of all ranks.
@@ -16,14 +15,14 @@ import java.nio.file.Files;
  */
 public record MeasurementFile(String folder, String machine, String problem, boolean again) implements Serializable {
     /**
-     * Returns the file that the options of a command select, and creates its folder, so that nothing is measured that
-     * cannot be stored.
+     * Returns the file that the options of a command select, after a check that it can be written, so that nothing is
+     * measured that cannot be stored.
      *
-     * @throws UncheckedIOException if the folder cannot be created
+     * @throws UncheckedIOException if files cannot be created in the folder
      */
     public static MeasurementFile of(StorageOptions options) {
         try {
-            Files.createDirectories(options.folder());
+            options.requireWritable();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
