@@ -12,7 +12,7 @@ import org.bytedeco.pytorch.VoidTensorHook;
  * {@code register_post_accumulate_grad_hook}, for which the presets have no binding.
  *
  * <pre>{@code
- * try (var hooks = GradientHooks.of(parameters, i -> System.out.println(i + " is ready"))) {
+ * try (var hooks = GradientHooks.of(parameters, i -> {}, i -> System.out.println(i + " is ready"))) {
  *     loss.backward();
  *     hooks.flush();
  * }
@@ -24,7 +24,7 @@ import org.bytedeco.pytorch.VoidTensorHook;
  * listener.
  *
  * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times. The
- * listener runs on the engine's thread. Its exceptions end the backward pass and reach the caller.
+ * listeners run on the engine's thread. Their exceptions end the backward pass and reach the caller.
  */
 public final class GradientHooks implements AutoCloseable {
     private static final int NONE = -1;
@@ -32,28 +32,31 @@ public final class GradientHooks implements AutoCloseable {
     private final List<Tensor> parameters = new ArrayList<>();
     private final List<Hook> hooks = new ArrayList<>(); // native code holds weak references only
     private final List<Integer> handles = new ArrayList<>();
-    private final IntConsumer listener;
+    private final IntConsumer before;
+    private final IntConsumer ready;
     private int pending = NONE;
 
-    private GradientHooks(IntConsumer listener) {
-        this.listener = listener;
+    private GradientHooks(IntConsumer before, IntConsumer ready) {
+        this.before = before;
+        this.ready = ready;
     }
 
     /**
      * Registers hooks on these parameters.
      *
      * @param parameters distinct leaves that require gradients, all on one device
-     * @param listener receives the index of a parameter when its gradient is complete for this backward pass
+     * @param before receives the index of a parameter before its gradient is accumulated; after an exception it is not
+     * @param ready receives the index of a parameter when its gradient is complete for this backward pass
      * @throws IllegalArgumentException if one is not a leaf that requires a gradient
      */
-    public static GradientHooks of(List<Tensor> parameters, IntConsumer listener) {
+    public static GradientHooks of(List<Tensor> parameters, IntConsumer before, IntConsumer ready) {
         for (int i = 0; i < parameters.size(); i++) {
             Tensor parameter = parameters.get(i);
             if (!parameter.requires_grad() || !parameter.is_leaf()) {
                 throw new IllegalArgumentException("parameter " + i + " must be a leaf that requires a gradient");
             }
         }
-        var registered = new GradientHooks(listener);
+        var registered = new GradientHooks(before, ready);
         for (int i = 0; i < parameters.size(); i++) {
             Hook hook = MemoryScope.keep(registered.new Hook(i));
             Tensor parameter = MemoryScope.keep(new Tensor(parameters.get(i)));
@@ -67,9 +70,9 @@ public final class GradientHooks implements AutoCloseable {
     /** Reports the last parameter of a backward pass. Must be called after the pass has returned. */
     public void flush() {
         if (pending != NONE) {
-            int ready = pending;
+            int last = pending;
             pending = NONE;
-            listener.accept(ready);
+            ready.accept(last);
         }
     }
 
@@ -98,6 +101,7 @@ public final class GradientHooks implements AutoCloseable {
             gradient.close(); // with a second reference, autograd would copy the gradient instead of moving it
             try {
                 flush();
+                before.accept(parameter);
                 pending = parameter;
             } catch (Throwable thrown) {
                 throw NativeCrossing.wrap(thrown);

@@ -45,7 +45,7 @@ class GradientHooksTest {
             List<Tensor> used = List.of(all.get(0), all.get(1), all.get(0), all.get(2), all.get(0));
             Map<Integer, double[]> seen = new TreeMap<>();
             List<Integer> order = new ArrayList<>();
-            try (var hooks = GradientHooks.of(all, i -> {
+            try (var hooks = GradientHooks.of(all, i -> {}, i -> {
                 order.add(i);
                 seen.put(i, Tensors.toDoubles(all.get(i).grad()));
             })) {
@@ -72,7 +72,7 @@ class GradientHooksTest {
         try (var scope = MemoryScope.open()) {
             List<Tensor> all = weights(3);
             Tensor x = input();
-            try (var hooks = GradientHooks.of(all, i -> {});
+            try (var hooks = GradientHooks.of(all, i -> {}, i -> {});
                     var profiler = Profiler.start(ProfilerOptions.standard().cpuOnly())) {
                 Backward.of(chain(x, all)).run();
                 hooks.flush();
@@ -89,7 +89,7 @@ class GradientHooksTest {
     void anExceptionOfTheListenerReachesTheCallerOfTheBackwardPass() {
         try (var scope = MemoryScope.open()) {
             List<Tensor> all = weights(3);
-            try (var hooks = GradientHooks.of(all, i -> {
+            try (var hooks = GradientHooks.of(all, i -> {}, i -> {
                 throw new IllegalStateException("no " + i);
             })) {
                 var error = assertThrows(
@@ -101,14 +101,38 @@ class GradientHooksTest {
     }
 
     @Test
+    void anExceptionBeforeTheAccumulationLeavesTheGradientUnchanged() {
+        try (var scope = MemoryScope.open()) {
+            List<Tensor> all = weights(3);
+            chain(input(), all).backward();
+            double[] gradient = Tensors.toDoubles(all.get(2).grad());
+            List<Integer> ready = new ArrayList<>();
+            try (var hooks = GradientHooks.of(
+                    all,
+                    i -> {
+                        throw new IllegalStateException("not " + i);
+                    },
+                    ready::add)) {
+                var error = assertThrows(
+                        IllegalStateException.class,
+                        () -> Backward.of(chain(input(), all)).run());
+                assertEquals("not 2", error.getMessage());
+                hooks.flush();
+            }
+            assertArrayEquals(gradient, Tensors.toDoubles(all.get(2).grad()));
+            assertEquals(List.of(), ready);
+        }
+    }
+
+    @Test
     void onlyLeavesThatRequireGradientsHaveHooks() {
         try (var scope = MemoryScope.open()) {
             Tensor weight = weights(1).get(0);
             var error = assertThrows(
                     IllegalArgumentException.class,
-                    () -> GradientHooks.of(List.of(weight, weight.mul(weight)), i -> {}));
+                    () -> GradientHooks.of(List.of(weight, weight.mul(weight)), i -> {}, i -> {}));
             assertTrue(error.getMessage().startsWith("parameter 1 "), error.getMessage());
-            assertThrows(IllegalArgumentException.class, () -> GradientHooks.of(List.of(input()), i -> {}));
+            assertThrows(IllegalArgumentException.class, () -> GradientHooks.of(List.of(input()), i -> {}, i -> {}));
         }
     }
 }

@@ -154,7 +154,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
         begin();
         thread = overlaps ? new CommunicationThread(group.device()) : null;
-        hooks = overlaps ? GradientHooks.of(parameters, this::ready) : null;
+        hooks = overlaps ? GradientHooks.of(parameters, this::requireFirstPass, this::ready) : null;
     }
 
     /** Runs the forward pass of the module. */
@@ -322,14 +322,21 @@ public final class DistributedDataParallel implements AutoCloseable {
         started = 0;
     }
 
+    /**
+     * Hook of the backward pass, called on its thread before it changes a gradient. A second pass must not change a
+     * gradient, because the communication thread may be reading it.
+     */
+    private void requireFirstPass(int parameter) {
+        if (synchronising && ready[parameter]) {
+            throw new IllegalStateException("a second backward pass reached parameter " + names.get(parameter)
+                    + " before finishGradientSynchronization(); run all but the last one of a step in noSync()");
+        }
+    }
+
     /** Hook of the backward pass, called on its thread when a gradient is ready. */
     private void ready(int parameter) {
         if (!synchronising) {
             return;
-        }
-        if (ready[parameter]) {
-            throw new IllegalStateException("a second backward pass reached parameter " + names.get(parameter)
-                    + " before finishGradientSynchronization(); run all but the last one of a step in noSync()");
         }
         ready[parameter] = true;
         int collective = collectiveOf[parameter];

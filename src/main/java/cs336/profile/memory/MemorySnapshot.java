@@ -55,6 +55,8 @@ public final class MemorySnapshot {
             return record(load(bytes));
         } catch (IOException e) {
             throw new IOException(file + " is not a memory snapshot: " + e.getMessage(), e);
+        } catch (StackOverflowError e) { // of the hash code of a damaged collection
+            throw new IOException(file + " is not a memory snapshot: a collection contains itself", e);
         }
     }
 

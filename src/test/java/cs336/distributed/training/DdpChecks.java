@@ -471,13 +471,18 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             if (!strategy.overlaps()) {
                 return;
             }
-            model.backward(1, model.a, model.b, model.c);
-            requireRejected(
-                    () -> model.backward(1, model.a, model.b, model.c),
-                    "before finishGradientSynchronization(); run all but the last one of a step in noSync()");
-            requireRejected(ddp::noSync, "was called after collectives of this step started");
-            ddp.finishGradientSynchronization();
-            model.zeroGrad();
+            for (int step = 0; step < 20; step++) { // while the communication thread is busy
+                model.backward(1, model.a, model.b, model.c);
+                requireRejected(
+                        () -> model.backward(1, model.a, model.b, model.c),
+                        "before finishGradientSynchronization(); run all but the last one of a step in noSync()");
+                requireRejected(ddp::noSync, "was called after collectives of this step started");
+                ddp.finishGradientSynchronization();
+                Branches.requireGradient(model.a, 1, "a");
+                Branches.requireGradient(model.b, 1, "b");
+                Branches.requireGradient(model.c, 1, "c");
+                model.zeroGrad();
+            }
             model.backward(1, model.a);
             ddp.finishGradientSynchronization();
             Branches.requireGradient(model.a, 1, "a afterwards");

@@ -127,6 +127,14 @@ class MemorySnapshotTest {
         assertTrue(reported > 1000 && reported < 2900, "" + reported);
     }
 
+    @Test
+    void aCollectionThatContainsItselfIsReported() throws IOException {
+        // In pickle's opcodes: {[…]: None}, where the list is its own element.
+        byte[] bytes = {'}', ']', 'q', 0, 'h', 0, 'a', 'N', 's', '.'};
+        Path file = Files.write(folder.resolve("itself.pickle"), bytes);
+        assertEquals(file + " is not a memory snapshot: a collection contains itself", message(file));
+    }
+
     private static String message(Path file) {
         return assertThrows(IOException.class, () -> MemorySnapshot.read(file)).getMessage();
     }
