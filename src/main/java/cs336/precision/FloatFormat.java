@@ -20,7 +20,7 @@ public record FloatFormat(DType dtype, int significantBits, double largest, doub
      * @throws IllegalArgumentException if the type is not a floating-point type
      */
     public static FloatFormat of(DType dtype) {
-        if (dtype == DType.INT64 || dtype == DType.INT32 || dtype == DType.BOOL) {
+        if (!dtype.isFloatingPoint()) {
             throw new IllegalArgumentException("dtype must be a floating-point type, not " + dtype);
         }
         // 1 + 2⁻ᵏ rounds to 1 for each k ≥ significantBits.

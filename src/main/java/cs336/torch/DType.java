@@ -13,6 +13,8 @@ public enum DType {
     FLOAT16("fp16", ScalarType.Half, 2),
     INT64("int64", ScalarType.Long, 8),
     INT32("int32", ScalarType.Int, 4),
+    /** The state of PyTorch's random number generators on a GPU. */
+    UINT64("uint64", ScalarType.UInt64, 8),
     UINT8("uint8", ScalarType.Byte, 1),
     BOOL("bool", ScalarType.Bool, 1),
     COMPLEX64("complex64", ScalarType.ComplexFloat, 8);
@@ -52,7 +54,7 @@ public enum DType {
     public boolean isFloatingPoint() {
         return switch (this) {
             case FLOAT64, FLOAT32, BFLOAT16, FLOAT16 -> true;
-            case INT64, INT32, UINT8, BOOL, COMPLEX64 -> false;
+            case INT64, INT32, UINT64, UINT8, BOOL, COMPLEX64 -> false;
         };
     }
 
@@ -61,6 +63,7 @@ public enum DType {
         return switch (this) {
             case INT64 -> value == Math.rint(value) && value >= Long.MIN_VALUE && value < Long.MAX_VALUE;
             case INT32 -> value == (int) value;
+            case UINT64 -> value == Math.rint(value) && value >= 0 && value < 0x1p64;
             case UINT8 -> value == ((int) value & 0xff);
             case BOOL -> value == 0 || value == 1;
             case COMPLEX64 -> true;

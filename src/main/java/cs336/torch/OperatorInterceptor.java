@@ -205,17 +205,28 @@ public final class OperatorInterceptor {
                                 + " does that, Backward.of(loss).run() does not"));
             }
             interceptor.listener.dispatched(new OperatorCall(operator, keys, stack));
-        } catch (Throwable e) { // must not enter JNA: without results the caller in C++ throws an exception of its own
+        } catch (Throwable e) { // must not enter JNA: the caller in C++ throws when it finds None instead of a tensor
             if (interceptor != null && interceptor.failure == null) {
                 interceptor.failure = e;
             }
-            try (var results = new IValueVector(new NativeAddress(stack))) {
+            try (var scope = MemoryScope.open()) {
+                var results = new IValueVector(new NativeAddress(stack));
                 results.clear();
-                results.push_back(RegisteredKernel.NONE);
+                for (int i = resultCount(operator); i > 0; i--) {
+                    results.push_back(RegisteredKernel.NONE);
+                }
             }
         } finally {
             torch.tls_set_dispatch_key_included(KEY, true);
         }
+    }
+
+    /** Returns the number of results that the caller of an operator takes from the stack. */
+    private static int resultCount(long operator) {
+        String schema = torch.toString(new OperatorHandle(new NativeAddress(operator)).schema())
+                .getString();
+        String results = schema.substring(schema.lastIndexOf(" -> ") + " -> ".length());
+        return results.equals("()") ? 0 : results.split(",").length;
     }
 
     private void rethrowFailure() {

@@ -49,6 +49,7 @@ public final class Safetensors implements AutoCloseable {
             DType.FLOAT16, "F16",
             DType.INT64, "I64",
             DType.INT32, "I32",
+            DType.UINT64, "U64",
             DType.UINT8, "U8",
             DType.BOOL, "BOOL",
             DType.COMPLEX64, "C64");

@@ -65,6 +65,7 @@ public final class Tensors {
     public static Tensor of(long[] values, DType dtype, long... shape) {
         for (long value : values) {
             if (dtype == DType.INT32 && value != (int) value
+                    || dtype == DType.UINT64 && value < 0
                     || dtype == DType.UINT8 && value != (value & 0xff)
                     || dtype == DType.BOOL && value >> 1 != 0) {
                 throw new IllegalArgumentException("value " + value + " cannot be represented in " + dtype);

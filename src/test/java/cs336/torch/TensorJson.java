@@ -229,7 +229,7 @@ public final class TensorJson {
                 }
                 yield Tensor.create(values);
             }
-            case UINT8, COMPLEX64 -> throw error("has dtype " + dtype + ", which has no JSON form");
+            case UINT8, UINT64, COMPLEX64 -> throw error("has dtype " + dtype + ", which has no JSON form");
         };
     }
 

@@ -92,6 +92,8 @@ class TensorsTest {
         assertThrows(IllegalArgumentException.class, () -> Tensors.of(new long[] {1L << 31}, DType.INT32, 1));
         assertThrows(IllegalArgumentException.class, () -> Tensors.of(new long[] {2}, DType.BOOL, 1));
         assertThrows(IllegalArgumentException.class, () -> Tensors.of(new long[] {-1}, DType.BOOL, 1));
+        assertThrows(IllegalArgumentException.class, () -> Tensors.of(new long[] {-1}, DType.UINT64, 1));
+        assertThrows(IllegalArgumentException.class, () -> Tensors.of(new double[] {0x1p64}, DType.UINT64, 1));
     }
 
     @Test

@@ -569,6 +569,7 @@ final class KernelEmitter {
             case INT32 -> "int";
             case BOOL -> "bool";
             case UINT8 -> "unsigned char";
+            case UINT64 -> "unsigned long long";
         };
     }
 

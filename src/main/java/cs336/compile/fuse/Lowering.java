@@ -72,7 +72,9 @@ final class Lowering {
         if (isComplex(layout)) {
             return operation.operator().toString().equals("mul.Tensor") && complexMul(operation, out);
         }
-        if (operation.reads().stream().anyMatch(view -> isComplex(view.layout()) || !sameDevice(view))) {
+        boolean hasLowerableOperands = operation.reads().stream()
+                .allMatch(view -> isLowerable(view.layout().dtype()) && sameDevice(view));
+        if (!hasLowerableOperands || !isLowerable(layout.dtype())) {
             return false;
         }
         String name = operation.operator().toString().replaceFirst("_\\.", ".").replaceFirst("_$", "");
@@ -418,6 +420,10 @@ final class Lowering {
 
     private static boolean isComplex(Layout layout) {
         return layout.dtype() == DType.COMPLEX64;
+    }
+
+    private static boolean isLowerable(DType dtype) {
+        return dtype != DType.COMPLEX64 && dtype != DType.UINT64;
     }
 
     private boolean sameDevice(View view) {
