@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import cs336.basics.AdamWKernel.AdamWScalars;
+import cs336.basics.AdamWKernel.AdamWTensors;
 import cs336.basics.AdamWKernel.AdamWUpdate;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
@@ -50,6 +51,8 @@ public final class AdamW implements Optimizer {
         private long step;
         private Tensor m;
         private Tensor v;
+        private Tensor copy;
+        private long copiedVersion;
 
         private State(Tensor parameter) {
             this.parameter = parameter;
@@ -68,6 +71,13 @@ public final class AdamW implements Optimizer {
         /** Returns the second moment, shaped like the parameter; null before the first step. */
         public Tensor v() {
             return v;
+        }
+
+        private void refreshCopy() {
+            if (copy != null && copiedVersion != parameter._version()) {
+                copy.copy_(parameter);
+                copiedVersion = parameter._version();
+            }
         }
 
         private void reset() {
@@ -147,10 +157,57 @@ public final class AdamW implements Optimizer {
 
     @Override
     public void step() {
+        step(null);
+    }
+
+    /**
+     * Updates the parameters as {@link #step()} does after all gradients were multiplied by a factor. The gradients do
+     * not change.
+     *
+     * @param gradientFactor fp32 [], on the device of the parameters; null for 1
+     */
+    public void step(Tensor gradientFactor) {
         try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            groups.forEach(AdamWGroup::step);
+            groups.forEach(group -> group.step(gradientFactor));
+        }
+    }
+
+    /**
+     * Returns a 16-bit copy of a parameter, which from now on each step writes together with the parameter: in mixed
+     * precision the weight that the forward pass reads, while the parameter is the master weight. The optimizer owns
+     * the copy.
+     *
+     * @param name of a parameter
+     * @param dtype bf16 or fp16
+     * @return null if the parameter already has a copy in another dtype
+     */
+    public Tensor copy(String name, DType dtype) {
+        if (dtype != DType.BFLOAT16 && dtype != DType.FLOAT16) {
+            throw new IllegalArgumentException("dtype must be bf16 or fp16, not " + dtype);
+        }
+        State state = states.get(name);
+        if (state == null) {
+            throw new IllegalArgumentException("parameter " + name + " is not in this optimizer");
+        }
+        if (state.copy == null) {
+            try (var noGrad = NoGrad.open()) {
+                Tensor detached = state.parameter.detach();
+                state.copy = MemoryScope.keep(detached.to(dtype.scalarType()));
+                detached.close();
+            }
+            state.copiedVersion = state.parameter._version();
+            groups.forEach(AdamWGroup::closeCohorts);
+        }
+        return DType.of(state.copy) == dtype ? state.copy : null;
+    }
+
+    /** Updates the copies of parameters that were changed by an operator of PyTorch since the last step. */
+    public void refreshCopies() {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            states.values().forEach(State::refreshCopy);
         }
     }
 
@@ -216,7 +273,12 @@ public final class AdamW implements Optimizer {
     @Override
     public void close() {
         groups.forEach(AdamWGroup::closeCohorts);
-        states.values().forEach(State::reset);
+        states.values().forEach(state -> {
+            state.reset();
+            if (state.copy != null) {
+                state.copy.close();
+            }
+        });
         parameters.values().forEach(Tensor::close);
     }
 
@@ -232,7 +294,7 @@ public final class AdamW implements Optimizer {
             this.settings = settings;
         }
 
-        void step() {
+        void step(Tensor gradientFactor) {
             List<State> updated = new ArrayList<>(states.size());
             Map<State, Tensor> gradients = new LinkedHashMap<>();
             for (State state : states) {
@@ -247,7 +309,7 @@ public final class AdamW implements Optimizer {
                 cohorts = Cohort.of(updated);
                 active = updated;
             }
-            cohorts.forEach(cohort -> cohort.step(gradients, settings));
+            cohorts.forEach(cohort -> cohort.step(gradients, gradientFactor, settings));
         }
 
         void closeCohorts() {
@@ -280,13 +342,14 @@ public final class AdamW implements Optimizer {
         private Cohort(List<State> states) {
             this.states = states;
             states.forEach(State::allocate);
-            update = AdamWKernel.find(
+            update = AdamWKernel.find(new AdamWTensors(
                     states.stream().map(state -> state.parameter).toList(),
                     states.stream().map(state -> state.m).toList(),
-                    states.stream().map(state -> state.v).toList());
+                    states.stream().map(state -> state.v).toList(),
+                    states.stream().map(state -> state.copy).toList()));
         }
 
-        void step(Map<State, Tensor> gradients, AdamWSettings settings) {
+        void step(Map<State, Tensor> gradients, Tensor gradientFactor, AdamWSettings settings) {
             states.forEach(state -> state.step++);
             long t = states.get(0).step;
             double eps = settings.eps();
@@ -304,6 +367,7 @@ public final class AdamW implements Optimizer {
             }
             update.step(
                     states.stream().map(gradients::get).toList(),
+                    gradientFactor,
                     new AdamWScalars(t, learningRate, settings.beta1(), settings.beta2(), weightDecay, eps));
         }
 

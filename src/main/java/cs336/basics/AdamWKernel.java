@@ -14,12 +14,21 @@ public interface AdamWKernel {
     /**
      * Prepares the update of these tensors. Their addresses must not change until the update is closed.
      *
+     * @param tensors what each step updates
+     * @return the update, or empty if this implementation does not support the tensors
+     */
+    Optional<AdamWUpdate> prepare(AdamWTensors tensors);
+
+    /**
+     * The tensors of an update, one of each list per parameter.
+     *
      * @param parameters contiguous, of one dtype and device
      * @param m first moments, shaped like the parameters
      * @param v second moments, shaped like the parameters
-     * @return the update, or empty if this implementation does not support the tensors
+     * @param copies bf16 or fp16, contiguous, shaped like the parameters: each step stores the updated parameter there,
+     *     too; null for a parameter without a copy
      */
-    Optional<AdamWUpdate> prepare(List<Tensor> parameters, List<Tensor> m, List<Tensor> v);
+    record AdamWTensors(List<Tensor> parameters, List<Tensor> m, List<Tensor> v, List<Tensor> copies) {}
 
     /**
      * The scalars of one step, as PyTorch's AdamW defines them: p ← (1 − αλ) p − α / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) +
@@ -39,22 +48,23 @@ public interface AdamWKernel {
         /**
          * Queues one step on the current stream: m, v and then the parameters.
          *
-         * @param gradients contiguous, in the order of the parameters
+         * @param gradients contiguous floating-point tensors in the order of the parameters; they do not change
+         * @param gradientFactor fp32 [], multiplies all gradients; null for 1
          */
-        void step(List<Tensor> gradients, AdamWScalars scalars);
+        void step(List<Tensor> gradients, Tensor gradientFactor, AdamWScalars scalars);
 
         @Override
         void close();
     }
 
     /** Returns the update by the first service that supports these tensors, or by PyTorch. */
-    static AdamWUpdate find(List<Tensor> parameters, List<Tensor> m, List<Tensor> v) {
+    static AdamWUpdate find(AdamWTensors tensors) {
         for (AdamWKernel kernel : ServiceLoader.load(AdamWKernel.class)) {
-            Optional<AdamWUpdate> update = kernel.prepare(parameters, m, v);
+            Optional<AdamWUpdate> update = kernel.prepare(tensors);
             if (update.isPresent()) {
                 return update.get();
             }
         }
-        return new PyTorchAdamW(parameters, m, v);
+        return new PyTorchAdamW(tensors);
     }
 }

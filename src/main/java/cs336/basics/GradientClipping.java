@@ -6,7 +6,10 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayList;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
@@ -54,14 +57,38 @@ public final class GradientClipping {
             if (gradients.isEmpty()) {
                 return scope.escape(torch.zeros());
             }
-            try (var list = TensorList.of(gradients)) {
-                // A sum of squares easily overflows fp16.
-                boolean narrow = gradients.stream().anyMatch(g -> DType.of(g).bytes() < Float.BYTES);
-                Long type = narrow ? Long.valueOf(ScalarType.Float.value) : null;
-                List<Tensor> norms = FOREACH_NORM.call(list, 2.0, type);
-                return scope.escape(torch.stack(new TensorVector(norms.toArray(new Tensor[0])))
-                        .norm());
-            }
+            List<Tensor> norms = new ArrayList<>();
+            Map<DType, List<Tensor>> byType = gradients.stream()
+                    .collect(Collectors.groupingBy(DType::of, () -> new EnumMap<>(DType.class), Collectors.toList()));
+            byType.forEach(
+                    (dtype, ofType) -> { // for a list of several dtypes, the operator launches a kernel per tensor
+                        try (var list = TensorList.of(ofType)) {
+                            // A sum of squares easily overflows fp16.
+                            boolean narrow = dtype.bytes() < Float.BYTES;
+                            norms.addAll(
+                                    FOREACH_NORM.call(list, 2.0, narrow ? Long.valueOf(ScalarType.Float.value) : null));
+                        }
+                    });
+            return scope.escape(
+                    torch.stack(new TensorVector(norms.toArray(new Tensor[0]))).norm());
+        }
+    }
+
+    /**
+     * Returns the factor that clips gradients of this norm: {@code maxNorm} / (norm + 10⁻⁶) if {@code norm} exceeds
+     * {@code maxNorm}, otherwise 1. Does not synchronize with the device.
+     *
+     * @param norm a 0-dimensional tensor
+     * @param maxNorm the largest allowed norm, above 0
+     * @return a 0-dimensional tensor in the caller's memory scope
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     */
+    public static Tensor factor(Tensor norm, double maxNorm) {
+        requireAboveZero(maxNorm);
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Tensor shrunk = torch.ones_like(norm).mul_(new Scalar(maxNorm)).div_(norm.add(new Scalar(EPS)));
+            return scope.escape(torch.where(norm.gt(new Scalar(maxNorm)), shrunk, torch.ones_like(norm)));
         }
     }
 
@@ -83,9 +110,7 @@ public final class GradientClipping {
                 return;
             }
             try (var list = TensorList.of(gradients)) {
-                Tensor shrunk = torch.ones_like(norm).mul_(new Scalar(maxNorm)).div_(norm.add(new Scalar(EPS)));
-                Tensor scale = torch.where(norm.gt(new Scalar(maxNorm)), shrunk, torch.ones_like(norm));
-                FOREACH_MUL.call(list, scale);
+                FOREACH_MUL.call(list, factor(norm, maxNorm));
             }
         }
     }

@@ -1,9 +1,11 @@
 package cs336.basics;
 
 import cs336.basics.AdamWKernel.AdamWScalars;
+import cs336.basics.AdamWKernel.AdamWTensors;
 import cs336.basics.AdamWKernel.AdamWUpdate;
 import cs336.torch.AtenOperator;
 import cs336.torch.AtenOperator.TensorList;
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import java.util.Collections;
 import java.util.List;
@@ -16,6 +18,8 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 final class PyTorchAdamW implements AdamWUpdate {
     private static final AtenOperator FUSED_ADAMW = AtenOperator.of("aten::_fused_adamw_", "");
 
+    private final AdamWTensors tensors;
+    private final ScalarType dtype;
     private final TensorList parameters;
     private final TensorList m;
     private final TensorList v;
@@ -23,22 +27,28 @@ final class PyTorchAdamW implements AdamWUpdate {
     private final Tensor step;
     private final TensorList steps;
 
-    PyTorchAdamW(List<Tensor> parameters, List<Tensor> m, List<Tensor> v) {
-        this.parameters = TensorList.of(parameters);
-        this.m = TensorList.of(m);
-        this.v = TensorList.of(v);
+    PyTorchAdamW(AdamWTensors tensors) {
+        this.tensors = tensors;
+        Tensor any = tensors.parameters().get(0);
+        dtype = DType.of(any).scalarType();
+        parameters = TensorList.of(tensors.parameters());
+        m = TensorList.of(tensors.m());
+        v = TensorList.of(tensors.v());
         // The kernel reads one step count per parameter from the device; all parameters share one tensor.
-        step = MemoryScope.keep(
-                torch.zeros(new long[0], parameters.get(0).options()).to(ScalarType.Float));
-        steps = TensorList.of(Collections.nCopies(parameters.size(), step));
+        step = MemoryScope.keep(torch.zeros(new long[0], any.options()).to(ScalarType.Float));
+        steps = TensorList.of(Collections.nCopies(tensors.parameters().size(), step));
     }
 
     @Override
-    public void step(List<Tensor> gradients, AdamWScalars scalars) {
+    public void step(List<Tensor> gradients, Tensor gradientFactor, AdamWScalars scalars) {
         step.fill_(new Scalar((double) scalars.step()));
         boolean amsgrad = false;
         boolean maximize = false;
-        try (var g = TensorList.of(gradients)) {
+        List<Tensor> scaled = gradients.stream()
+                .map(gradient -> gradient.to(dtype))
+                .map(gradient -> gradientFactor == null ? gradient : gradient.mul(gradientFactor))
+                .toList();
+        try (var g = TensorList.of(scaled)) {
             FUSED_ADAMW.call(
                     parameters,
                     g,
@@ -55,6 +65,11 @@ final class PyTorchAdamW implements AdamWUpdate {
                     maximize,
                     null,
                     null);
+        }
+        for (int i = 0; i < tensors.copies().size(); i++) {
+            if (tensors.copies().get(i) != null) {
+                tensors.copies().get(i).copy_(tensors.parameters().get(i));
+            }
         }
     }
 

@@ -125,7 +125,7 @@ public final class Compiled implements AutoCloseable {
             CompiledProgram program = programs.get(guard);
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
-                program = CompiledProgram.record(function, guard.device(), fuse, Map.of(), ofRecording, inputs);
+                program = CompiledProgram.record(function, guard.device(), fuse, Map.of(), null, ofRecording, inputs);
                 programs.put(guard, program);
             }
             boolean isGraph = graphed && guard.device().isCuda();

@@ -1,6 +1,7 @@
 package cs336.compile;
 
 import cs336.compile.fuse.FusionPasses;
+import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
@@ -22,12 +23,14 @@ final class CompiledProgram implements AutoCloseable {
     private final Program optimized;
     private final Interpreter interpreter;
     private final Device device;
+    private final boolean isFused;
     private final boolean[] isCopied;
     private CudaGraph graph; // after the first call of runGraph
     private Tensor[] graphInputs;
     private Tensor[] graphOutputs;
 
-    private CompiledProgram(Program recorded, Program optimized, Device device) {
+    private CompiledProgram(Program recorded, Program optimized, Device device, boolean isFused) {
+        this.isFused = isFused;
         this.recorded = recorded;
         this.optimized = optimized;
         this.device = device;
@@ -41,6 +44,7 @@ final class CompiledProgram implements AutoCloseable {
      * @param fuse whether pointwise operations and reductions become generated kernels on a GPU; otherwise the program
      *     computes exactly what the function did
      * @param names names of parameters for printed programs
+     * @param weights the casts that an optimizer takes over from a fused program; null for none
      * @param results receives the outputs of this run, in the caller's memory scope
      */
     static CompiledProgram record(
@@ -48,13 +52,16 @@ final class CompiledProgram implements AutoCloseable {
             Device device,
             boolean fuse,
             Map<String, Tensor> names,
+            MasterWeights weights,
             AtomicReference<Tensor[]> results,
             Tensor... inputs) {
         Program recorded = Recorder.record(function, names, results, inputs);
         // On the CPU the recorded operators are faster than their lowered forms.
         boolean generates = fuse && device.isCuda();
-        Program optimized = generates ? FusionPasses.fuse(recorded, device) : FusionPasses.simplify(recorded);
-        var program = new CompiledProgram(recorded, optimized, device);
+        Program optimized = !generates
+                ? FusionPasses.simplify(recorded)
+                : weights == null ? FusionPasses.fuse(recorded, device) : FusionPasses.fuse(recorded, device, weights);
+        var program = new CompiledProgram(recorded, optimized, device, generates);
         results.set(program.separated(results.get()));
         return program;
     }
@@ -118,7 +125,7 @@ final class CompiledProgram implements AutoCloseable {
 
     /** Returns the recorded program and, with the kernels' sources, what fusion makes of it. */
     String explain() {
-        Program fused = FusionPasses.fuse(recorded, device);
+        Program fused = isFused ? optimized : FusionPasses.fuse(recorded, device);
         var text = new StringBuilder();
         Map<String, Program> both = new LinkedHashMap<>();
         both.put("recorded", recorded);
@@ -148,6 +155,6 @@ final class CompiledProgram implements AutoCloseable {
                     .forEach(Tensor::close);
             graph.close();
         }
-        recorded.constants().values().forEach(Tensor::close);
+        optimized.constants().values().forEach(Tensor::close); // includes those of the recorded program
     }
 }

@@ -1,5 +1,6 @@
 package cs336.compile;
 
+import cs336.basics.AdamW;
 import cs336.basics.GradScaler;
 import cs336.basics.GradientClipping;
 import cs336.basics.Losses;
@@ -7,6 +8,7 @@ import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Precision;
+import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Program;
 import cs336.torch.Backward;
 import cs336.torch.CudaGraph;
@@ -56,6 +58,7 @@ public final class CompiledStep implements AutoCloseable {
     private final Device device;
     private final GradScaler scaler;
     private final List<Tensor> parameters;
+    private final AdamWCasts masterWeights; // null unless the optimizer is AdamW
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
@@ -75,6 +78,17 @@ public final class CompiledStep implements AutoCloseable {
         device = model.device();
         scaler = precision.scaler(device);
         parameters = List.copyOf(optimizer.parameters().values());
+        // Loss scaling must find overflows in the gradients and unscale them in fp32.
+        masterWeights = optimizer instanceof AdamW adamw ? new AdamWCasts(adamw, precision != Precision.FP16) : null;
+    }
+
+    /** Lets AdamW store the 16-bit weights of the forward pass and read 16-bit gradients. */
+    private record AdamWCasts(AdamW optimizer, boolean readsNarrowGradients) implements MasterWeights {
+        @Override
+        public Tensor copy(String name, DType dtype) {
+            boolean isStored = dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
+            return isStored && optimizer.parameters().containsKey(name) ? optimizer.copy(name, dtype) : null;
+        }
     }
 
     /**
@@ -156,6 +170,9 @@ public final class CompiledStep implements AutoCloseable {
             ofShape.targets.copy_(targets);
         }
         optimizer.zeroGrad(); // removes the gradients of another shape's graph and of the last step
+        if (masterWeights != null) {
+            masterWeights.optimizer.refreshCopies();
+        }
         ofShape.forwardBackward();
         update();
         return ofShape.loss;
@@ -197,7 +214,13 @@ public final class CompiledStep implements AutoCloseable {
 
     private void update() {
         try (var scope = MemoryScope.open()) {
-            if (maxNorm < Double.POSITIVE_INFINITY) {
+            boolean clips = maxNorm < Double.POSITIVE_INFINITY;
+            if (clips && fuse && masterWeights != null && masterWeights.readsNarrowGradients) {
+                Tensor norm = GradientClipping.norm(parameters);
+                masterWeights.optimizer.step(GradientClipping.factor(norm, maxNorm));
+                return;
+            }
+            if (clips) {
                 scaler.unscale(optimizer);
                 GradientClipping.clipByGlobalNorm(parameters, maxNorm);
             }
@@ -279,6 +302,7 @@ public final class CompiledStep implements AutoCloseable {
                             device,
                             true,
                             optimizer.parameters(),
+                            masterWeights,
                             ofFirstRun,
                             inputs,
                             targets);

@@ -373,6 +373,38 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
+    void narrowGradientsAFactorAndCopiesGiveTheSameParameters() {
+        try (var noGrad = NoGrad.open()) {
+            Tensor initial = torch.randn(5, 7);
+            Map<String, Tensor> narrow = Map.of("w", initial.clone().set_requires_grad(true));
+            Map<String, Tensor> wide = Map.of("w", initial.clone().set_requires_grad(true));
+            try (var first = new AdamW(narrow, OPTIONS);
+                    var second = new AdamW(wide, OPTIONS)) {
+                Tensor copy = first.copy("w", DType.BFLOAT16);
+                assertTrue(copy.equal(initial.to(DType.BFLOAT16.scalarType())));
+                for (int i = 0; i < 3; i++) {
+                    Tensor factor = torch.rand(new long[0]);
+                    Tensor gradient = torch.randn(5, 7).to(DType.BFLOAT16.scalarType());
+                    narrow.get("w").mutable_grad().put(gradient);
+                    wide.get("w")
+                            .mutable_grad()
+                            .put(gradient.to(DType.FLOAT32.scalarType()).mul(factor));
+                    first.step(factor);
+                    second.step();
+                    assertTrue(narrow.get("w").equal(wide.get("w")));
+                    assertTrue(copy.equal(wide.get("w").to(DType.BFLOAT16.scalarType())));
+                }
+                narrow.get("w").fill_(new Scalar(3.0));
+                first.refreshCopies();
+                assertEquals(3, copy.mean().item_double());
+                assertNull(first.copy("w", DType.FLOAT16), "there is a bf16 copy");
+                assertThrows(IllegalArgumentException.class, () -> first.copy("w", DType.FLOAT64));
+                assertThrows(IllegalArgumentException.class, () -> first.copy("b", DType.BFLOAT16));
+            }
+        }
+    }
+
+    @Test
     void oneTensorUnderTwoNamesIsRefused() {
         try (var scope = MemoryScope.open()) {
             Tensor shared = torch.ones(3);

@@ -31,6 +31,16 @@ public final class FusionPasses {
     }
 
     /**
+     * Returns the fused program of a training step that leaves casts to its optimizer. Its outputs may be narrower than
+     * those of the recorded program.
+     */
+    public static Program fuse(Program recorded, Device device, MasterWeights weights) {
+        Program prepared = Simplification.withStoredCasts(prepare(recorded, device), weights);
+        return fusePrepared(
+                weights.readsNarrowGradients() ? Simplification.withNarrowOutputs(prepared) : prepared, device);
+    }
+
+    /**
      * Returns the program after each pass, by the pass's name: {@code recorded}, {@code lowered}, {@code simplified}
      * and {@code fused}. Each of them can run.
      */

@@ -9,14 +9,17 @@ import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
+import cs336.torch.MemoryScope;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import org.bytedeco.pytorch.Tensor;
 
 /** Passes that remove operations of a program without changing its results. */
 final class Simplification {
@@ -64,9 +67,8 @@ final class Simplification {
         return rewritten(
                 program,
                 (before, operation) -> {
-                    if (operation.operator() instanceof PointwiseOperator pointwise
-                            && pointwise.function() == PointwiseFunction.CAST
-                            && operation.arguments().get(0) instanceof View from) {
+                    View from = castSource(operation);
+                    if (from != null) {
                         ProgramValue out = operation.outputs().get(0);
                         boolean stable = !overwritten.contains(from.value()) && !overwritten.contains(out);
                         if (stable && sameStrides(from.layout(), out.layout())) {
@@ -135,6 +137,64 @@ final class Simplification {
         return program.withOperations(operations);
     }
 
+    /**
+     * Lets operations read the copies of parameters in another dtype that an optimizer stores, instead of casting the
+     * parameters.
+     */
+    static Program withStoredCasts(Program program, MasterWeights weights) {
+        Set<ProgramValue> overwritten = overwritten(program);
+        Map<ProgramValue, Tensor> constants = new LinkedHashMap<>(program.constants());
+        Map<ProgramValue, View> stored = new HashMap<>();
+        int size = program.size();
+        for (Operation operation : program.operations()) {
+            View from = castSource(operation);
+            if (from == null || !program.constants().containsKey(from.value()) || overwritten.contains(from.value())) {
+                continue;
+            }
+            ProgramValue out = operation.outputs().get(0);
+            Tensor copy = isWhole(from) && sameStrides(from.layout(), out.layout()) && !overwritten.contains(out)
+                    ? weights.copy(from.value().toString(), out.layout().dtype())
+                    : null;
+            if (copy != null) {
+                var value = new ProgramValue(
+                        size++, from.value() + " as " + out.layout().dtype(), Layout.of(copy));
+                constants.put(value, MemoryScope.keep(new Tensor(copy)));
+                stored.put(out, new View(value, value.layout()));
+            }
+        }
+        Program read = rewritten(program, (before, after) -> {}, (operation, view) -> through(stored, view));
+        return withoutDeadOperations(new Program(read.inputs(), constants, read.operations(), read.outputs(), size));
+    }
+
+    /** Returns the outputs before their casts to a wider dtype. */
+    static Program withNarrowOutputs(Program program) {
+        Map<ProgramValue, View> widened = new HashMap<>();
+        for (Operation operation : program.operations()) {
+            View from = castSource(operation);
+            if (from != null && isWidening(from, operation.outputs().get(0))) {
+                widened.put(operation.outputs().get(0), from);
+            }
+        }
+        overwritten(program).forEach(value -> {
+            widened.remove(value);
+            widened.values().removeIf(view -> view.value() == value);
+        });
+        List<View> outputs = new ArrayList<>();
+        for (View output : program.outputs()) {
+            boolean isCast = output != null && widened.containsKey(output.value());
+            outputs.add(isCast && isWhole(output) ? widened.get(output.value()) : output);
+        }
+        return withoutDeadOperations(
+                new Program(program.inputs(), program.constants(), program.operations(), outputs, program.size()));
+    }
+
+    /** Returns the argument of a cast, or null if the operation is none. */
+    private static View castSource(Operation operation) {
+        boolean isCast = operation.operator() instanceof PointwiseOperator pointwise
+                && pointwise.function() == PointwiseFunction.CAST;
+        return isCast && operation.arguments().get(0) instanceof View from ? from : null;
+    }
+
     private interface OperationVisitor {
         void visit(Operation before, Operation after);
     }
@@ -194,6 +254,15 @@ final class Simplification {
             }
         }
         return true;
+    }
+
+    private static boolean isWidening(View from, ProgramValue to) {
+        return sameStrides(from.layout(), to.layout())
+                && isExact(from.layout().dtype(), to.layout().dtype());
+    }
+
+    private static boolean isWhole(View view) {
+        return view.layout().equals(view.value().layout());
     }
 
     private static boolean isExact(DType from, DType to) {

@@ -18,10 +18,11 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * A kernel that updates all fp32 parameters on one GPU by AdamW in one launch, {@code kernels/adamw.cu}. It moves 28
- * bytes per parameter and is memory-bound.
+ * bytes per parameter and is memory-bound. A bf16 gradient and a 16-bit copy of the parameter together move no more.
  */
 public final class MultiTensorAdamW implements AdamWKernel {
     public static final String FILE = "adamw.cu";
@@ -30,10 +31,22 @@ public final class MultiTensorAdamW implements AdamWKernel {
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final int CHUNK = 8 * THREADS;
-    private static final int WORDS = 5; // int64 values per tensor in the kernel's first table
-    private static final int GRADIENT = 1; // the word with the gradient's address
-    private static final int ELEMENTS = 4; // the word with the number of elements
     private static final int ALIGNMENT = 16;
+    // The words of a tensor in the kernel's first table, int64.
+    private static final int PARAMETER = 0;
+    private static final int GRADIENT = 1;
+    private static final int M = 2;
+    private static final int V = 3;
+    private static final int COPY = 4; // the last address
+    private static final int ELEMENTS = 5;
+    private static final int GRADIENT_TYPE = 6;
+    private static final int COPY_TYPE = 7;
+    private static final int WORDS = 8;
+    // The values of the words with types.
+    private static final long FP32 = 0;
+    private static final long BF16 = 1;
+    private static final long FP16 = 2;
+    private static final Long NULL = 0L; // a pointer
     private static final Map<KernelKey, Kernel> KERNELS = new ConcurrentHashMap<>();
 
     private record KernelKey(int vector, Device device) {}
@@ -44,9 +57,18 @@ public final class MultiTensorAdamW implements AdamWKernel {
     }
 
     @Override
-    public Optional<AdamWUpdate> prepare(List<Tensor> parameters, List<Tensor> m, List<Tensor> v) {
-        boolean supported = parameters.stream().allMatch(p -> p.is_cuda() && DType.of(p) == DType.FLOAT32);
-        return supported ? Optional.of(new TensorTables(parameters, m, v)) : Optional.empty();
+    public Optional<AdamWUpdate> prepare(AdamWTensors tensors) {
+        boolean supported = tensors.parameters().stream().allMatch(p -> p.is_cuda() && DType.of(p) == DType.FLOAT32);
+        return supported ? Optional.of(new TensorTables(tensors)) : Optional.empty();
+    }
+
+    private static long type(Tensor tensor) {
+        return switch (DType.of(tensor)) {
+            case FLOAT32 -> FP32;
+            case BFLOAT16 -> BF16;
+            case FLOAT16 -> FP16;
+            default -> throw new IllegalArgumentException("the kernel has no code for " + DType.of(tensor));
+        };
     }
 
     /** The kernel's tables in GPU memory: where the tensors are, and which chunk of which tensor each block updates. */
@@ -59,17 +81,23 @@ public final class MultiTensorAdamW implements AdamWKernel {
         private final Tensor chunkStart; // int32, [chunks]: first element of the chunk, in units of CHUNK
         private Kernel kernel;
 
-        TensorTables(List<Tensor> parameters, List<Tensor> m, List<Tensor> v) {
+        TensorTables(AdamWTensors all) {
+            List<Tensor> parameters = all.parameters();
             device = Gpu.of(parameters.get(0)).device();
             words = new long[WORDS * parameters.size()];
             var indices = new ArrayList<Integer>();
             var starts = new ArrayList<Integer>();
             for (int i = 0; i < parameters.size(); i++) {
                 long elements = parameters.get(i).numel();
-                words[WORDS * i] = parameters.get(i).data_ptr().address();
-                words[WORDS * i + 2] = m.get(i).data_ptr().address();
-                words[WORDS * i + 3] = v.get(i).data_ptr().address();
-                words[WORDS * i + 4] = elements;
+                words[WORDS * i + PARAMETER] = parameters.get(i).data_ptr().address();
+                words[WORDS * i + M] = all.m().get(i).data_ptr().address();
+                words[WORDS * i + V] = all.v().get(i).data_ptr().address();
+                words[WORDS * i + ELEMENTS] = elements;
+                Tensor copy = all.copies().get(i);
+                if (copy != null) {
+                    words[WORDS * i + COPY] = copy.data_ptr().address();
+                    words[WORDS * i + COPY_TYPE] = type(copy);
+                }
                 for (int start = 0; (long) start * CHUNK < elements; start++) {
                     indices.add(i);
                     starts.add(start);
@@ -90,11 +118,11 @@ public final class MultiTensorAdamW implements AdamWKernel {
         }
 
         @Override
-        public void step(List<Tensor> gradients, AdamWScalars scalars) {
+        public void step(List<Tensor> gradients, Tensor gradientFactor, AdamWScalars scalars) {
             if (chunks == 0) {
                 return;
             }
-            updateAddresses(gradients);
+            updateGradients(gradients.stream().map(TensorTables::readable).toList());
             kernel.launch(
                     new GridDim(chunks),
                     new BlockDim(THREADS),
@@ -102,6 +130,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
                     tensors,
                     chunkTensor,
                     chunkStart,
+                    gradientFactor == null ? NULL : gradientFactor,
                     (float) (1 - scalars.learningRate() * scalars.weightDecay()),
                     (float) scalars.beta1(),
                     (float) (1 - scalars.beta1()),
@@ -112,13 +141,21 @@ public final class MultiTensorAdamW implements AdamWKernel {
                     (float) scalars.eps());
         }
 
-        /** Copies the addresses of the gradients to the GPU if they differ from those of the last step. */
-        private void updateAddresses(List<Tensor> gradients) {
+        /** Returns a gradient in a dtype that the kernel reads. */
+        private static Tensor readable(Tensor gradient) {
+            DType dtype = DType.of(gradient);
+            return dtype == DType.FLOAT32 || dtype == DType.BFLOAT16 ? gradient : gradient.to(ScalarType.Float);
+        }
+
+        /** Copies the addresses and types of the gradients to the GPU if they differ from those of the last step. */
+        private void updateGradients(List<Tensor> gradients) {
             boolean moved = kernel == null;
             for (int i = 0; i < gradients.size(); i++) {
                 long address = gradients.get(i).data_ptr().address();
-                moved |= words[WORDS * i + GRADIENT] != address;
+                long type = type(gradients.get(i));
+                moved |= words[WORDS * i + GRADIENT] != address || words[WORDS * i + GRADIENT_TYPE] != type;
                 words[WORDS * i + GRADIENT] = address;
+                words[WORDS * i + GRADIENT_TYPE] = type;
             }
             if (!moved) {
                 return;
@@ -129,7 +166,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
             }
             boolean aligned = true;
             for (int i = 0; i < words.length; i++) {
-                aligned &= i % WORDS == ELEMENTS || words[i] % ALIGNMENT == 0;
+                aligned &= i % WORDS > COPY || words[i] % ALIGNMENT == 0;
             }
             kernel = KERNELS.computeIfAbsent(
                     new KernelKey(aligned ? 4 : 1, device),

@@ -84,6 +84,22 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
         }
     }
 
+    /** Returns an optimizer that stores rounded parameters and reads narrow gradients. */
+    MasterWeights masterWeights() {
+        return new MasterWeights() {
+            @Override
+            public Tensor copy(String name, DType dtype) {
+                Tensor parameter = model.namedParameters().get(name);
+                return parameter == null ? null : parameter.detach().to(dtype.scalarType());
+            }
+
+            @Override
+            public boolean readsNarrowGradients() {
+                return true;
+            }
+        };
+    }
+
     @Override
     public void close() {
         model.close();

@@ -3,6 +3,7 @@ package cs336.compile.fuse;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Precision;
 import cs336.compile.program.Interpreter;
@@ -11,6 +12,7 @@ import cs336.kernels.runtime.Cubin;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.KernelVariant;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.List;
@@ -73,6 +75,31 @@ class LanguageModelStepTest {
                         .collect(Collectors.toCollection(TreeSet::new));
                 assertEquals(Set.of(), left);
             }
+        }
+    }
+
+    @ParameterizedTest
+    @MethodSource("configs")
+    void castsThatTheOptimizerTakesOverDoNotChangeTheResults(TransformerConfig config) {
+        try (var scope = MemoryScope.open();
+                var step = new LanguageModelStep(config, Precision.BF16, Device.cpu())) {
+            Program recorded = step.record();
+            Program fused = FusionPasses.fuse(recorded, Device.cpu());
+            Program withoutCasts = FusionPasses.fuse(recorded, Device.cpu(), step.masterWeights());
+            Tensor[] batch = step.batch();
+            Tensor[] expected = new Interpreter(fused).run(batch);
+            Tensor[] got = new Interpreter(withoutCasts).run(batch);
+            int narrow = 0;
+            for (int i = 0; i < got.length; i++) {
+                narrow += DType.of(got[i]) == DType.BFLOAT16 ? 1 : 0;
+                assertTrue(
+                        torch.equal(expected[i], got[i].to(DType.of(expected[i]).scalarType())), "output " + i);
+            }
+            // Each of the two layers has seven matrices; a head that shares its weight with the embedding has none.
+            int matrices = config.edition() == ModelEdition.SPRING_2024 ? 12 : 15;
+            assertEquals(matrices, narrow, "narrow gradients");
+            int removed = fused.operations().size() - withoutCasts.operations().size();
+            assertTrue(removed >= 2 * matrices, removed + " casts fewer");
         }
     }
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
+import cs336.basics.AdamWKernel.AdamWTensors;
 import cs336.basics.AdamWSettings;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -12,6 +13,7 @@ import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -92,6 +94,57 @@ class MultiTensorAdamWGpuTest {
         }
     }
 
+    private static AdamWTensors withoutCopies(List<Tensor> tensors) {
+        return new AdamWTensors(tensors, tensors, tensors, Collections.singletonList(null));
+    }
+
+    /** Steps with bf16 gradients, a gradient factor and 16-bit copies against the same steps with fp32 gradients. */
+    @ParameterizedTest
+    @CsvSource({"BFLOAT16, 0", "FLOAT16, 0", "BFLOAT16, 1", "FLOAT16, 3"})
+    void narrowGradientsAndCopiesGiveTheSameParameters(DType copyType, int misalignment) {
+        Torch.seed(System.nanoTime());
+        try (var all = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Map<String, Tensor> narrow = new LinkedHashMap<>();
+            Map<String, Tensor> wide = new LinkedHashMap<>();
+            for (int size : SIZES) {
+                Tensor initial = torch.randn(new long[] {size + misalignment}, GPU.options(DType.FLOAT32));
+                narrow.put("p" + size, initial.narrow(0, misalignment, size).set_requires_grad(true));
+                wide.put(
+                        "p" + size,
+                        initial.clone().narrow(0, misalignment, size).set_requires_grad(true));
+            }
+            try (var first = new AdamW(narrow, AdamWSettings.of(1e-2));
+                    var second = new AdamW(wide, AdamWSettings.of(1e-2))) {
+                for (int i = 0; i < 5; i++) {
+                    Tensor factor = torch.rand(new long[0], GPU.options(DType.FLOAT32));
+                    narrow.forEach((name, parameter) -> {
+                        Tensor gradient = torch.randn_like(parameter).to(DType.BFLOAT16.scalarType());
+                        boolean isNarrow = !name.equals("p4"); // a list of both dtypes
+                        parameter.mutable_grad().put(isNarrow ? gradient : gradient.to(DType.FLOAT32.scalarType()));
+                        wide.get(name)
+                                .mutable_grad()
+                                .put(gradient.to(DType.FLOAT32.scalarType()).mul(factor));
+                    });
+                    if (i == 1) {
+                        narrow.keySet().stream()
+                                .filter(name -> !name.equals("p3"))
+                                .forEach(name -> {
+                                    assertEquals(copyType, DType.of(first.copy(name, copyType)));
+                                });
+                    }
+                    first.step(factor);
+                    second.step();
+                }
+                narrow.forEach((name, parameter) -> {
+                    assertTrue(parameter.equal(wide.get(name)), name);
+                    Tensor copy = first.copy(name, copyType);
+                    assertTrue(copy.equal(parameter.to(copyType.scalarType())), "copy of " + name);
+                });
+            }
+        }
+    }
+
     @Test
     void otherDtypesAndDevicesAreNotSupported() {
         var kernel = new MultiTensorAdamW();
@@ -99,9 +152,9 @@ class MultiTensorAdamWGpuTest {
             List<Tensor> fp32 = List.of(torch.ones(new long[] {4}, GPU.options(DType.FLOAT32)));
             List<Tensor> bf16 = List.of(torch.ones(new long[] {4}, GPU.options(DType.BFLOAT16)));
             List<Tensor> cpu = List.of(torch.ones(new long[] {4}, Device.cpu().options(DType.FLOAT32)));
-            assertTrue(kernel.prepare(fp32, fp32, fp32).isPresent());
-            assertTrue(kernel.prepare(bf16, bf16, bf16).isEmpty());
-            assertTrue(kernel.prepare(cpu, cpu, cpu).isEmpty());
+            assertTrue(kernel.prepare(withoutCopies(fp32)).isPresent());
+            assertTrue(kernel.prepare(withoutCopies(bf16)).isEmpty());
+            assertTrue(kernel.prepare(withoutCopies(cpu)).isEmpty());
         }
     }
 }
