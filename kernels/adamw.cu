@@ -58,11 +58,12 @@ struct Step {
     float keep, beta1, gain1, beta2, gain2, stepSize, root, eps; // gain: 1 − β in fp64 on the host; fp32 would lose digits
     float factor;
 
+    // Multiplications and additions are combined by hand, so that all instances of the kernel round alike.
     __device__ __forceinline__ void update(float &p, float g, float &m, float &v) const {
         g *= factor;
-        m = beta1 * m + gain1 * g;
-        v = beta2 * v + gain2 * g * g;
-        p = keep * p - stepSize * (m / (sqrtf(v) / root + eps));
+        m = fmaf(beta1, m, gain1 * g);
+        v = fmaf(beta2, v, gain2 * g * g);
+        p = fmaf(keep, p, -stepSize * (m / (sqrtf(v) / root + eps)));
     }
 };
 

@@ -156,10 +156,16 @@ public abstract class NnModule implements AutoCloseable {
         }
     }
 
-    /** Frees the parameters. The layer cannot be used afterwards. */
+    /** Frees what this layer holds besides parameters and child layers: by default, nothing. */
+    protected void free() {}
+
+    /** Frees the parameters and all child layers. The layer cannot be used afterwards. */
     @Override
     public void close() {
         parameters().forEach(Tensor::close);
-        layers().forEach(layer -> layer.closed = true);
+        layers().forEach(layer -> {
+            layer.closed = true;
+            layer.free();
+        });
     }
 }

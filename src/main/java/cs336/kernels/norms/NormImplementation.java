@@ -26,6 +26,10 @@ public enum NormImplementation {
                     width, device, dtype, (x, weight) -> RmsNormFunction.apply(x, weight, Normalization.EPS))),
     /** {@link FusedRmsNorm}: the kernels of this project. */
     FUSED("fused", FusedRmsNormLayer::new),
+    /** {@link RmsNorm} in kernels that the compiler of this project generates. */
+    COMPILED(
+            "rmsnorm-compiled",
+            (width, device, dtype) -> Normalization.named("rmsnorm-compiled").create(width, device, dtype)),
     /** PyTorch's {@code layer_norm}, which also subtracts the mean and adds a bias. */
     LAYER_NORM("layernorm", LayerNorm::new),
     /** PyTorch's {@code rms_norm}. */

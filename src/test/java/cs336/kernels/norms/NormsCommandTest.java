@@ -54,7 +54,7 @@ class NormsCommandTest {
     void everyImplementationIsStoredWithBytesAndBandwidth() throws Exception {
         assertEquals(0, run());
         Table table = stored();
-        assertEquals(2 * (3 + 5 * 8), table.rowCount(), "dtypes × (copy + implementations)");
+        assertEquals(2 * (3 + 6 * 8), table.rowCount(), "dtypes × (copy + implementations)");
         for (String dtype : List.of("fp32", "bf16")) {
             for (NormImplementation implementation : NormImplementation.values()) {
                 double ms = value(table, dtype, implementation.toString(), "forward-backward");
@@ -103,7 +103,7 @@ class NormsCommandTest {
         assertEquals(
                 0,
                 new CommandLine(new NormsCommand()).setOut(new PrintWriter(out)).execute((large + folder).split(" ")));
-        assertEquals(3 + 5 * 8, stored().rowCount());
+        assertEquals(3 + 6 * 8, stored().rowCount());
         assertTrue(stored().stringColumn("status").asList().stream().allMatch("oom"::equals));
         assertEquals(1, out.toString().lines().count(), out.toString());
     }
