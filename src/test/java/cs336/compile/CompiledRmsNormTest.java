@@ -13,6 +13,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Torch;
 import java.util.List;
+import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Tag;
@@ -67,6 +68,30 @@ class CompiledRmsNormTest {
         double error = got.sub(expected).to(DType.FLOAT64.scalarType()).norm().item_double();
         double size = expected.to(DType.FLOAT64.scalarType()).norm().item_double();
         assertTrue(error <= bound * size, error / size + " > " + bound);
+    }
+
+    @Test
+    void passesLeaveNoNativeObjectsToTheGarbageCollector() {
+        try (var all = MemoryScope.open();
+                var layer = new CompiledRmsNorm(8, Normalization.EPS, Device.cpu(), DType.FLOAT32)) {
+            Tensor x = torch.randn(4, 8).set_requires_grad(true);
+            long before = 0;
+            for (int i = 0; i < 40; i++) {
+                if (i == 10) {
+                    before = Pointer.totalCount();
+                }
+                try (var scope = MemoryScope.open()) {
+                    layer.forward(x).sum().backward();
+                    x.mutable_grad().reset();
+                    layer.zeroGrad();
+                    try (var noGrad = NoGrad.open()) {
+                        layer.forward(x);
+                    }
+                }
+            }
+            long more = Pointer.totalCount() - before;
+            assertTrue(more <= 5, more + " more after 30 passes"); // other threads create objects too
+        }
     }
 
     @Test

@@ -81,13 +81,14 @@ public final class Interpreter {
         }
     }
 
+    /** Runs an operation. Its results live until the program ends, unless they are freed earlier. */
     private static void run(Operation operation, Tensor[] table) {
         try (var scope = MemoryScope.open()) {
             List<Tensor> results = operation.operator().run(operation, view -> read(view, table));
             for (int i = 0; i < operation.outputs().size(); i++) {
                 ProgramValue output = operation.outputs().get(i);
                 if (output != null) {
-                    table[output.id()] = MemoryScope.keep(new Tensor(results.get(i)));
+                    table[output.id()] = scope.escape(new Tensor(results.get(i)));
                 }
             }
         }
