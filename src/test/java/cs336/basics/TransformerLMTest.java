@@ -219,7 +219,7 @@ class TransformerLMTest {
                 norm.getMessage());
         var attention = assertThrows(IllegalArgumentException.class, () -> config.withAttention("linear"));
         assertEquals(
-                "attention 'linear' is unknown; known: flash, flash-3xtf32, flash-deterministic, flash-first, flash-mma, flash-tf32, flash-tiled, plain, sdpa",
+                "attention 'linear' is unknown; known: flash, flash-3xtf32, flash-deterministic, flash-first, flash-mma, flash-tf32, flash-tiled, plain, plain-compiled, sdpa",
                 attention.getMessage());
     }
 

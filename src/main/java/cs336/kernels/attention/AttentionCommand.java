@@ -34,7 +34,8 @@ public final class AttentionCommand extends LabCommand {
             split = ",",
             defaultValue = "plain",
             paramLabel = "<name>",
-            description = "plain (stores all scores), flash (stores none), sdpa (PyTorch's own)")
+            description = "plain (stores all scores), plain-compiled (the same in generated kernels), flash (stores"
+                    + " none), sdpa (PyTorch's own)")
     private List<String> attentions;
 
     @Option(names = "--batch", defaultValue = "8", paramLabel = "<n>", description = "sequences per batch")

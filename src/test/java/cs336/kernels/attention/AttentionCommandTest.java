@@ -22,7 +22,7 @@ class AttentionCommandTest extends CommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "--attention linear | attention 'linear' is unknown; known: flash, flash-3xtf32, flash-deterministic, flash-first, flash-mma, flash-tf32, flash-tiled, plain, sdpa",
+                "--attention linear | attention 'linear' is unknown; known: flash, flash-3xtf32, flash-deterministic, flash-first, flash-mma, flash-tf32, flash-tiled, plain, plain-compiled, sdpa",
                 "--dtype fp64 | dtype 'fp64' is unknown; known: fp32, bf16, fp16",
                 "--batch 0 | --batch must be at least 1, not 0",
                 "--d 16,0 | --d must be at least 1, not 0",
