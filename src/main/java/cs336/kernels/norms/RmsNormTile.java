@@ -31,6 +31,7 @@ public record RmsNormTile(
         boolean keepWeight,
         boolean persistent) {
     private static final int BLOCK = 256;
+    private static final int NARROW_BLOCK = 128; // one row of 1,024 or 2,048 16-bit elements
     private static final int MIN_ASYNC_COPY_BYTES = 4; // of cp.async
 
     /** The kernels of {@code kernels/rmsnorm.cu}. The wide ones are for rows that do not fit into registers. */
@@ -68,6 +69,13 @@ public record RmsNormTile(
             return wide(RmsNormPass.FORWARD_WIDE, 1024);
         }
         int block = Math.max(BLOCK, rowThreads);
+        if (layout.type().bytes() < Float.BYTES
+                && layout.accessBytes() == 16
+                && rowThreads >= NARROW_BLOCK / 2
+                && rowThreads <= NARROW_BLOCK) {
+            rowThreads = NARROW_BLOCK;
+            block = NARROW_BLOCK;
+        }
         boolean keepWeight = false;
         boolean persistent = false;
         return new RmsNormTile(
