@@ -237,7 +237,9 @@ public final class TrainCommand extends LabCommand {
                 Torch.setRandomState(setup.device, progress.randomStates().get(0));
             }
             if (progress.steps() >= steps) {
-                out().printf("%s: nothing is left of --steps %d%n", file, steps);
+                out().printf(
+                                "%s: nothing is left of --steps %d after step %d%n",
+                                setup.checkpoints.folder(), steps, progress.steps());
             }
             return progress;
         }

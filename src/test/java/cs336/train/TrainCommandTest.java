@@ -82,7 +82,7 @@ class TrainCommandTest {
         assertEquals(List.of(8, 12), steps(halves), "steps of the last two checkpoints");
         assertArrayEquals(Files.readAllBytes(file(whole, 12)), Files.readAllBytes(file(halves, 12)));
         assertEquals(0, run(and(all, halves.toString(), "--resume")));
-        assertTrue(out.toString().endsWith(file(halves, 12) + ": nothing is left of --steps 12\n"), out.toString());
+        assertTrue(out.toString().endsWith(halves + ": nothing is left of --steps 12 after step 12\n"), out.toString());
     }
 
     @Test
