@@ -280,6 +280,7 @@ public final class Launcher {
 
     private <A extends Serializable, R extends Serializable> List<R> join(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
+        MemoryReserve.hold();
         Torch.load();
         Torch.setThreads(threads);
         Thread main = Thread.currentThread();
