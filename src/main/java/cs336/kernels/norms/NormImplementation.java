@@ -25,7 +25,7 @@ public enum NormImplementation {
             (width, device, dtype) -> new WeightedNorm(
                     width, device, dtype, (x, weight) -> RmsNormFunction.apply(x, weight, Normalization.EPS))),
     /** {@link FusedRmsNorm}: the kernels of this project. */
-    FUSED("fused", FusedRmsNormLayer::new),
+    FUSED("rmsnorm-fused", FusedRmsNormLayer::new),
     /** PyTorch's {@code layer_norm}, which also subtracts the mean and adds a bias. */
     LAYER_NORM("layernorm", LayerNorm::new),
     /** PyTorch's {@code rms_norm}. */
