@@ -23,7 +23,7 @@ import picocli.CommandLine;
 
 /**
  * Training in a process that is killed at random times while it saves a checkpoint after each step. More kills than the
- * five of the test suite: {@code mvn test -Dtest=KilledTrainingTest -DargLine=-Dcs336.kills=30}.
+ * five of the test suite: {@code mvn test -Dtest=KilledTrainingTest -Djvm.flags=-Dcs336.kills=30}.
  */
 @Timeout(300)
 class KilledTrainingTest {

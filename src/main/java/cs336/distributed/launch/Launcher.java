@@ -190,9 +190,9 @@ public final class Launcher {
                 if (restart == maxRestarts) {
                     throw e;
                 }
-                System.err.printf(
-                        "cs336: %s; restart %d of %d%n",
-                        e.getMessage().lines().findFirst().orElse(""), restart + 1, maxRestarts);
+                String reason = e.getMessage().lines().findFirst().orElse("");
+                String report = e.report() == null ? "" : "; the last collectives are in " + e.report();
+                System.err.printf("cs336: %s%s; restart %d of %d%n", reason, report, restart + 1, maxRestarts);
             }
         }
     }
