@@ -1,5 +1,7 @@
 package cs336.basics;
 
+import cs336.torch.Device;
+import cs336.torch.Torch;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -19,6 +21,19 @@ public record TrainingProgress(long steps, long sequences, List<byte[]> randomSt
     private static final String STEP = "step";
     private static final String SEQUENCES = "sequences";
     private static final String RANDOM = "random.";
+
+    /** The position before the first step. */
+    public static final TrainingProgress START = new TrainingProgress(0, 0, List.of());
+
+    /**
+     * Sets the state of a rank's random generator. Leaves it unchanged if the run had fewer ranks or another kind of
+     * device.
+     */
+    public void restoreRandomState(int rank, Device device) {
+        if (rank < randomStates.size() && randomStates.get(rank).length == Torch.randomState(device).length) {
+            Torch.setRandomState(device, randomStates.get(rank));
+        }
+    }
 
     /** Returns the text entries of a checkpoint. */
     Map<String, String> metadata() {

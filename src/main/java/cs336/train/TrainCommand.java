@@ -230,12 +230,10 @@ public final class TrainCommand extends LabCommand {
                     ? folder.latest(line -> System.err.println("cs336: " + line))
                     : null;
             if (file == null) {
-                return new TrainingProgress(0, 0, List.of());
+                return TrainingProgress.START;
             }
             TrainingProgress progress = TrainingProgress.of(file, Checkpoint.load(file, tensors, optimizer));
-            if (!progress.randomStates().isEmpty()) {
-                Torch.setRandomState(setup.device, progress.randomStates().get(0));
-            }
+            progress.restoreRandomState(0, setup.device);
             if (progress.steps() >= steps) {
                 out().printf(
                                 "%s: nothing is left of --steps %d after step %d%n",

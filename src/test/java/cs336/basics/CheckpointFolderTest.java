@@ -7,7 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.MemoryGrowth;
+import cs336.bench.Project;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -109,7 +112,11 @@ class CheckpointFolderTest extends ScopedTest {
         assertEquals(2, read.randomStates().size());
         assertArrayEquals(new byte[] {1, -2}, read.randomStates().get(1));
         Torch.seed(1234);
-        Torch.setRandomState(Device.cpu(), read.randomStates().get(0));
+        byte[] other = Torch.randomState(Device.cpu());
+        read.restoreRandomState(1, Device.cpu()); // of another kind of device
+        read.restoreRandomState(2, Device.cpu()); // of no rank
+        assertArrayEquals(other, Torch.randomState(Device.cpu()));
+        read.restoreRandomState(0, Device.cpu());
         assertTrue(torch.equal(expected, torch.randn(100)));
 
         Checkpoint.save(file, Map.of("w", torch.ones(3)), Map.of("step", "-1"));
@@ -117,6 +124,31 @@ class CheckpointFolderTest extends ScopedTest {
                 IllegalArgumentException.class,
                 () -> TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3)))));
         assertEquals(file + " has no number of trained steps in its metadata entry 'step'", e.getMessage());
+    }
+
+    /** Saves a checkpoint in each step. */
+    static final class SavingSteps implements MemoryGrowth.Work {
+        private final Tensor parameter = torch.zeros(100_000);
+        private final AdamW optimizer = new AdamW(Map.of("w", parameter), AdamWSettings.of(0.1));
+        private final CheckpointFolder folder;
+        private long steps;
+
+        SavingSteps() throws IOException {
+            folder = CheckpointFolder.open(Project.path("target/saving-steps")); // which nobody deletes
+        }
+
+        @Override
+        public void step() throws IOException {
+            try (var scope = MemoryScope.open()) {
+                var progress = new TrainingProgress(++steps, steps, List.of(Torch.randomState(Device.cpu())));
+                folder.save(progress, Map.of("w", parameter), optimizer.kind(), Map.of("m", parameter));
+            }
+        }
+    }
+
+    @Test
+    void savingLeavesNoMemoryBehind() throws Exception {
+        MemoryGrowth.assertFlat(SavingSteps.class, 30, 1000);
     }
 
     @Test

@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -39,7 +40,10 @@ class TrainCommandTest {
     private int run(String... more) throws IOException {
         Path text = folder.resolve("text.txt");
         Files.writeString(text, SENTENCE.repeat(20));
-        var arguments = new ArrayList<>(List.of("--text", text.toString(), "--device", "cpu", "--batch", "2"));
+        var arguments = new ArrayList<>(List.of("--text", text.toString(), "--batch", "2"));
+        if (!List.of(more).contains("--device")) {
+            arguments.addAll(List.of("--device", "cpu"));
+        }
         arguments.addAll(
                 List.of("--d-model", "16", "--layers", "1", "--heads", "2", "--vocab", "256", "--context", "8"));
         arguments.addAll(List.of(more));
@@ -95,6 +99,22 @@ class TrainCommandTest {
         assertEquals(scale, scale(file(scaled, 3)));
         assertEquals(2, trackedSteps(file(scaled, 2)), "steps without an overflow");
         assertEquals(3, trackedSteps(file(scaled, 3)), "steps without an overflow");
+    }
+
+    @Test
+    @Tag("gpu")
+    void aRunOnAGpuResumesThereAndOnTheCpu() throws IOException {
+        Path checkpoints = folder.resolve("gpu");
+        String[] gpu = {"--dtype", "fp16", "--checkpoint", checkpoints.toString(), "--device", "cuda", "--steps"};
+        assertEquals(0, run(and(gpu, "6")));
+        double scale = scale(file(checkpoints, 6));
+        assertEquals(0, run(and(gpu, "12", "--resume")));
+        assertEquals(scale, scale(file(checkpoints, 12)));
+        assertEquals(trackedSteps(file(checkpoints, 6)) + 6, trackedSteps(file(checkpoints, 12)));
+        String[] cpu = {"--dtype", "fp16", "--checkpoint", checkpoints.toString(), "--steps", "13", "--resume"};
+        assertEquals(0, run(cpu));
+        List<Double> losses = losses();
+        assertTrue(losses.stream().allMatch(Double::isFinite), losses.toString());
     }
 
     private static double scale(Path checkpoint) throws IOException {

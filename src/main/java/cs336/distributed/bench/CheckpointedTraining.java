@@ -150,14 +150,12 @@ public final class CheckpointedTraining
             String name =
                     group.allGather(latest == null ? "" : latest.toString()).get(0);
             if (name.isEmpty()) {
-                return new TrainingProgress(0, 0, List.of());
+                return TrainingProgress.START;
             }
             Path file = Path.of(name);
             TrainingProgress progress =
                     TrainingProgress.of(file, Checkpoint.load(file, model.namedParameters(), training.optimizer()));
-            if (group.rank() < progress.randomStates().size()) {
-                Torch.setRandomState(group.device(), progress.randomStates().get(group.rank()));
-            }
+            progress.restoreRandomState(group.rank(), group.device());
             return progress;
         }
 
