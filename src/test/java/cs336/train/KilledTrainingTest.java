@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.CheckpointFolder;
+import cs336.checkpoints.CheckpointFolder;
 import cs336.torch.Safetensors;
 import java.io.IOException;
 import java.io.OutputStream;

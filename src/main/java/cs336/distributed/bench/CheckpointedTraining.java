@@ -2,13 +2,13 @@ package cs336.distributed.bench;
 
 import cs336.basics.Batches;
 import cs336.basics.Checkpoint;
-import cs336.basics.CheckpointFolder;
 import cs336.basics.Losses;
-import cs336.basics.TrainingProgress;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
-import cs336.bench.CheckpointSettings;
+import cs336.checkpoints.CheckpointFolder;
+import cs336.checkpoints.CheckpointSettings;
+import cs336.checkpoints.TrainingProgress;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
 import cs336.distributed.launch.Launcher;
@@ -100,7 +100,7 @@ public final class CheckpointedTraining
                 var model = new TransformerLM(c.model().config(), group.device());
                 var training = ShardTraining.of(c, model, group);
                 var folder = group.rank() == 0 ? CheckpointFolder.open(Path.of(job.checkpoints.folder())) : null) {
-            return new Run(group, job, c, model, training, folder).toTheEnd();
+            return new RankTraining(group, job, c, model, training, folder).toTheEnd();
         }
     }
 
@@ -109,7 +109,7 @@ public final class CheckpointedTraining
      *
      * @param folder null except on rank 0
      */
-    private record Run(
+    private record RankTraining(
             ProcessGroup group,
             TrainingJob job,
             RankCase c,

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.CheckpointFolder;
 import cs336.bench.LabCommand;
+import cs336.checkpoints.CheckpointFolder;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Safetensors;

@@ -1,4 +1,4 @@
-package cs336.bench;
+package cs336.checkpoints;
 
 import java.io.Serializable;
 

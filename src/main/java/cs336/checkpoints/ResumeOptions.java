@@ -1,6 +1,6 @@
-package cs336.bench;
+package cs336.checkpoints;
 
-import cs336.basics.CheckpointFolder;
+import cs336.bench.ArgumentCheck;
 import java.io.IOException;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;

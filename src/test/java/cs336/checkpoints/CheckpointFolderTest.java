@@ -1,4 +1,4 @@
-package cs336.basics;
+package cs336.checkpoints;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -7,6 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Checkpoint;
+import cs336.basics.ScopedTest;
 import cs336.bench.MemoryGrowth;
 import cs336.bench.Project;
 import cs336.torch.Device;

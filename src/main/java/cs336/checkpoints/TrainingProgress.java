@@ -1,4 +1,4 @@
-package cs336.basics;
+package cs336.checkpoints;
 
 import cs336.torch.Device;
 import cs336.torch.Torch;

@@ -1,5 +1,7 @@
-package cs336.basics;
+package cs336.checkpoints;
 
+import cs336.basics.Checkpoint;
+import cs336.basics.Optimizer;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Safetensors;
