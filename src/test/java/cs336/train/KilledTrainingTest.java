@@ -29,7 +29,8 @@ import picocli.CommandLine;
 class KilledTrainingTest {
     private static final int KILLS = Integer.getInteger("cs336.kills", 5);
     private static final int STEPS_PER_KILL = 40;
-    private static final int LONGEST_WAIT_US = 100_000;
+    private static final int MOST_STEPS = 25; // before a kill, in addition to those during the wait
+    private static final int LONGEST_WAIT_US = 10_000;
     private static final long SEED = 11;
 
     @TempDir
@@ -70,30 +71,40 @@ class KilledTrainingTest {
         Path whole = folder.resolve("whole");
         Path parts = folder.resolve("parts");
         Process uninterrupted = start(whole);
-        uninterrupted.getInputStream().transferTo(OutputStream.nullOutputStream());
-        assertEquals(0, uninterrupted.waitFor());
         var random = new SplittableRandom(SEED);
         int unfinished = 0;
         for (int kill = 1; kill <= KILLS; kill++) {
-            long before = CheckpointFolder.lastStep(parts);
+            long before = Math.max(0, CheckpointFolder.lastStep(parts));
             Process training = start(parts);
             try (var lines = training.inputReader()) {
-                String first = lines.readLine();
-                Matcher step = Pattern.compile("step +(\\d+) .*").matcher(String.valueOf(first));
-                assertTrue(step.matches(), first);
-                assertEquals(Math.max(0, before) + 1, Integer.parseInt(step.group(1)), "first step after a kill");
+                assertEquals(before + 1, step(lines.readLine()), "first step after a kill");
+                int more = random.nextInt(MOST_STEPS);
+                for (int i = 0; i < more; i++) {
+                    lines.readLine();
+                }
                 TimeUnit.MICROSECONDS.sleep(random.nextInt(LONGEST_WAIT_US));
                 training.destroyForcibly().waitFor();
             }
             unfinished += requireIntact(parts);
         }
-        Process last = start(parts);
-        last.getInputStream().transferTo(OutputStream.nullOutputStream());
-        assertEquals(0, last.waitFor());
+        requireEnd(start(parts));
+        requireEnd(uninterrupted);
         String name = String.format("step-%09d.safetensors", STEPS_PER_KILL * (KILLS + 1));
         assertArrayEquals(Files.readAllBytes(whole.resolve(name)), Files.readAllBytes(parts.resolve(name)));
         System.out.printf(
                 "%d kills, %d of them while a checkpoint was written; no checkpoint is damaged%n", KILLS, unfinished);
+    }
+
+    /** Returns the number of the step in a line of output. */
+    private static long step(String line) {
+        Matcher step = Pattern.compile("step +(\\d+) .*").matcher(String.valueOf(line));
+        assertTrue(step.matches(), line);
+        return Long.parseLong(step.group(1));
+    }
+
+    private static void requireEnd(Process training) throws IOException, InterruptedException {
+        training.getInputStream().transferTo(OutputStream.nullOutputStream());
+        assertEquals(0, training.waitFor());
     }
 
     /** Checks all checkpoints in a folder, and returns the number of unfinished files. */

@@ -19,14 +19,18 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
+@Timeout(300)
 class CheckpointedTrainingTest {
     private static final String TINY = "--d-model 8 --layers 1 --heads 2 --vocab 11 --context 4 --device cpu ";
 
@@ -67,11 +71,24 @@ class CheckpointedTrainingTest {
 
     @Test
     void aResumedRunEqualsAnUninterruptedOne() throws IOException {
-        resume(new ShardCommand(), "--mode zero-1 --bucket-size-mb 0.001");
+        var other = inBackground(() -> resume(new ShardCommand(), "--mode zero-1 --bucket-size-mb 0.001"));
         resume(new DdpCommand(), "--mode bucketed --dtype bf16");
+        other.join();
     }
 
-    private void resume(LabCommand command, String options) throws IOException {
+    private static <T> CompletableFuture<T> inBackground(Callable<T> run) {
+        return CompletableFuture.supplyAsync(
+                () -> {
+                    try {
+                        return run.call();
+                    } catch (Exception e) {
+                        throw new CompletionException(e);
+                    }
+                },
+                task -> new Thread(task).start());
+    }
+
+    private Void resume(LabCommand command, String options) throws IOException {
         String steps = options + " --steps 7 --checkpoint-every 4";
         Path whole = folder.resolve("whole of " + command.getClass().getSimpleName());
         Path half = Files.createDirectory(
@@ -81,6 +98,7 @@ class CheckpointedTrainingTest {
         assertEquals(
                 "trained from step 4 to 7; checkpoints are in " + half + "\n", train(command, steps, half, "--resume"));
         assertSameFile(file(whole, 7), file(half, 7));
+        return null;
     }
 
     @Test
@@ -91,25 +109,26 @@ class CheckpointedTrainingTest {
         Files.createDirectory(same);
         Files.copy(file(three, 3), file(same, 3));
         // One rank with batches of 4 sequences takes the same sequences in a step as two ranks with batches of 2.
-        train(new ShardCommand(), "--mode broadcast --steps 6 --resume", three);
+        var two = inBackground(() -> train(new ShardCommand(), "--mode broadcast --steps 6 --resume", three));
         train(new DdpCommand(), "--mode flat --steps 6 --resume --processes 1 --batch 4", same);
+        two.join();
         try (var scope = MemoryScope.open();
-                var two = Safetensors.open(file(three, 6));
-                var one = Safetensors.open(file(same, 6))) {
-            assertEquals("30", two.metadata().get("sequences")); // 3 · 3 · 2, then 3 · 2 · 2
-            assertEquals("30", one.metadata().get("sequences"));
-            assertEquals(one.entries().keySet(), two.entries().keySet());
-            assertTrue(one.entries().keySet().stream().anyMatch(name -> name.startsWith("optimizer.")));
-            for (String name : one.entries().keySet()) {
-                Tensor difference = one.tensor(name, Device.cpu())
-                        .sub(two.tensor(name, Device.cpu()))
+                var onTwo = Safetensors.open(file(three, 6));
+                var onOne = Safetensors.open(file(same, 6))) {
+            assertEquals("30", onTwo.metadata().get("sequences")); // 3 · 3 · 2, then 3 · 2 · 2
+            assertEquals("30", onOne.metadata().get("sequences"));
+            assertEquals(onOne.entries().keySet(), onTwo.entries().keySet());
+            assertTrue(onOne.entries().keySet().stream().anyMatch(name -> name.startsWith("optimizer.")));
+            for (String name : onOne.entries().keySet()) {
+                Tensor difference = onOne.tensor(name, Device.cpu())
+                        .sub(onTwo.tensor(name, Device.cpu()))
                         .abs();
                 // Adam's normalised steps amplify differences of rounding where gradients are near 0.
                 assertTrue(
                         difference.max().item_double() < 1e-4,
                         name + " differs by " + difference.max().item_double());
             }
-            Tensor moved = one.tensor("lm_head.weight", Device.cpu());
+            Tensor moved = onOne.tensor("lm_head.weight", Device.cpu());
             try (var before = Safetensors.open(file(three, 3))) {
                 assertNotEquals(
                         0,
@@ -129,35 +148,45 @@ class CheckpointedTrainingTest {
                 "--mode zero-1 --bucket-size-mb 0.001 --checkpoint-every 1 --steps " + STEPS_PER_KILL * (1 + kills);
         Path whole = folder.resolve("whole");
         Path parts = folder.resolve("parts");
-        train(new ShardCommand(), options, whole);
+        List<ProcessHandle> before = ProcessHandle.current().children().toList();
+        var uninterrupted = inBackground(() -> train(new ShardCommand(), options, whole));
+        List<ProcessHandle> others = before;
+        while (others.size() < before.size() + 2) {
+            others = ProcessHandle.current().children().toList();
+        }
+        var run =
+                inBackground(() -> train(new ShardCommand(), options, parts, "--max-restarts", String.valueOf(kills)));
         var random = new SplittableRandom(8);
-        List<ProcessHandle> others = ProcessHandle.current().children().toList();
-        var run = CompletableFuture.supplyAsync(
-                () -> train(new ShardCommand(), options, parts, "--max-restarts", String.valueOf(kills)),
-                task -> new Thread(task).start());
         for (int kill = 0; kill < kills; kill++) {
-            long from = CheckpointFolder.lastStep(parts);
-            while (CheckpointFolder.lastStep(parts) <= from && !run.isDone()) {
-                TimeUnit.MILLISECONDS.sleep(5);
+            long step = CheckpointFolder.lastStep(parts) + random.nextInt(1, STEPS_PER_KILL / 2);
+            while (CheckpointFolder.lastStep(parts) < step) {
+                assertFalse(run.isDone(), "the run ended before the kill");
+                TimeUnit.MILLISECONDS.sleep(1);
             }
-            TimeUnit.MICROSECONDS.sleep(random.nextInt(300_000));
-            List<ProcessHandle> ranks = ProcessHandle.current()
-                    .children()
-                    .filter(child -> !others.contains(child) && child.isAlive())
-                    .toList();
+            TimeUnit.MICROSECONDS.sleep(random.nextInt(20_000));
+            List<ProcessHandle> ranks = ranks(others);
             assertEquals(2, ranks.size());
             ranks.get(random.nextInt(2)).destroyForcibly();
             while (ranks.stream().anyMatch(ProcessHandle::isAlive)) {
                 TimeUnit.MILLISECONDS.sleep(5);
             }
         }
-        run.get(60, TimeUnit.SECONDS);
+        run.join();
+        uninterrupted.join();
         int last = STEPS_PER_KILL * (1 + kills);
         assertSameFile(file(whole, last), file(parts, last));
         try (var damaged = Files.newDirectoryStream(parts, "*.damaged")) {
             assertFalse(damaged.iterator().hasNext());
         }
         System.out.printf("%d kills of a rank: the last checkpoint equals that of an uninterrupted run%n", kills);
+    }
+
+    /** Returns the processes that this one has started in addition to others. */
+    private static List<ProcessHandle> ranks(List<ProcessHandle> others) {
+        return ProcessHandle.current()
+                .children()
+                .filter(child -> !others.contains(child) && child.isAlive())
+                .toList();
     }
 
     @Test
