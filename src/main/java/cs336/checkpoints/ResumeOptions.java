@@ -32,11 +32,12 @@ public final class ResumeOptions {
     /**
      * Checks the options.
      *
+     * @param isRestarted whether this process continues a failed run, as with --resume
      * @return the checkpoints to save; null if --checkpoint is not given
      * @throws IllegalArgumentException if an option has no effect or is out of range, or a checkpoint would be lost
      * @throws IOException if files cannot be created in the folder
      */
-    public CheckpointSettings settings() throws IOException {
+    public CheckpointSettings settings(boolean isRestarted) throws IOException {
         if (folder == null) {
             if (resume || every != null) {
                 throw new IllegalArgumentException(
@@ -47,10 +48,10 @@ public final class ResumeOptions {
         int interval = every == null ? DEFAULT_EVERY : ArgumentCheck.atLeast("--checkpoint-every", 1, every);
         ArgumentCheck.writableFolder("--checkpoint", folder);
         long last = CheckpointFolder.lastStep(folder);
-        if (!resume && last >= 0) {
+        if (!resume && !isRestarted && last >= 0) {
             throw new IllegalArgumentException("--checkpoint " + folder + " has a checkpoint of step " + last
                     + ": add --resume to continue from it, or select another folder");
         }
-        return new CheckpointSettings(folder.toString(), interval, resume);
+        return new CheckpointSettings(folder.toString(), interval, resume || isRestarted);
     }
 }

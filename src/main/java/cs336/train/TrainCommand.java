@@ -192,7 +192,7 @@ public final class TrainCommand extends LabCommand {
         AdamWSettings.of(learningRate); // checks the rate
         Device where = Device.parse(device);
         batches(model, tokens, where); // checks the length of the text
-        return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings());
+        return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings(false));
     }
 
     private Batches batches(ModelOptions.Model model, int[] tokens, Device where) {

@@ -124,7 +124,7 @@ public final class DdpCommand extends LabCommand {
         if (checkpoints.areGiven()) {
             return train(chosen);
         }
-        checked(checkpoints::settings);
+        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         return kind.equals("toy") ? trainToy(chosen) : benchmark(chosen);
     }
 
@@ -220,9 +220,14 @@ public final class DdpCommand extends LabCommand {
             for (ModelOptions.Model model : models.models()) {
                 cases.addAll(cases(model, precision, chosen));
             }
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings());
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
         });
-        CheckpointedTraining.run(checked(() -> ranks.launcher(storage.device())), job, out());
+        CheckpointedTraining.TrainingEnd end = checked(() -> ranks.launcher(storage.device()))
+                .run(CheckpointedTraining.class, job)
+                .get(0);
+        if (ranks.reports()) {
+            CheckpointedTraining.print(end, job, out());
+        }
         return 0;
     }
 

@@ -89,7 +89,7 @@ public final class ShardCommand extends LabCommand {
         if (checkpoints.areGiven()) {
             return train();
         }
-        checked(checkpoints::settings);
+        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         for (ModelOptions.Model model : checked(this::checkedModels)) {
             TrainingPlan plan = rounds.plan(checked(() -> cases(model)), storage);
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
@@ -110,9 +110,14 @@ public final class ShardCommand extends LabCommand {
             List<Case> cases = checkedModels().stream()
                     .flatMap(model -> cases(model).stream())
                     .toList();
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings());
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
         });
-        CheckpointedTraining.run(checked(() -> ranks.launcher(storage.device())), job, out());
+        CheckpointedTraining.TrainingEnd end = checked(() -> ranks.launcher(storage.device()))
+                .run(CheckpointedTraining.class, job)
+                .get(0);
+        if (ranks.reports()) {
+            CheckpointedTraining.print(end, job, out());
+        }
         return 0;
     }
 
