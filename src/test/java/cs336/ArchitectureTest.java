@@ -32,6 +32,7 @@ class ArchitectureTest {
         direct.put("charts", List.of());
         direct.put("basics", List.of("torch"));
         direct.put("bench", List.of("basics", "units"));
+        direct.put("checkpoints", List.of("bench"));
         direct.put("numbers", List.of("bench", "charts"));
         direct.put("precision", List.of("bench"));
         direct.put("scaling", List.of("numbers"));
@@ -45,13 +46,15 @@ class ArchitectureTest {
         direct.put("compile.trace", List.of("compile.program"));
         direct.put("compile.fuse", List.of("compile.trace"));
         direct.put("compile", List.of("compile.fuse"));
-        direct.put("train", List.of("compile"));
+        direct.put("train", List.of("checkpoints", "compile"));
         direct.put("profile", List.of("numbers"));
         direct.put("profile.memory", List.of("profile", "scaling"));
         direct.put("distributed.collectives", List.of("bench"));
         direct.put("distributed.launch", List.of("distributed.collectives"));
         direct.put("distributed.training", List.of("distributed.collectives"));
-        direct.put("distributed.bench", List.of("distributed.launch", "distributed.training", "profile.memory"));
+        direct.put(
+                "distributed.bench",
+                List.of("checkpoints", "distributed.launch", "distributed.training", "profile.memory"));
         direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
         direct.put("writeup", List.of("numbers"));
         direct.put("notebook", List.of("figures", "writeup", "compile"));

@@ -40,7 +40,9 @@ class CommandLineFuzzTest {
             "isoflops --store here --output",
             "overlap missing.json --figure",
             "writeup --output",
-            "train --text missing.txt --checkpoint");
+            "train --text missing.txt --checkpoint",
+            "ddp --checkpoint",
+            "shard --mode zero-1 --checkpoint");
 
     private static final String[] VALUES = {
         "",

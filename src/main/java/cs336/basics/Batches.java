@@ -92,6 +92,21 @@ public final class Batches {
         }
     }
 
+    /**
+     * Skips sequences, as if they had been in batches, such as those of the steps before a checkpoint.
+     *
+     * @throws IllegalArgumentException if {@code sequences} is negative
+     */
+    public void skip(long sequences) {
+        if (sequences < 0) {
+            throw new IllegalArgumentException("sequences must be at least 0, not " + sequences);
+        }
+        var ignored = new long[contextLength];
+        for (long i = 0; i < sequences; i++) {
+            source.fill(random, ignored, ignored, 0);
+        }
+    }
+
     private Tensor onDevice(long[] tokens) {
         Tensor tensor = Tensor.create(tokens, batchSize, contextLength);
         return tensor.to(device.toTorch(), tensor.scalar_type());

@@ -78,7 +78,7 @@ public final class Checkpoint {
      * Loads parameters in place and ignores optimizer state in the file.
      *
      * @return the text entries of the file
-     * @throws IOException if the file cannot be read or is not a safetensors file
+     * @throws IOException if the file cannot be read, is not a safetensors file, or differs from its checksum
      * @throws IllegalArgumentException if names, shapes or dtypes in the file differ from those of the parameters; then
      *     nothing changes
      */
@@ -90,7 +90,7 @@ public final class Checkpoint {
      * Loads parameters and optimizer state in place.
      *
      * @return the text entries of the file
-     * @throws IOException if the file cannot be read or is not a safetensors file
+     * @throws IOException if the file cannot be read, is not a safetensors file, or differs from its checksum
      * @throws IllegalArgumentException if names, shapes or dtypes in the file differ from those of the parameters, or
      *     the file has no state of this kind of optimizer; then the parameters do not change
      */
@@ -98,6 +98,9 @@ public final class Checkpoint {
             throws IOException {
         try (Safetensors saved = Safetensors.open(file);
                 var noGrad = NoGrad.open()) {
+            if (saved.hasChecksum()) {
+                saved.requireIntact();
+            }
             requireSame(file, saved, parameters);
             if (optimizer != null) {
                 loadState(file, saved, optimizer);

@@ -41,7 +41,17 @@ public enum ModelSize {
     /** Returns a model of this size with RMSNorm and plain attention. */
     public TransformerConfig config(ModelEdition edition, int contextLength) {
         return new TransformerConfig(
-                edition, VOCAB_SIZE, contextLength, dModel, numLayers, numHeads, dFf, "rmsnorm", "plain");
+                edition,
+                VOCAB_SIZE,
+                contextLength,
+                dModel,
+                numLayers,
+                numHeads,
+                dFf,
+                "rmsnorm",
+                "plain",
+                Normalization.EPS,
+                TransformerConfig.ROPE_THETA);
     }
 
     /**

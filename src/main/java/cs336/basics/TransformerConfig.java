@@ -4,7 +4,7 @@ package cs336.basics;
  * The architecture of a {@link TransformerLM}. A {@link TransformerConfigBuilder} creates one from named settings:
  *
  * <pre>{@code
- * var config = TransformerConfig.builder().vocabSize(1_000).dModel(128).numHeads(4).dFf(512).build();
+ * TransformerConfig config = TransformerConfig.builder().vocabSize(1_000).dModel(128).numHeads(4).dFf(512).build();
  * }</pre>
  *
  * @param edition the model of 2024 or 2025
@@ -66,31 +66,6 @@ public record TransformerConfig(
             throw new IllegalArgumentException("dModel " + dModel + ", dFf " + dFf + " and numLayers " + numLayers
                     + " give more than 2^63 - 1 parameters");
         }
-    }
-
-    /** Creates a configuration with the default ε of 1e-5 and θ of 10,000. */
-    public TransformerConfig(
-            ModelEdition edition,
-            int vocabSize,
-            int contextLength,
-            int dModel,
-            int numLayers,
-            int numHeads,
-            int dFf,
-            String normalization,
-            String attention) {
-        this(
-                edition,
-                vocabSize,
-                contextLength,
-                dModel,
-                numLayers,
-                numHeads,
-                dFf,
-                normalization,
-                attention,
-                Normalization.EPS,
-                ROPE_THETA);
     }
 
     /** Returns a builder with the settings of the small 2025 model. */

@@ -14,7 +14,12 @@ public enum Status {
     ERROR;
 
     private static final String[] OUT_OF_MEMORY_MESSAGES = {
-        "out of memory", "can't allocate memory", "cublas_status_alloc_failed", "bad_alloc"
+        "out of memory",
+        "can't allocate memory",
+        "cublas_status_alloc_failed",
+        "bad_alloc",
+        "outofmemoryerror",
+        "insufficient memory for the java runtime"
     };
 
     /**
@@ -24,20 +29,25 @@ public enum Status {
      */
     public static Status of(Throwable thrown) {
         for (Throwable t = thrown; t != null; t = t.getCause()) {
-            String message = String.valueOf(t.getMessage()).toLowerCase(Locale.ROOT);
-            if (t instanceof OutOfMemoryError) {
+            if (t instanceof OutOfMemoryError || isOutOfMemory(String.valueOf(t.getMessage()))) {
                 return OOM;
-            }
-            for (String part : OUT_OF_MEMORY_MESSAGES) {
-                if (message.contains(part)) {
-                    return OOM;
-                }
             }
             if (t instanceof UnsupportedOperationException) {
                 return UNSUPPORTED;
             }
         }
         return ERROR;
+    }
+
+    /** Returns whether a message says that memory could not be allocated: by libtorch, cuBLAS, C++ or the JVM. */
+    public static boolean isOutOfMemory(String message) {
+        String lower = message.toLowerCase(Locale.ROOT);
+        for (String part : OUT_OF_MEMORY_MESSAGES) {
+            if (lower.contains(part)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /**

@@ -229,6 +229,14 @@ public final class CompiledStep implements AutoCloseable {
         }
     }
 
+    /**
+     * Returns the state of the loss scaling, see {@link GradScaler#state}; empty unless the precision is fp16. A
+     * checkpoint must contain it, so that a resumed run has the same scale.
+     */
+    public Map<String, Tensor> scalerState() {
+        return scaler.state();
+    }
+
     /** Waits for the GPU and frees the graphs, their tensors and the gradients. */
     @Override
     public void close() {

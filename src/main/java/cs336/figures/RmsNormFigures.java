@@ -6,7 +6,7 @@ import cs336.numbers.MeasurementQuery;
 
 /** The figures of the chapter on RMSNorm, from measurements of {@code cs336 norms} and {@code peers/norms.py}. */
 public final class RmsNormFigures {
-    private static final String SHOWN = "plain, fused, layernorm, torch-rms_norm, torch-compile";
+    private static final String SHOWN = "plain, rmsnorm-fused, layernorm, torch-rms_norm, torch-compile";
 
     private RmsNormFigures() {}
 

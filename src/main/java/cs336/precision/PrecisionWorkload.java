@@ -1,7 +1,6 @@
 package cs336.precision;
 
 import cs336.basics.GradScaler;
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
@@ -108,8 +107,13 @@ public final class PrecisionWorkload implements Workload {
 
     private static Map<String, Double> gradient(Device device, DType narrow, int tokens) {
         int context = tokens / SEQUENCES;
-        var config =
-                new TransformerConfig(ModelEdition.SPRING_2025, 10_000, context, 64, 2, 2, 256, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .contextLength(context)
+                .dModel(64)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(256)
+                .build();
         try (var model = new TransformerLM(config, device);
                 var noScaling = GradScaler.disabled();
                 var scaler = new GradScaler(device)) {

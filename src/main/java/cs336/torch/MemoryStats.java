@@ -3,8 +3,10 @@ package cs336.torch;
 import com.sun.jna.Function;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.NativeLong;
+import com.sun.management.OperatingSystemMXBean;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
@@ -22,6 +24,16 @@ public final class MemoryStats {
     private static final Function MALLOC_TRIM = NativeLibrary.getProcess().getFunction("malloc_trim");
 
     private MemoryStats() {}
+
+    /** Returns the bytes of memory that a device has; on the CPU, those that this machine or container has. */
+    public static long total(Device device) {
+        if (device.isCuda()) {
+            try (var scope = MemoryScope.open()) {
+                return torch_cuda.getDeviceProperties((byte) device.index()).totalGlobalMem();
+            }
+        }
+        return ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getTotalMemorySize();
+    }
 
     /** Returns the bytes in use now. */
     public static long current(Device device) {

@@ -22,6 +22,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.zip.CRC32C;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -34,13 +35,23 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>Opening a file reads its header and checks it against the format and the length of the file before any tensor is
  * allocated.
+ *
+ * <p>The first metadata entry of a written file is a checksum: the CRC-32C of all its bytes, with zeros in place of the
+ * checksum itself, as eight hexadecimal digits.
  */
 public final class Safetensors implements AutoCloseable {
     /** The largest header that the format allows, in bytes. */
     private static final int MAX_HEADER_BYTES = 100_000_000;
 
     private static final int CHUNK_BYTES = 1 << 26;
+    private static final int READ_BYTES = 1 << 20;
     private static final String METADATA = "__metadata__";
+    private static final String CHECKSUM = "crc32c";
+    private static final String NO_CHECKSUM = "00000000";
+
+    /** The position of the checksum's digits in a written file. */
+    private static final int CHECKSUM_POSITION =
+            Long.BYTES + ("{\"" + METADATA + "\":{\"" + CHECKSUM + "\":\"").length();
 
     private static final Map<DType, String> DTYPE_NAMES = Map.of(
             DType.FLOAT64, "F64",
@@ -59,6 +70,7 @@ public final class Safetensors implements AutoCloseable {
     private final long dataStart;
     private final Map<String, SafetensorsEntry> entries = new LinkedHashMap<>();
     private final Map<String, String> metadata = new LinkedHashMap<>();
+    private final String checksum; // null if there is none
 
     private Safetensors(Path file, FileChannel channel) throws IOException {
         this.file = file;
@@ -74,6 +86,7 @@ public final class Safetensors implements AutoCloseable {
             }
         }
         requireNoGaps(dataLength);
+        checksum = metadata.remove(CHECKSUM);
     }
 
     /**
@@ -96,7 +109,7 @@ public final class Safetensors implements AutoCloseable {
         return new LinkedHashMap<>(entries);
     }
 
-    /** Returns the metadata: strings by name. */
+    /** Returns the metadata without the checksum: strings by name. */
     public Map<String, String> metadata() {
         return Collections.unmodifiableMap(metadata);
     }
@@ -122,19 +135,51 @@ public final class Safetensors implements AutoCloseable {
         }
     }
 
+    /** Returns whether the file has a checksum, as all files of {@link #write} have. */
+    public boolean hasChecksum() {
+        return checksum != null;
+    }
+
+    /**
+     * Reads the whole file and compares it with its checksum.
+     *
+     * @throws IOException if they differ, the file has no checksum, or it cannot be read
+     */
+    public void requireIntact() throws IOException {
+        if (checksum == null) {
+            throw error("has no checksum");
+        }
+        var sum = new CRC32C();
+        ByteBuffer chunk = ByteBuffer.allocateDirect(READ_BYTES);
+        for (long from = 0; from < channel.size(); from += chunk.position()) {
+            readFully(chunk.clear().limit((int) Math.min(READ_BYTES, channel.size() - from)), from);
+            for (int i = 0; from == 0 && i < NO_CHECKSUM.length() && CHECKSUM_POSITION + i < chunk.limit(); i++) {
+                chunk.put(CHECKSUM_POSITION + i, (byte) NO_CHECKSUM.charAt(i));
+            }
+            sum.update(chunk.flip());
+        }
+        if (!text(sum).equals(checksum)) {
+            throw error("is damaged: its checksum is " + text(sum) + ", not " + checksum);
+        }
+    }
+
+    private static String text(CRC32C sum) {
+        return String.format("%08x", sum.getValue());
+    }
+
     @Override
     public void close() throws IOException {
         channel.close();
     }
 
     /**
-     * Writes a file atomically: an existing file is replaced only when the new one is complete.
+     * Writes a file atomically: an existing file is replaced only when the new one is complete and on disk.
      *
      * @param tensors the tensors by name, on any device
      * @param metadata strings by name
      * @throws IOException if the file cannot be written
      * @throws IllegalArgumentException if a tensor is named {@code __metadata__} or has a dtype that is not in
-     *     {@link DType}
+     *     {@link DType}, or the metadata has the reserved name {@code crc32c}
      */
     public static void write(Path file, Map<String, Tensor> tensors, Map<String, String> metadata) throws IOException {
         // Tensors with wider elements first, so that each is aligned in a memory-mapped file.
@@ -147,18 +192,23 @@ public final class Safetensors implements AutoCloseable {
         try {
             try (FileChannel channel =
                     FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
-                writeFully(channel, header);
+                var sum = new CRC32C();
+                writeFully(channel, header, sum);
                 for (String name : order) {
                     try (var scope = MemoryScope.open()) {
                         Tensor tensor = tensors.get(name).detach().cpu().contiguous();
                         for (long from = 0; from < tensor.nbytes(); from += CHUNK_BYTES) {
-                            writeFully(channel, bytes(tensor, from));
+                            writeFully(channel, bytes(tensor, from), sum);
                         }
                     }
                 }
+                channel.write(ByteBuffer.wrap(text(sum).getBytes(StandardCharsets.US_ASCII)), CHECKSUM_POSITION);
                 channel.force(true);
             }
             Files.move(part, target, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+            try (FileChannel folder = FileChannel.open(target.getParent(), StandardOpenOption.READ)) {
+                folder.force(true); // the new name
+            }
         } finally {
             Files.deleteIfExists(part);
         }
@@ -172,12 +222,14 @@ public final class Safetensors implements AutoCloseable {
             end += tensors.get(name).nbytes();
             offsets.put(name, new long[] {begin, end});
         }
-        var header = new JsonObject();
-        if (!metadata.isEmpty()) {
-            var strings = new JsonObject();
-            metadata.forEach(strings::addProperty);
-            header.add(METADATA, strings);
+        if (metadata.containsKey(CHECKSUM)) {
+            throw new IllegalArgumentException("metadata must not contain the reserved name '" + CHECKSUM + "'");
         }
+        var header = new JsonObject();
+        var strings = new JsonObject();
+        strings.addProperty(CHECKSUM, NO_CHECKSUM); // first, see CHECKSUM_POSITION
+        metadata.forEach(strings::addProperty);
+        header.add(METADATA, strings);
         tensors.forEach((name, tensor) -> {
             if (name.equals(METADATA)) {
                 throw new IllegalArgumentException("name of a tensor must not be " + METADATA);
@@ -335,7 +387,8 @@ public final class Safetensors implements AutoCloseable {
         }
     }
 
-    private static void writeFully(FileChannel channel, ByteBuffer buffer) throws IOException {
+    private static void writeFully(FileChannel channel, ByteBuffer buffer, CRC32C sum) throws IOException {
+        sum.update(buffer.duplicate());
         while (buffer.hasRemaining()) {
             channel.write(buffer);
         }

@@ -4,7 +4,10 @@ import com.sun.jna.NativeLibrary;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.Loader;
+import org.bytedeco.pytorch.Generator;
+import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch_cuda;
 
@@ -72,6 +75,31 @@ public final class Torch {
     /** Seeds libtorch's random generators of the CPU and of all CUDA devices. */
     public static void seed(long seed) {
         torch.manual_seed(seed);
+    }
+
+    /** Returns the state of a device's random generator. */
+    public static byte[] randomState(Device device) {
+        try (var scope = MemoryScope.open()) {
+            Tensor state = generator(device).get_state();
+            var bytes = new byte[(int) state.numel()];
+            new BytePointer(state.data_ptr()).get(bytes);
+            return bytes;
+        }
+    }
+
+    /**
+     * Sets the state of a device's random generator.
+     *
+     * @param state as {@link #randomState} returned it for a device of this kind
+     */
+    public static void setRandomState(Device device, byte[] state) {
+        try (var scope = MemoryScope.open()) {
+            generator(device).set_state(Tensor.create(state, false, state.length));
+        }
+    }
+
+    private static Generator generator(Device device) {
+        return torch.globalContext().defaultGenerator(device.toTorch());
     }
 
     /**

@@ -13,6 +13,10 @@ import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.TextFile;
+import cs336.checkpoints.CheckpointFolder;
+import cs336.checkpoints.CheckpointSettings;
+import cs336.checkpoints.ResumeOptions;
+import cs336.checkpoints.TrainingProgress;
 import cs336.compile.CompiledStep;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -20,6 +24,7 @@ import cs336.torch.Torch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
@@ -33,8 +38,8 @@ import picocli.CommandLine.Option;
         description = {
             "Trains a language model on the bytes of a text file: AdamW, linear warm-up and cosine decay of the learning"
                     + " rate, gradient clipping. On a GPU the forward and backward passes run as a CUDA graph.",
-            "A checkpoint is a safetensors file with the parameters, the optimizer state and the step; --resume"
-                    + " continues from it."
+            "A checkpoint is a safetensors file with the parameters, the optimizer state, the loss scale, and the"
+                    + " position in the data. On the CPU a resumed run equals an uninterrupted one bit for bit."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -45,7 +50,6 @@ import picocli.CommandLine.Option;
         })
 public final class TrainCommand extends LabCommand {
     private static final int BYTES = 256;
-    private static final String STEP = "step";
 
     @Mixin
     private final ModelOptions models = new ModelOptions();
@@ -118,28 +122,17 @@ public final class TrainCommand extends LabCommand {
             description = "steps between two lines of output")
     private int logEvery;
 
-    @Option(
-            names = "--checkpoint",
-            paramLabel = "<file>",
-            description = "safetensors file for checkpoints. Default: none are saved")
-    private Path checkpoint;
-
-    @Option(
-            names = "--checkpoint-every",
-            defaultValue = "100",
-            paramLabel = "<n>",
-            description = "steps between two checkpoints; the last step always saves one")
-    private int checkpointEvery;
-
-    @Option(
-            names = "--resume",
-            description =
-                    "continue from the file of --checkpoint if it exists; fp16 restarts with the initial loss scale")
-    private boolean resume;
+    @Mixin
+    private final ResumeOptions checkpoints = new ResumeOptions();
 
     /** The checked options. */
     private record TrainingSetup(
-            ModelOptions.Model model, Precision precision, Device device, CosineSchedule schedule, int[] tokens) {}
+            ModelOptions.Model model,
+            Precision precision,
+            Device device,
+            CosineSchedule schedule,
+            int[] tokens,
+            CheckpointSettings checkpoints) {}
 
     @Override
     public Integer call() throws IOException {
@@ -148,15 +141,13 @@ public final class TrainCommand extends LabCommand {
         try (var model = new TransformerLM(setup.model.config(), setup.device);
                 var optimizer = new AdamW(
                         model.namedParameters(), AdamWSettings.of(learningRate).withOrder(order));
-                var step = CompiledStep.of(model, optimizer, setup.precision).clip(clip)) {
-            int first = 0;
-            if (resume && Files.exists(checkpoint)) {
-                first = checked(() -> load(model, optimizer));
-            }
-            if (first >= steps) {
-                out().printf("%s was saved after step %d: nothing is left of --steps %d%n", checkpoint, first, steps);
-            }
-            train(setup, model, optimizer, step, first);
+                var step = CompiledStep.of(model, optimizer, setup.precision).clip(clip);
+                var folder =
+                        setup.checkpoints == null ? null : CheckpointFolder.open(Path.of(setup.checkpoints.folder()))) {
+            Map<String, Tensor> tensors = new LinkedHashMap<>(model.namedParameters());
+            tensors.putAll(step.scalerState());
+            var training = new Training(setup, tensors, optimizer, step, folder);
+            training.run(checked(training::resume));
         }
         return 0;
     }
@@ -179,18 +170,13 @@ public final class TrainCommand extends LabCommand {
             throw new IllegalArgumentException("--warmup must be below " + Integer.MAX_VALUE);
         }
         ArgumentCheck.atLeast("--log-every", 1, logEvery);
-        ArgumentCheck.atLeast("--checkpoint-every", 1, checkpointEvery);
         if (!(clip > 0)) {
             throw new IllegalArgumentException("--clip must be positive, not " + clip);
-        }
-        if (resume && checkpoint == null) {
-            throw new IllegalArgumentException("--resume needs --checkpoint <file>");
         }
         if (model.config().vocabSize() < BYTES) {
             throw new IllegalArgumentException("--vocab must be at least " + BYTES
                     + ", one for each value of a byte, not " + model.config().vocabSize());
         }
-        requireWritable();
         TextFile.requireFile(text);
         byte[] bytes = Files.readAllBytes(text);
         int[] tokens = new int[bytes.length];
@@ -206,66 +192,82 @@ public final class TrainCommand extends LabCommand {
         AdamWSettings.of(learningRate); // checks the rate
         Device where = Device.parse(device);
         batches(model, tokens, where); // checks the length of the text
-        return new TrainingSetup(model, precision, where, schedule, tokens);
-    }
-
-    private void requireWritable() {
-        if (checkpoint == null) {
-            return;
-        }
-        Path folder = checkpoint.toAbsolutePath().getParent();
-        if (folder == null
-                || !Files.isDirectory(folder)
-                || !Files.isWritable(folder)
-                || Files.isDirectory(checkpoint)) {
-            throw new IllegalArgumentException("--checkpoint must be a file in a writable folder, not " + checkpoint);
-        }
+        return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings(false));
     }
 
     private Batches batches(ModelOptions.Model model, int[] tokens, Device where) {
         return Batches.fromTokens(tokens, model.batch(), model.config().contextLength(), where, seed);
     }
 
-    /** Loads the checkpoint and returns the number of steps that were trained before it was saved. */
-    private int load(TransformerLM model, AdamW optimizer) throws IOException {
-        Map<String, String> metadata = Checkpoint.load(checkpoint, model.namedParameters(), optimizer);
-        String done = metadata.get(STEP);
-        if (done == null || !done.matches("\\d{1,9}")) {
-            throw new IllegalArgumentException(
-                    checkpoint + " has no number of trained steps in its metadata entry '" + STEP + "'");
-        }
-        return Integer.parseInt(done);
-    }
+    /** The objects of one training run. */
+    private final class Training {
+        private final TrainingSetup setup;
+        private final Map<String, Tensor> tensors;
+        private final AdamW optimizer;
+        private final CompiledStep step;
+        private final CheckpointFolder folder;
 
-    private void train(TrainingSetup setup, TransformerLM model, AdamW optimizer, CompiledStep step, int first)
-            throws IOException {
-        Batches batches = batches(setup.model, setup.tokens, setup.device);
-        for (int i = 0; i < first; i++) {
-            try (var scope = MemoryScope.open()) {
-                batches.next(); // skips the batches of the steps before the checkpoint
-            }
+        /**
+         * @param tensors the parameters and the state of the loss scaling
+         * @param folder null to save no checkpoints
+         */
+        Training(
+                TrainingSetup setup,
+                Map<String, Tensor> tensors,
+                AdamW optimizer,
+                CompiledStep step,
+                CheckpointFolder folder) {
+            this.setup = setup;
+            this.tensors = tensors;
+            this.optimizer = optimizer;
+            this.step = step;
+            this.folder = folder;
         }
-        long intervalStart = System.nanoTime();
-        int intervalFirstStep = first;
-        for (int i = first; i < steps; i++) {
-            optimizer.setLearningRate(setup.schedule.at(i));
-            try (var scope = MemoryScope.open()) {
-                Batches.Batch batch = batches.next();
-                Tensor loss = step.run(batch.inputs(), batch.targets());
-                boolean last = i + 1 == steps;
-                if ((i + 1) % logEvery == 0 || last) {
-                    double value = loss.item_double(); // waits for the GPU
-                    double ms = (System.nanoTime() - intervalStart) / NANOS_PER_MS / (i + 1 - intervalFirstStep);
-                    out().printf(
-                                    "step %6d   loss %.4f   learning rate %.2e   %.1f ms per step%n",
-                                    i + 1, value, optimizer.learningRate(), ms);
-                    out().flush();
-                    intervalStart = System.nanoTime();
-                    intervalFirstStep = i + 1;
-                }
-                if (checkpoint != null && ((i + 1) % checkpointEvery == 0 || last)) {
-                    Checkpoint.save(
-                            checkpoint, model.namedParameters(), optimizer, Map.of(STEP, String.valueOf(i + 1)));
+
+        /** Loads the last checkpoint, if the run is to be resumed and there is one, and returns its position. */
+        TrainingProgress resume() throws IOException {
+            Path file = folder != null && setup.checkpoints.resume()
+                    ? folder.latest(line -> System.err.println("cs336: " + line))
+                    : null;
+            if (file == null) {
+                return TrainingProgress.START;
+            }
+            TrainingProgress progress = TrainingProgress.of(file, Checkpoint.load(file, tensors, optimizer));
+            progress.restoreRandomState(0, setup.device);
+            if (progress.steps() >= steps) {
+                out().printf(
+                                "%s: nothing is left of --steps %d after step %d%n",
+                                setup.checkpoints.folder(), steps, progress.steps());
+            }
+            return progress;
+        }
+
+        void run(TrainingProgress from) throws IOException {
+            Batches batches = batches(setup.model, setup.tokens, setup.device);
+            batches.skip(from.sequences());
+            long intervalStart = System.nanoTime();
+            long intervalFirstStep = from.steps();
+            long sequences = from.sequences();
+            for (int i = Math.toIntExact(Math.min(from.steps(), steps)); i < steps; i++) {
+                optimizer.setLearningRate(setup.schedule.at(i));
+                try (var scope = MemoryScope.open()) {
+                    Batches.Batch batch = batches.next();
+                    sequences += setup.model.batch();
+                    Tensor loss = step.run(batch.inputs(), batch.targets());
+                    if ((i + 1) % logEvery == 0 || i + 1 == steps) {
+                        double value = loss.item_double(); // waits for the GPU
+                        double ms = (System.nanoTime() - intervalStart) / NANOS_PER_MS / (i + 1 - intervalFirstStep);
+                        out().printf(
+                                        "step %6d   loss %.4f   learning rate %.2e   %.1f ms per step%n",
+                                        i + 1, value, optimizer.learningRate(), ms);
+                        out().flush();
+                        intervalStart = System.nanoTime();
+                        intervalFirstStep = i + 1;
+                    }
+                    if (folder != null && setup.checkpoints.follows(i + 1, steps)) {
+                        var progress = new TrainingProgress(i + 1, sequences, List.of(Torch.randomState(setup.device)));
+                        folder.save(progress, tensors, optimizer.kind(), optimizer.state());
+                    }
                 }
             }
         }

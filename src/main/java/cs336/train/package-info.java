@@ -1,6 +1,6 @@
 /**
  * Training a language model from the command line: {@link cs336.train.TrainCommand}.
  *
- * <p>May use {@code compile}, and the packages that it may use.
+ * <p>May use {@code compile} and {@code checkpoints}, and the packages that they may use.
  */
 package cs336.train;

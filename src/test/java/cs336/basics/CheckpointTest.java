@@ -33,7 +33,15 @@ class CheckpointTest extends ScopedTest {
     }
 
     private static TransformerLM model(ModelEdition edition, int layers) {
-        var config = new TransformerConfig(edition, 11, 6, 8, layers, 2, 12, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(11)
+                .contextLength(6)
+                .dModel(8)
+                .numLayers(layers)
+                .numHeads(2)
+                .dFf(12)
+                .build();
         return new TransformerLM(config, Device.cpu());
     }
 

@@ -5,7 +5,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 
 /** A test whose tensors are freed after each of its methods. */
-abstract class ScopedTest {
+public abstract class ScopedTest {
     private MemoryScope scope;
 
     @BeforeEach

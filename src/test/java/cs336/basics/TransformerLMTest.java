@@ -28,7 +28,15 @@ class TransformerLMTest {
     private static final int CONTEXT = 16;
 
     private static TransformerConfig tiny(ModelEdition edition) {
-        return new TransformerConfig(edition, VOCAB, CONTEXT, 32, 2, 4, 48, "rmsnorm", "plain");
+        return TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(VOCAB)
+                .contextLength(CONTEXT)
+                .dModel(32)
+                .numLayers(2)
+                .numHeads(4)
+                .dFf(48)
+                .build();
     }
 
     private static Tensor randomIds(int batch, int context) {
@@ -205,8 +213,14 @@ class TransformerLMTest {
     void invalidSizesAreNamed(int vocab, int dModel, int layers, int heads, String named) {
         var error = assertThrows(
                 IllegalArgumentException.class,
-                () -> new TransformerConfig(
-                        ModelEdition.SPRING_2025, vocab, 8, dModel, layers, heads, 48, "rmsnorm", "plain"));
+                () -> TransformerConfig.builder()
+                        .vocabSize(vocab)
+                        .contextLength(8)
+                        .dModel(dModel)
+                        .numLayers(layers)
+                        .numHeads(heads)
+                        .dFf(48)
+                        .build());
         assertTrue(error.getMessage().contains(named), error.getMessage());
     }
 

@@ -89,16 +89,15 @@ class TransformerReferenceTest extends ScopedTest {
 
     private static TransformerLM model(TensorJson reference, DType dtype) {
         TensorJson c = reference.get("config");
-        var config = new TransformerConfig(
-                ModelEdition.ofYear((int) reference.get("form").integer()),
-                (int) c.get("vocab_size").integer(),
-                (int) c.get("context_length").integer(),
-                (int) c.get("d_model").integer(),
-                (int) c.get("num_layers").integer(),
-                (int) c.get("num_heads").integer(),
-                (int) c.get("d_ff").integer(),
-                "rmsnorm",
-                "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(ModelEdition.ofYear((int) reference.get("form").integer()))
+                .vocabSize((int) c.get("vocab_size").integer())
+                .contextLength((int) c.get("context_length").integer())
+                .dModel((int) c.get("d_model").integer())
+                .numLayers((int) c.get("num_layers").integer())
+                .numHeads((int) c.get("num_heads").integer())
+                .dFf((int) c.get("d_ff").integer())
+                .build();
         var model = new TransformerLM(config, Device.cpu(), dtype);
         Map<String, Tensor> initial = reference.get("parameters").tensors();
         assertEquals(initial.keySet(), model.namedParameters().keySet());

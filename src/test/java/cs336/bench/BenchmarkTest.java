@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.Device;
@@ -24,8 +23,14 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 class BenchmarkTest {
-    private static final TransformerConfig TINY =
-            new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+    private static final TransformerConfig TINY = TransformerConfig.builder()
+            .vocabSize(50)
+            .contextLength(16)
+            .dModel(32)
+            .numLayers(2)
+            .numHeads(2)
+            .dFf(64)
+            .build();
 
     private TransformerLM model;
 

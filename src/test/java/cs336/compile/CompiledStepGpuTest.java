@@ -24,7 +24,17 @@ import org.junit.jupiter.params.provider.CsvSource;
 @Tag("gpu")
 class CompiledStepGpuTest {
     private static TransformerConfig config(ModelEdition edition, String norm, String attention) {
-        return new TransformerConfig(edition, 1_000, 128, 128, 2, 4, 256, norm, attention);
+        return TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(1_000)
+                .contextLength(128)
+                .dModel(128)
+                .numLayers(2)
+                .numHeads(4)
+                .dFf(256)
+                .normalization(norm)
+                .attention(attention)
+                .build();
     }
 
     @ParameterizedTest

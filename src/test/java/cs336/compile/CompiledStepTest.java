@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
@@ -22,8 +21,14 @@ import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
 class CompiledStepTest {
-    private static final TransformerConfig CONFIG =
-            new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+    private static final TransformerConfig CONFIG = TransformerConfig.builder()
+            .vocabSize(50)
+            .contextLength(16)
+            .dModel(32)
+            .numLayers(2)
+            .numHeads(2)
+            .dFf(64)
+            .build();
 
     @Test
     void stepsOnTheCpuEqualThoseOfThePlainLoop() {

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.Losses;
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.compile.trace.TensorFunction;
@@ -272,7 +271,14 @@ class CompiledTest {
 
     @Test
     void aCompiledModelTrainsLikeThePlainOne() {
-        var config = new TransformerConfig(ModelEdition.SPRING_2025, 20, 6, 16, 2, 2, 24, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(20)
+                .contextLength(6)
+                .dModel(16)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(24)
+                .build();
         try (var model = new TransformerLM(config, Device.cpu());
                 var compiled = Compiled.of(model)) {
             Tensor[] parameters = model.parameters().toArray(new Tensor[0]);

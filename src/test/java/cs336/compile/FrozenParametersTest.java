@@ -22,7 +22,15 @@ class FrozenParametersTest {
 
     /** Returns all parameters after steps in which some of them are frozen at first or later. */
     private static double[] train(ModelEdition edition, boolean fuse) {
-        var config = new TransformerConfig(edition, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(50)
+                .contextLength(16)
+                .dModel(32)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(64)
+                .build();
         Torch.seed(3);
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, Device.cpu());

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.GradScaler;
 import cs336.basics.GradScalerSettings;
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.DType;
@@ -24,8 +23,14 @@ class GradientUnderflowTest {
     @Test
     void theLossScaleDeterminesTheUnderflowOfTheLogitsGradients() {
         Torch.seed(2);
-        var config =
-                new TransformerConfig(ModelEdition.SPRING_2025, VOCABULARY, TOKENS, 16, 1, 2, 32, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(VOCABULARY)
+                .contextLength(TOKENS)
+                .dModel(16)
+                .numLayers(1)
+                .numHeads(2)
+                .dFf(32)
+                .build();
         var options = new GradScalerSettings(SMALL_SCALE, 2, 0.5, 1);
         try (var model = new TransformerLM(config, Device.cpu());
                 var small = new GradScaler(Device.cpu(), options);
@@ -42,7 +47,14 @@ class GradientUnderflowTest {
 
     @Test
     void fp32HasNoUnderflow() {
-        var config = new TransformerConfig(ModelEdition.SPRING_2025, 100, 16, 16, 1, 2, 32, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(100)
+                .contextLength(16)
+                .dModel(16)
+                .numLayers(1)
+                .numHeads(2)
+                .dFf(32)
+                .build();
         try (var model = new TransformerLM(config, Device.cpu());
                 var noScaling = GradScaler.disabled()) {
             assertEquals(new GradientUnderflow(0, 0), GradientUnderflow.of(model, 2, 16, DType.FLOAT32, noScaling));

@@ -3,7 +3,6 @@ package cs336.precision;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -44,7 +43,13 @@ class MatmulKernelsGpuTest {
 
     private static KernelTable gemmsOfAStep(Precision precision) {
         Device device = Device.cuda(0);
-        var config = new TransformerConfig(ModelEdition.SPRING_2025, 10_000, 256, 768, 2, 12, 3072, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .contextLength(256)
+                .dModel(768)
+                .numLayers(2)
+                .numHeads(12)
+                .dFf(3072)
+                .build();
         try (var model = new TransformerLM(config, device);
                 var step = Benchmark.of(model).precision(precision).step(Pass.STEP)) {
             step.run();

@@ -4,7 +4,6 @@ import static cs336.profile.TraceText.deviceTime;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -44,8 +43,15 @@ class ProfilerGpuTest {
     }
 
     private Profile trainingSteps(String normalization) {
-        var config =
-                new TransformerConfig(ModelEdition.SPRING_2025, 1000, 128, 256, 2, 4, 1024, normalization, "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(1000)
+                .contextLength(128)
+                .dModel(256)
+                .numLayers(2)
+                .numHeads(4)
+                .dFf(1024)
+                .normalization(normalization)
+                .build();
         try (var model = new TransformerLM(config, device);
                 var step = Benchmark.of(model).step(Pass.STEP)) {
             for (int i = 0; i < STEPS; i++) {

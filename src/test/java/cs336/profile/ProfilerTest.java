@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -30,8 +29,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class ProfilerTest {
-    private static final TransformerConfig TINY =
-            new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+    private static final TransformerConfig TINY = TransformerConfig.builder()
+            .vocabSize(50)
+            .contextLength(16)
+            .dModel(32)
+            .numLayers(2)
+            .numHeads(2)
+            .dFf(64)
+            .build();
 
     @TempDir
     private Path folder;

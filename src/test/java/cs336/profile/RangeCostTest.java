@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -19,7 +18,14 @@ class RangeCostTest {
 
     @Test
     void rangesWithoutListenersTakeLessThanAThousandthOfASmallStep() {
-        var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(50)
+                .contextLength(16)
+                .dModel(32)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(64)
+                .build();
         try (var model = new TransformerLM(config, CPU);
                 var step = Benchmark.of(model).batch(2).step(Pass.STEP)) {
             RangeCost cost = RangeCost.of(CPU, step::run);

@@ -3,7 +3,6 @@ package cs336.profile;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Pass;
@@ -20,7 +19,14 @@ import org.junit.jupiter.api.Test;
 class StepProfileGpuTest {
     @Test
     void phasesSumToTheStepAndTheTraceAgreesWithWallTime() {
-        var config = new TransformerConfig(ModelEdition.SPRING_2025, 1000, 512, 1024, 4, 16, 4096, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(1000)
+                .contextLength(512)
+                .dModel(1024)
+                .numLayers(4)
+                .numHeads(16)
+                .dFf(4096)
+                .build();
         try (var model = new TransformerLM(config, Device.cuda(0))) {
             StepProfile profile = StepProfile.of(model, 4, Precision.FP32, Pass.STEP, 3, 3);
             Map<String, List<Double>> samples = profile.samples().stream()

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Metric;
@@ -134,7 +133,14 @@ class StepProfileTest {
 
     @Test
     void onTheCpuThereAreTimesAndFlopAndTraceAgreesWithWallTime() {
-        var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 32, 2, 4, 64, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(50)
+                .contextLength(16)
+                .dModel(32)
+                .numLayers(2)
+                .numHeads(4)
+                .dFf(64)
+                .build();
         try (var model = new TransformerLM(config, Device.cpu())) {
             StepProfile profile = StepProfile.of(model, 3, Precision.FP32, Pass.STEP, 2, 4);
             assertEquals(4, profile.steps());

@@ -40,7 +40,15 @@ class ModelMemoryTest {
     }
 
     private static TransformerConfig config(int year, int d, int layers, int heads, int f, int v, int t) {
-        return new TransformerConfig(ModelEdition.ofYear(year), v, t, d, layers, heads, f, "rmsnorm", "plain");
+        return TransformerConfig.builder()
+                .edition(ModelEdition.ofYear(year))
+                .vocabSize(v)
+                .contextLength(t)
+                .dModel(d)
+                .numLayers(layers)
+                .numHeads(heads)
+                .dFf(f)
+                .build();
     }
 
     @ParameterizedTest

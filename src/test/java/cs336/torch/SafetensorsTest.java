@@ -92,11 +92,58 @@ class SafetensorsTest {
         int length = (int) buffer.getLong();
         assertEquals(0, length % 8);
         assertEquals(
-                "{\"__metadata__\":{\"a\":\"b\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+                "{\"__metadata__\":{\"crc32c\":\"" + checksum(bytes)
+                        + "\",\"a\":\"b\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
                 new String(bytes, 8, length, StandardCharsets.UTF_8).stripTrailing());
         assertEquals(1f, buffer.getFloat(8 + length));
         assertEquals(-2f, buffer.getFloat(12 + length));
         assertEquals(16 + length, bytes.length);
+    }
+
+    /** Returns the checksum of a written file, calculated bit by bit. */
+    private static String checksum(byte[] file) {
+        byte[] bytes = file.clone();
+        int at = new String(bytes, StandardCharsets.ISO_8859_1).indexOf("\"crc32c\":\"") + 10;
+        Arrays.fill(bytes, at, at + 8, (byte) '0');
+        int sum = -1;
+        for (byte b : bytes) {
+            sum ^= b & 0xff;
+            for (int bit = 0; bit < 8; bit++) {
+                sum = sum >>> 1 ^ ((sum & 1) == 0 ? 0 : 0x82f63b78); // the reversed Castagnoli polynomial
+            }
+        }
+        return String.format("%08x", ~sum);
+    }
+
+    @Test
+    void everyChangedBitIsFound() throws IOException {
+        Path file = folder.resolve("w.safetensors");
+        Map<String, Tensor> tensors = Map.of("w", torch.randn(3, 5), "n", torch.ones(2));
+        Safetensors.write(file, tensors, Map.of("step", "7"));
+        try (Safetensors saved = Safetensors.open(file)) {
+            saved.requireIntact();
+            assertEquals(Map.of("step", "7"), saved.metadata());
+        }
+        byte[] bytes = Files.readAllBytes(file);
+        for (int bit = 0; bit < 8 * bytes.length; bit++) {
+            byte[] changed = bytes.clone();
+            changed[bit / 8] ^= (byte) (1 << bit % 8);
+            requireDamaged(Files.write(file, changed));
+        }
+        for (int length = 0; length < bytes.length; length++) {
+            requireDamaged(Files.write(file, Arrays.copyOf(bytes, length)));
+        }
+        assertThrows(
+                IllegalArgumentException.class, () -> Safetensors.write(file, tensors, Map.of("crc32c", "12345678")));
+    }
+
+    private static void requireDamaged(Path file) {
+        IOException e = assertThrows(IOException.class, () -> {
+            try (Safetensors saved = Safetensors.open(file)) {
+                saved.requireIntact();
+            }
+        });
+        assertTrue(e.getMessage().startsWith(file.toString()), e.getMessage());
     }
 
     @ParameterizedTest

@@ -4,17 +4,28 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Safetensors;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
 
 class TrainCommandTest {
@@ -29,7 +40,10 @@ class TrainCommandTest {
     private int run(String... more) throws IOException {
         Path text = folder.resolve("text.txt");
         Files.writeString(text, SENTENCE.repeat(20));
-        var arguments = new ArrayList<>(List.of("--text", text.toString(), "--device", "cpu", "--batch", "2"));
+        var arguments = new ArrayList<>(List.of("--text", text.toString(), "--batch", "2"));
+        if (!List.of(more).contains("--device")) {
+            arguments.addAll(List.of("--device", "cpu"));
+        }
         arguments.addAll(
                 List.of("--d-model", "16", "--layers", "1", "--heads", "2", "--vocab", "256", "--context", "8"));
         arguments.addAll(List.of(more));
@@ -59,17 +73,106 @@ class TrainCommandTest {
         assertTrue(losses.get(0) > 3 && losses.get(5) < 2, losses.toString());
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"fp32", "bf16", "fp16"})
+    void aResumedRunEqualsAnUninterruptedOneBitForBit(String dtype) throws IOException {
+        Path whole = folder.resolve("whole");
+        Path halves = folder.resolve("halves");
+        String[] all = {"--steps", "12", "--warmup", "3", "--dtype", dtype, "--checkpoint"};
+        assertEquals(0, run(and(all, whole.toString())));
+        String[] half = {"--steps", "6", "--decay-steps", "12", "--warmup", "3", "--dtype", dtype, "--checkpoint"};
+        assertEquals(0, run(and(half, halves.toString())));
+        assertEquals(0, run(and(all, halves.toString(), "--resume", "--checkpoint-every", "4")));
+        assertEquals(List.of(8, 12), steps(halves), "steps of the last two checkpoints");
+        assertArrayEquals(Files.readAllBytes(file(whole, 12)), Files.readAllBytes(file(halves, 12)));
+        assertEquals(0, run(and(all, halves.toString(), "--resume")));
+        assertTrue(out.toString().endsWith(halves + ": nothing is left of --steps 12 after step 12\n"), out.toString());
+    }
+
     @Test
-    void aResumedRunEqualsAnUninterruptedOneBitForBit() throws IOException {
-        Path whole = folder.resolve("whole.safetensors");
-        Path halves = folder.resolve("halves.safetensors");
-        assertEquals(0, run("--steps", "12", "--warmup", "3", "--checkpoint", whole.toString()));
-        String[] half = {"--steps", "6", "--decay-steps", "12", "--warmup", "3", "--checkpoint", halves.toString()};
-        assertEquals(0, run(half));
-        assertEquals(0, run("--steps", "12", "--warmup", "3", "--checkpoint", halves.toString(), "--resume"));
-        assertArrayEquals(Files.readAllBytes(whole), Files.readAllBytes(halves));
-        assertEquals(0, run("--steps", "12", "--checkpoint", halves.toString(), "--resume"));
-        assertTrue(out.toString().endsWith("was saved after step 12: nothing is left of --steps 12\n"), out.toString());
+    void aResumedRunContinuesWithTheScaleThatItHad() throws IOException {
+        Path scaled = folder.resolve("scaled");
+        String[] fp16 = {"--dtype", "fp16", "--checkpoint", scaled.toString(), "--steps"};
+        assertEquals(0, run(and(fp16, "2")));
+        double scale = scale(file(scaled, 2));
+        assertEquals(0, run(and(fp16, "3", "--resume")));
+        assertEquals(scale, scale(file(scaled, 3)));
+        assertEquals(2, trackedSteps(file(scaled, 2)), "steps without an overflow");
+        assertEquals(3, trackedSteps(file(scaled, 3)), "steps without an overflow");
+    }
+
+    @Test
+    @Tag("gpu")
+    void aRunOnAGpuResumesThereAndOnTheCpu() throws IOException {
+        Path checkpoints = folder.resolve("gpu");
+        String[] gpu = {"--dtype", "fp16", "--checkpoint", checkpoints.toString(), "--device", "cuda", "--steps"};
+        assertEquals(0, run(and(gpu, "6")));
+        double scale = scale(file(checkpoints, 6));
+        assertEquals(0, run(and(gpu, "12", "--resume")));
+        assertEquals(scale, scale(file(checkpoints, 12)));
+        assertEquals(trackedSteps(file(checkpoints, 6)) + 6, trackedSteps(file(checkpoints, 12)));
+        String[] cpu = {"--dtype", "fp16", "--checkpoint", checkpoints.toString(), "--steps", "13", "--resume"};
+        assertEquals(0, run(cpu));
+        List<Double> losses = losses();
+        assertTrue(losses.stream().allMatch(Double::isFinite), losses.toString());
+    }
+
+    private static double scale(Path checkpoint) throws IOException {
+        try (var saved = Safetensors.open(checkpoint);
+                var scope = MemoryScope.open()) {
+            return saved.tensor("scaler.scale", Device.cpu()).item_double();
+        }
+    }
+
+    private static long trackedSteps(Path checkpoint) throws IOException {
+        try (var saved = Safetensors.open(checkpoint);
+                var scope = MemoryScope.open()) {
+            return saved.tensor("scaler.growth_tracker", Device.cpu()).item_long();
+        }
+    }
+
+    @Test
+    void aDamagedCheckpointIsReportedAndThePreviousOneIsUsed() throws IOException {
+        Path checkpoints = folder.resolve("checkpoints");
+        String[] all = {"--steps", "12", "--checkpoint-every", "4", "--checkpoint", checkpoints.toString()};
+        assertEquals(0, run(all));
+        byte[] last = Files.readAllBytes(file(checkpoints, 12));
+        byte[] damaged = last.clone();
+        damaged[damaged.length - 9] ^= 4;
+        Files.write(file(checkpoints, 12), damaged);
+        PrintStream err = System.err;
+        var printed = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(printed, true, StandardCharsets.UTF_8));
+        try {
+            assertEquals(0, run(and(all, "--resume")));
+        } finally {
+            System.setErr(err);
+        }
+        assertTrue(
+                printed.toString(StandardCharsets.UTF_8)
+                        .matches("cs336: .*step-000000012.safetensors is damaged: its checksum is \\w{8}, not \\w{8};"
+                                + " the last complete checkpoint is .*step-000000008.safetensors\n"),
+                printed.toString(StandardCharsets.UTF_8));
+        assertArrayEquals(last, Files.readAllBytes(file(checkpoints, 12)));
+        assertArrayEquals(damaged, Files.readAllBytes(checkpoints.resolve("step-000000012.safetensors.damaged")));
+    }
+
+    private static String[] and(String[] arguments, String... more) {
+        return Stream.concat(Arrays.stream(arguments), Arrays.stream(more)).toArray(String[]::new);
+    }
+
+    private static Path file(Path checkpoints, int step) {
+        return checkpoints.resolve(String.format("step-%09d.safetensors", step));
+    }
+
+    private static List<Integer> steps(Path checkpoints) throws IOException {
+        try (var files = Files.list(checkpoints)) {
+            return files.map(file -> file.getFileName().toString())
+                    .filter(name -> name.startsWith("step-"))
+                    .map(name -> Integer.parseInt(name.replaceAll("\\D", "")))
+                    .sorted()
+                    .toList();
+        }
     }
 
     @Test
@@ -86,10 +189,19 @@ class TrainCommandTest {
         assertEquals(2, run("--warmup", "2147483647"));
         assertEquals("--warmup must be below 2147483647", error);
         assertEquals(2, run("--resume"));
-        assertEquals("--resume needs --checkpoint <file>", error);
+        assertEquals("--resume needs --checkpoint <folder>", error);
+        assertEquals(2, run("--checkpoint-every", "3"));
+        assertEquals("--checkpoint-every needs --checkpoint <folder>", error);
+        assertEquals(2, run("--checkpoint", "", "--resume"));
+        assertEquals("--checkpoint must not be empty", error);
+        Path used = Files.createDirectory(folder.resolve("used"));
+        Files.createFile(file(used, 30));
+        assertEquals(2, run("--checkpoint", used.toString()));
+        assertEquals(
+                "--checkpoint " + used
+                        + " has a checkpoint of step 30: add --resume to continue from it, or select another folder",
+                error);
         assertEquals(2, run("--size", "small,large"));
         assertEquals("--size, --context, --normalization and --attention must select one model, not 2", error);
-        assertEquals(2, run("--checkpoint", folder.resolve("none/x.safetensors").toString()));
-        assertTrue(error.startsWith("--checkpoint must be"), error);
     }
 }

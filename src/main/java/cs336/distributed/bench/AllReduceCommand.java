@@ -7,6 +7,7 @@ import cs336.bench.AlignedText;
 import cs336.bench.LabCommand;
 import cs336.bench.StorageOptions;
 import cs336.distributed.collectives.CollectiveBackend;
+import cs336.distributed.collectives.World;
 import cs336.distributed.launch.LaunchOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankFailure;
@@ -14,9 +15,11 @@ import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
+import cs336.torch.MemoryStats;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import picocli.CommandLine.Command;
@@ -99,7 +102,7 @@ public final class AllReduceCommand extends LabCommand {
         DeviceKind kind = checked(
                 () -> Device.parse(LaunchOptions.forAllRanks(storage.device())).kind());
         List<CollectiveBackend> chosen = checked(() -> backends(kind));
-        AllReducePlan plan = checked(this::plan);
+        AllReducePlan plan = checked(() -> plan(kind));
         if (launch.joins()) {
             run(0, chosen.get(0), kind, plan);
             return 0;
@@ -152,15 +155,16 @@ public final class AllReduceCommand extends LabCommand {
         return chosen;
     }
 
-    private AllReducePlan plan() {
+    private AllReducePlan plan(DeviceKind kind) {
         storage.requireNames();
         launch.check(processes);
+        int ranks = launch.joins() ? World.fromEnvironment().localSize() : Collections.max(processes);
         if (full && megabytes != null) {
             throw new IllegalArgumentException("--full cannot be combined with --megabytes");
         }
         List<String> sizes = megabytes != null ? megabytes : full ? FULL_MEGABYTES : MEGABYTES;
         return new AllReducePlan(
-                sizes.stream().map(AllReduceCommand::bytes).toList(),
+                sizes.stream().map(size -> bytes(size, ranks, kind)).toList(),
                 warmup,
                 steps,
                 seconds,
@@ -168,10 +172,16 @@ public final class AllReduceCommand extends LabCommand {
                 MeasurementFile.of(storage));
     }
 
-    private static long bytes(String megabytes) {
+    /**
+     * Returns the size of the tensor on each rank.
+     *
+     * @param ranks the largest number of ranks on this machine; on GPUs each has its own
+     */
+    private static long bytes(String megabytes, int ranks, DeviceKind kind) {
         try {
             long bytes = new BigDecimal(megabytes).movePointRight(MEGA).longValueExact();
             if (bytes >= 4 && bytes % 4 == 0) {
+                requireMemory(megabytes, bytes, kind == DeviceKind.CUDA ? 1 : ranks, kind);
                 return bytes;
             }
         } catch (ArithmeticException | NumberFormatException e) {
@@ -179,6 +189,20 @@ public final class AllReduceCommand extends LabCommand {
         }
         throw new IllegalArgumentException(
                 "--megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not " + megabytes);
+    }
+
+    private static void requireMemory(String megabytes, long bytes, int ranks, DeviceKind kind) {
+        long total = MemoryStats.total(kind == DeviceKind.CUDA ? Device.cuda(0) : Device.cpu());
+        if (bytes > total / ranks) {
+            throw new IllegalArgumentException(String.format(
+                    Locale.ROOT,
+                    "--megabytes %s on %s takes %.0f MB, but %s has %.0f MB of memory",
+                    megabytes,
+                    ranks == 1 ? "1 rank" : ranks + " ranks",
+                    (double) bytes * ranks / MB,
+                    kind == DeviceKind.CUDA ? "a GPU" : "this machine",
+                    total / MB));
+        }
     }
 
     /** A row of the table that the command prints. */

@@ -8,6 +8,7 @@ import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.ResultTable;
 import cs336.bench.StorageOptions;
+import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
@@ -33,7 +34,9 @@ import picocli.CommandLine.Option;
             "--model toy checks that the weights equal those of single-process training. --model transformer times"
                     + " training steps with and without gradient averaging, in each mode. The modes are interleaved in"
                     + " one run, and rank 0 stores the measurements after each round. If interrupted, repeat the command"
-                    + " line: stored modes are skipped."
+                    + " line: stored modes are skipped.",
+            "With --checkpoint it trains in one mode for --steps steps on random tokens instead, and measures nothing."
+                    + " --resume continues from the last checkpoint, also with another number of processes."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -45,6 +48,9 @@ import picocli.CommandLine.Option;
             "  The model size of the course on two GPUs, with traces:",
             "    cs336 ddp --backend nccl --size xl --batch 2 --context 128 --mode none,naive,flat,overlapped,bucketed"
                     + " --bucket-size-mb 1,10,100,1000 --trace traces",
+            "  A training run that survives failures of its ranks:",
+            "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode bucketed --steps 1000 --checkpoint run1"
+                    + " --max-restarts 3",
             "",
             "Exit codes: 0 done (toy: the weights match), 1 the weights differ or a rank failed, 2 invalid arguments."
         })
@@ -92,6 +98,9 @@ public final class DdpCommand extends LabCommand {
     @Mixin
     private final RoundOptions rounds = new RoundOptions(2);
 
+    @Mixin
+    private final ResumeOptions checkpoints = new ResumeOptions();
+
     @Option(
             names = "--trace",
             paramLabel = "<folder>",
@@ -112,6 +121,10 @@ public final class DdpCommand extends LabCommand {
     @Override
     public Integer call() throws IOException, InterruptedException {
         List<TrainingMode> chosen = checked(this::trainingModes);
+        if (checkpoints.areGiven()) {
+            return train(chosen);
+        }
+        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         return kind.equals("toy") ? trainToy(chosen) : benchmark(chosen);
     }
 
@@ -190,6 +203,30 @@ public final class DdpCommand extends LabCommand {
             }
             out().println(ResultTable.of(new Measurements(Path.of(result.file())), cases));
             out().flush();
+        }
+        return 0;
+    }
+
+    /** Trains in one mode, with checkpoints. */
+    private int train(List<TrainingMode> chosen) throws IOException, InterruptedException {
+        Precision precision = checked(this::precision);
+        CheckpointedTraining.TrainingJob job = checked(() -> {
+            requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
+            requireNotGiven("with --checkpoint", "--trace", "--trace-only");
+            if (kind.equals("toy")) {
+                throw new IllegalArgumentException("--checkpoint needs --model transformer, not toy");
+            }
+            var cases = new ArrayList<Case>();
+            for (ModelOptions.Model model : models.models()) {
+                cases.addAll(cases(model, precision, chosen));
+            }
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
+        });
+        CheckpointedTraining.TrainingEnd end = checked(() -> ranks.launcher(storage.device()))
+                .run(CheckpointedTraining.class, job)
+                .get(0);
+        if (ranks.reports()) {
+            CheckpointedTraining.print(end, job, out());
         }
         return 0;
     }

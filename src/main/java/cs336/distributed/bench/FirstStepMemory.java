@@ -84,8 +84,17 @@ final class FirstStepMemory {
 
     /** Makes libraries allocate memory that they keep, such as cuBLAS's workspaces, before the recording. */
     private static void warmUp(ProcessGroup group, TransformerConfig config, ShardMode mode) {
-        var tiny =
-                new TransformerConfig(config.edition(), 16, 8, 8, 1, 1, 8, config.normalization(), config.attention());
+        TransformerConfig tiny = TransformerConfig.builder()
+                .edition(config.edition())
+                .vocabSize(16)
+                .contextLength(8)
+                .dModel(8)
+                .numLayers(1)
+                .numHeads(1)
+                .dFf(8)
+                .normalization(config.normalization())
+                .attention(config.attention())
+                .build();
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(tiny, group.device());
                 var training = ShardTraining.of(mode, model, group, 1)) {

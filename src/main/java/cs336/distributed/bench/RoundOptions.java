@@ -16,7 +16,7 @@ final class RoundOptions {
             names = "--steps",
             defaultValue = "5",
             paramLabel = "<n>",
-            description = "timed steps of each mode in each round")
+            description = "timed steps of each mode in each round; with --checkpoint, all steps of the training")
     private int steps;
 
     @Option(
@@ -49,6 +49,11 @@ final class RoundOptions {
     /** Returns the plan that measures these cases. */
     TrainingPlan plan(List<Case> cases, StorageOptions storage) {
         return new TrainingPlan(new ArrayList<>(cases), warmup, steps, rounds, MeasurementFile.of(storage));
+    }
+
+    /** Returns the number of steps. */
+    int steps() {
+        return steps;
     }
 
     /** Returns the number of this run. */

@@ -9,6 +9,7 @@ import cs336.bench.Measurements;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
+import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
@@ -35,7 +36,10 @@ import tech.tablesaw.api.Table;
             "Trains a model on several processes with and without a sharded AdamW and measures memory around the first"
                     + " step (by category, and as predicted), step time, and bytes passed to collectives and sent.",
             "The modes are interleaved in one run, in fp32 with TF32 off. Rank 0 stores the measurements after each round."
-                    + " If interrupted, repeat the command line: stored modes are skipped."
+                    + " If interrupted, repeat the command line: stored modes are skipped.",
+            "With --checkpoint it trains in one mode for --steps steps on random tokens instead, and measures nothing."
+                    + " --resume continues from the last checkpoint, also in another mode and with another number of"
+                    + " processes."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -75,10 +79,17 @@ public final class ShardCommand extends LabCommand {
     private final RoundOptions rounds = new RoundOptions(3);
 
     @Mixin
+    private final ResumeOptions checkpoints = new ResumeOptions();
+
+    @Mixin
     private final StorageOptions storage = new StorageOptions("optimizer_state_sharding_accounting");
 
     @Override
     public Integer call() throws IOException, InterruptedException {
+        if (checkpoints.areGiven()) {
+            return train();
+        }
+        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         for (ModelOptions.Model model : checked(this::checkedModels)) {
             TrainingPlan plan = rounds.plan(checked(() -> cases(model)), storage);
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
@@ -88,6 +99,24 @@ public final class ShardCommand extends LabCommand {
             }
             out().println(AlignedText.of(table(Path.of(result.file()), plan.cases())));
             out().flush();
+        }
+        return 0;
+    }
+
+    /** Trains in one mode, with checkpoints. */
+    private int train() throws IOException, InterruptedException {
+        CheckpointedTraining.TrainingJob job = checked(() -> {
+            requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
+            List<Case> cases = checkedModels().stream()
+                    .flatMap(model -> cases(model).stream())
+                    .toList();
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
+        });
+        CheckpointedTraining.TrainingEnd end = checked(() -> ranks.launcher(storage.device()))
+                .run(CheckpointedTraining.class, job)
+                .get(0);
+        if (ranks.reports()) {
+            CheckpointedTraining.print(end, job, out());
         }
         return 0;
     }

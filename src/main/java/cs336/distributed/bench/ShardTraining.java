@@ -13,6 +13,7 @@ import cs336.distributed.training.Sharding;
 import cs336.distributed.training.Strategy;
 import cs336.torch.Backward;
 import cs336.torch.MemoryScope;
+import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -43,6 +44,22 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
                 ? new DistributedDataParallel(model, group, optimizer)
                 : new DistributedDataParallel(model, group, Strategy.bucketed(bucketMb));
         return new ShardTraining(mode, ddp, optimizer, optimizer);
+    }
+
+    /**
+     * Wraps a model and creates its optimizer.
+     *
+     * @param c a setup with a {@link ShardMode}, or with the name of a {@link Strategy} that averages gradients for
+     *     optimizers without shards
+     */
+    static ShardTraining of(RankCase c, NnModule model, ProcessGroup group) {
+        for (ShardMode mode : ShardMode.values()) {
+            if (mode.toString().equals(c.mode())) {
+                return of(mode, model, group, c.bucketMb());
+            }
+        }
+        var ddp = new DistributedDataParallel(model, group, Strategy.parse(c.mode(), c.bucketMb()));
+        return new ShardTraining(ShardMode.UNSHARDED, ddp, new AdamW(model.namedParameters(), ADAMW), null);
     }
 
     /**
@@ -78,6 +95,15 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
         if (shards != null) {
             shards.awaitParameters();
         }
+    }
+
+    /**
+     * Returns the optimizer state of all ranks in the form of an optimizer without shards. All ranks must call it.
+     *
+     * @return complete on rank 0 only; in the caller's memory scope
+     */
+    Map<String, Tensor> wholeState() {
+        return shards == null ? optimizer.state() : shards.wholeState();
     }
 
     /** Returns the largest number of parameter bytes that a rank updates, divided by the mean. */

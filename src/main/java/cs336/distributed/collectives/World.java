@@ -15,6 +15,9 @@ import java.util.regex.Pattern;
  * @param masterPort TCP port at which rank 0 hosts the store for the rendezvous
  */
 public record World(int rank, int size, int localRank, int localSize, String masterAddress, int masterPort) {
+    /** Variable with the number of restarts. */
+    public static final String RESTARTS = "TORCHELASTIC_RESTART_COUNT";
+
     private static final int LARGEST_PORT = 65_535;
 
     /** First port of the range from which a Slurm job gets its master port, unless MASTER_PORT is set. */
@@ -59,6 +62,17 @@ public record World(int rank, int size, int localRank, int localSize, String mas
      */
     public static World fromEnvironment() {
         return of(System.getenv());
+    }
+
+    /**
+     * Returns how often the ranks were started again after a failure, as {@code torchrun} and {@code cs336 launch
+     * --max-restarts} do: TORCHELASTIC_RESTART_COUNT, or 0 if that is not set.
+     *
+     * @throws IllegalArgumentException if the variable is not a number from 0
+     */
+    public static int restarts() {
+        var variables = new Variables(System.getenv());
+        return variables.has(RESTARTS) ? variables.number(RESTARTS, 0, Integer.MAX_VALUE) : 0;
     }
 
     static World of(Map<String, String> environment) {

@@ -36,6 +36,8 @@ import picocli.CommandLine.Spec;
                     + " ranks on this machine. Otherwise this process is one of the ranks that srun or torchrun"
                     + " started, described by the environment variables SLURM_PROCID, … or RANK, WORLD_SIZE, …; if"
                     + " CS336_RUN_TOKEN has the same random text for all of them, they meet no rank of another run.",
+            "With --max-restarts all ranks start again after one has failed. As under torchrun, the program finds the"
+                    + " number of restarts in TORCHELASTIC_RESTART_COUNT, and continues from its last checkpoint.",
             "A program is a class that implements RankProgram<String[], …>. Arguments after its name are passed to it."
                     + " The command prints the value that the program returns on each rank, and prefixes every line"
                     + " with the rank."
@@ -80,6 +82,9 @@ public final class LaunchCommand extends LabCommand {
 
     @Mixin
     private final TimeoutOptions timeouts = new TimeoutOptions();
+
+    @Mixin
+    private final RestartOption restart = new RestartOption();
 
     @Option(
             names = "--threads",
@@ -166,6 +171,8 @@ public final class LaunchCommand extends LabCommand {
     private Launcher configured(Launcher launcher) {
         launcher.backend(backend.value());
         timeouts.apply(launcher);
+        restart.check(processes == null);
+        restart.apply(launcher);
         if (device != null) {
             launcher.device(kind(device));
         }

@@ -54,6 +54,11 @@ public class LaunchOptions {
         return join;
     }
 
+    /** Returns whether this process is a rank that torchrun has started again after a failure. */
+    public boolean areRestarted() {
+        return join && World.restarts() > 0;
+    }
+
     /** Returns whether this process prints the results. */
     public boolean reports() {
         return !join || World.fromEnvironment().rank() == 0;

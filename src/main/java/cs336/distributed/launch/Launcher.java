@@ -61,6 +61,7 @@ public final class Launcher {
     private int threads;
     private PrintStream output = System.out;
     private String classPath = "";
+    private int maxRestarts;
     private IntFunction<Map<String, String>> environment = rank -> Map.of();
 
     private Launcher(int processes, World world) {
@@ -152,6 +153,15 @@ public final class Launcher {
         return this;
     }
 
+    /**
+     * Sets how often all started ranks are started again after one of them failed; never by default. A program finds
+     * the number of restarts in {@link World#restarts}, and continues from its last checkpoint.
+     */
+    public Launcher maxRestarts(int restarts) {
+        maxRestarts = ArgumentCheck.atLeast("restarts", 0, restarts);
+        return this;
+    }
+
     /** Sets folders and JAR files in which started ranks look for classes after the class path of this process. */
     public Launcher classPath(List<Path> more) {
         classPath = more.stream()
@@ -164,13 +174,27 @@ public final class Launcher {
      * Runs the program on all ranks.
      *
      * @return the value of each rank, in the order of ranks
-     * @throws RankFailure if a rank failed; no rank is left running
+     * @throws RankFailure if a rank failed, also after the last restart; no rank is left running
      * @throws IllegalArgumentException if the program or the argument cannot be sent to another process
      */
     public <A extends Serializable, R extends Serializable> List<R> run(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
         requirePublic(program);
-        return world == null ? start(program, argument) : join(program, argument);
+        if (world != null) {
+            return join(program, argument);
+        }
+        for (int restart = 0; ; restart++) {
+            try {
+                return start(program, argument, restart);
+            } catch (RankFailure e) {
+                if (restart == maxRestarts) {
+                    throw e;
+                }
+                String reason = e.getMessage().lines().findFirst().orElse("");
+                String report = e.report() == null ? "" : "; the last collectives are in " + e.report();
+                System.err.printf("cs336: %s%s; restart %d of %d%n", reason, report, restart + 1, maxRestarts);
+            }
+        }
     }
 
     private RankWorker.Job job(Class<?> program, Serializable argument, String store) {
@@ -203,7 +227,7 @@ public final class Launcher {
                 "program " + name + " must be a public class with a public no-argument constructor");
     }
 
-    private <R extends Serializable> List<R> start(Class<?> program, Serializable argument)
+    private <R extends Serializable> List<R> start(Class<?> program, Serializable argument, int restart)
             throws InterruptedException {
         try (var folder = new PrivateFolder();
                 var port = ReservedPort.any();
@@ -212,7 +236,7 @@ public final class Launcher {
                     job(program, argument, folder.file("store").toString()));
             String token = randomToken();
             for (int rank = 0; rank < processes; rank++) {
-                ranks.start(variables(rank, port.number(), token));
+                ranks.start(variables(rank, port.number(), token, restart));
             }
             return ranks.run(line);
         } catch (IOException e) {
@@ -232,7 +256,7 @@ public final class Launcher {
      * address that it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
      * NCCL_SOCKET_IFNAME keeps NCCL off the network, unless the user has set it.
      */
-    private Map<String, String> variables(int rank, int port, String token) {
+    private Map<String, String> variables(int rank, int port, String token, int restart) {
         var variables = new HashMap<String, String>();
         variables.put("OMP_NUM_THREADS", String.valueOf(threads));
         if (System.getenv(RESOLVER) == null) {
@@ -244,6 +268,7 @@ public final class Launcher {
         variables.putAll(environment.apply(rank));
         variables.put("CLASSPATH", classPath);
         variables.put(Rendezvous.TOKEN, token);
+        variables.put(World.RESTARTS, String.valueOf(restart));
         variables.put("RANK", String.valueOf(rank));
         variables.put("WORLD_SIZE", String.valueOf(processes));
         variables.put("LOCAL_RANK", String.valueOf(rank));
@@ -255,6 +280,7 @@ public final class Launcher {
 
     private <A extends Serializable, R extends Serializable> List<R> join(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {
+        MemoryReserve.hold();
         Torch.load();
         Torch.setThreads(threads);
         Thread main = Thread.currentThread();

@@ -18,6 +18,9 @@ public final class RankOptions extends LaunchOptions {
             description = "number of ranks on this machine, at most " + Launcher.MOST_PROCESSES)
     private int processes;
 
+    @Mixin
+    private final RestartOption restart = new RestartOption();
+
     /**
      * Checks these options.
      *
@@ -26,6 +29,7 @@ public final class RankOptions extends LaunchOptions {
     public void check() {
         backend();
         check(List.of(processes));
+        restart.check(joins());
     }
 
     /** Returns the chosen backend. */
@@ -45,6 +49,8 @@ public final class RankOptions extends LaunchOptions {
      * @throws IllegalArgumentException if the device has another name
      */
     public Launcher launcher(String device) {
-        return launcher(processes, backend(), device);
+        Launcher launcher = launcher(processes, backend(), device);
+        restart.apply(launcher);
+        return launcher;
     }
 }

@@ -1,6 +1,7 @@
 package cs336.distributed.launch;
 
 import cs336.bench.ChildJvm;
+import cs336.bench.Status;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Rendezvous;
 import cs336.distributed.collectives.Serialization;
@@ -328,6 +329,11 @@ final class RankProcesses implements AutoCloseable {
         String crash = crash(ending.said());
         if (crash != null) {
             return crash;
+        }
+        for (String line : ending.said()) {
+            if (code != SIGNAL + KILL && Status.isOutOfMemory(line)) {
+                return RankWorker.OUT_OF_MEMORY + line.strip();
+            }
         }
         if (code <= SIGNAL) {
             return "its process ended with exit code " + code;

@@ -1,6 +1,7 @@
 package cs336.distributed.launch;
 
 import cs336.bench.ChildJvm;
+import cs336.bench.Status;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
 import cs336.distributed.collectives.ProcessGroup;
@@ -30,6 +31,9 @@ import java.util.function.BiFunction;
 final class RankWorker {
     /** Question of the launcher to the remaining ranks after a failure; the reply is {@link CurrentLocation}. */
     static final String WHERE = "where";
+
+    /** Start of a reason for a failure. */
+    static final String OUT_OF_MEMORY = "out of memory: ";
 
     private static final Duration HEARTBEAT_INTERVAL = Duration.ofMillis(500);
 
@@ -85,9 +89,12 @@ final class RankWorker {
     record Failed(String reason, String trace, boolean isExplained, boolean amongRanks, List<String> lastCalls)
             implements RankMessage {
         static Failed of(Throwable t, ProcessGroup group) {
+            MemoryReserve.release();
+            boolean isOutOfMemory = Status.of(t) == Status.OOM;
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
-            boolean isExplained = t instanceof CollectiveFailure
+            boolean isExplained = isOutOfMemory
+                    || t instanceof CollectiveFailure
                     || t instanceof IllegalArgumentException
                     || t instanceof IOException
                     || t instanceof UncheckedIOException;
@@ -95,7 +102,7 @@ final class RankWorker {
                     reason(t),
                     trace.toString().strip(),
                     isExplained,
-                    t instanceof CollectiveFailure,
+                    t instanceof CollectiveFailure && !isOutOfMemory,
                     RankWorker.lastCalls(group));
         }
 
@@ -106,6 +113,9 @@ final class RankWorker {
 
         /** Returns the first line of the message, prefixed with the exception's class unless the message suffices. */
         static String reason(Throwable t) {
+            if (Status.of(t) == Status.OOM) {
+                return OUT_OF_MEMORY + CollectiveFailure.reason(t);
+            }
             if (t instanceof CollectiveFailure || t instanceof IllegalArgumentException) {
                 return t.getMessage();
             }
@@ -117,6 +127,7 @@ final class RankWorker {
     /** Runs one rank. */
     public static void main(String[] args) {
         var launcher = new ChildJvm.Child();
+        MemoryReserve.hold();
         ProcessEnd.withParent();
         var joined = new AtomicReference<ProcessGroup>();
         try {
@@ -136,8 +147,11 @@ final class RankWorker {
                             joined.get(),
                             (group, value) -> Serialization.bytes(value))));
         } catch (Throwable t) {
-            send(launcher, Failed.of(t, joined.get()));
-            ProcessEnd.now(1);
+            try {
+                send(launcher, Failed.of(t, joined.get()));
+            } finally {
+                ProcessEnd.now(1);
+            }
         }
         ProcessEnd.now(0);
     }
@@ -155,6 +169,7 @@ final class RankWorker {
             group.close();
             return value;
         } catch (Throwable t) {
+            MemoryReserve.release();
             group.abandon();
             // A collective that fails in a callback from native code loses its exception on the way back.
             if (group.failure() != null) {
@@ -233,10 +248,14 @@ final class RankWorker {
 
     private static void startDaemon(InterruptibleTask task) {
         var thread = new Thread(() -> {
-            try {
-                task.run();
-            } catch (InterruptedException e) {
-                // Only the end of the process interrupts it.
+            while (true) {
+                try {
+                    task.run();
+                } catch (InterruptedException e) {
+                    return; // at the end of the process
+                } catch (OutOfMemoryError e) {
+                    // The main thread reports it, if the program does not recover.
+                }
             }
         });
         thread.setDaemon(true);

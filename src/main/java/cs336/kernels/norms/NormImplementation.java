@@ -25,7 +25,7 @@ public enum NormImplementation {
             (width, device, dtype) -> new WeightedNorm(
                     width, device, dtype, (x, weight) -> RmsNormFunction.apply(x, weight, Normalization.EPS))),
     /** {@link FusedRmsNorm}: the kernels of this project. */
-    FUSED("fused", FusedRmsNormLayer::new),
+    FUSED("rmsnorm-fused", FusedRmsNormLayer::new),
     /** {@link RmsNorm} in kernels that the compiler of this project generates. */
     COMPILED(
             "rmsnorm-compiled",

@@ -72,7 +72,7 @@ public final class NormsCommand extends LabCommand {
             names = "--implementation",
             split = ",",
             paramLabel = "<name>",
-            description = "plain, manual, fused, rmsnorm-compiled, layernorm, torch-rms_norm; all if not given")
+            description = "plain, manual, rmsnorm-fused, rmsnorm-compiled, layernorm, torch-rms_norm; all if not given")
     private List<String> implementations;
 
     @Option(names = "--passes", defaultValue = "1000", paramLabel = "<n>", description = "timed passes, in 20 groups")

@@ -13,7 +13,7 @@ import java.util.stream.IntStream;
  * <p>Intervals come from the bootstrap-t (Davison and Hinkley, 1997, section 6.3.2): the difference of each refitted
  * value from the original one is divided by its own standard error. This accounts for the uncertainty of standard
  * errors that are estimated from few points. Residuals are divided by √(1 − leverage) first, so that all have the same
- * variance.
+ * variance. The first interval runs the bootstrap.
  */
 public final class LineFit implements ScalingFit {
     /** The largest standard deviation that rounding errors alone cause. */
@@ -25,7 +25,9 @@ public final class LineFit implements ScalingFit {
     private final List<Optimum> minima;
     private final Bootstrap bootstrap;
     private final LogLine line;
-    private final List<LogLine> refitted;
+    private final double[] x; // ln C of each minimum
+    private final double[] y; // ln N
+    private List<LogLine> refitted; // null until an interval is needed
 
     /**
      * Fits a line.
@@ -38,8 +40,8 @@ public final class LineFit implements ScalingFit {
         }
         this.minima = List.copyOf(minima);
         this.bootstrap = bootstrap;
-        double[] x = minima.stream().mapToDouble(m -> Math.log(m.compute())).toArray();
-        double[] y = minima.stream().mapToDouble(m -> Math.log(m.parameters())).toArray();
+        x = minima.stream().mapToDouble(m -> Math.log(m.compute())).toArray();
+        y = minima.stream().mapToDouble(m -> Math.log(m.parameters())).toArray();
         line = LogLine.through(x, y);
         for (double at : x) {
             if (!(1 - line.leverage(at) > LEAST_FREEDOM)) {
@@ -47,26 +49,33 @@ public final class LineFit implements ScalingFit {
                         + minima.stream().map(m -> IsoFlops.flop(m.compute())).collect(Collectors.joining(", ")));
             }
         }
-        refitted = line.residualStandardDeviation() < EXACT ? List.of() : refit(x, y);
     }
 
-    private List<LogLine> refit(double[] x, double[] y) {
+    /** Returns the lines of all resamples, which the first call fits; none if the residuals are rounding errors. */
+    private synchronized List<LogLine> refitted() {
+        if (refitted == null) {
+            refitted = line.residualStandardDeviation() < EXACT ? List.of() : refit();
+        }
+        return refitted;
+    }
+
+    private List<LogLine> refit() {
         double[] residuals = IntStream.range(0, x.length)
                 .mapToDouble(i -> (y[i] - line.at(x[i])) / Math.sqrt(1 - line.leverage(x[i])))
                 .toArray();
         SplittableRandom random = bootstrap.random();
         return IntStream.range(0, bootstrap.resamples())
-                .mapToObj(i -> resample(x, residuals, random))
+                .mapToObj(i -> resample(residuals, random))
                 .toList();
     }
 
-    private LogLine resample(double[] x, double[] residuals, SplittableRandom random) {
+    private LogLine resample(double[] residuals, SplittableRandom random) {
         while (true) {
             double[] drawn = Bootstrap.drawn(residuals, random);
-            double[] y = IntStream.range(0, x.length)
+            double[] resampled = IntStream.range(0, x.length)
                     .mapToDouble(i -> line.at(x[i]) + drawn[i])
                     .toArray();
-            LogLine other = LogLine.through(x, y);
+            LogLine other = LogLine.through(x, resampled);
             // If all points get the same residual, there is no standard error to divide by.
             if (other.residualStandardDeviation() > EXACT) {
                 return other;
@@ -103,10 +112,10 @@ public final class LineFit implements ScalingFit {
 
     private Interval interval(ToDoubleFunction<LogLine> value, ToDoubleFunction<LogLine> error) {
         double estimate = value.applyAsDouble(line);
-        if (refitted.isEmpty()) {
+        if (refitted().isEmpty()) {
             return new Interval(estimate, estimate);
         }
-        Interval t = bootstrap.central(refitted.stream()
+        Interval t = bootstrap.central(refitted().stream()
                 .mapToDouble(other -> (value.applyAsDouble(other) - estimate) / error.applyAsDouble(other))
                 .toArray());
         double unit = error.applyAsDouble(line);

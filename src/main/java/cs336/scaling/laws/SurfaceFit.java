@@ -8,7 +8,7 @@ import java.util.stream.Stream;
 /**
  * A fit of a {@link LossSurface} to all runs by {@link HuberFit}. Intervals are percentiles of the laws of surfaces
  * that are fitted to resampled values of ln L. The residuals are scaled by √(n / (n − 5)) to correct for the five
- * fitted numbers.
+ * fitted numbers. The first interval runs the bootstrap.
  */
 public final class SurfaceFit implements ScalingFit {
     private static final int FITTED_NUMBERS = 5;
@@ -16,7 +16,10 @@ public final class SurfaceFit implements ScalingFit {
     private final Bootstrap bootstrap;
     private final LossSurface surface;
     private final double deviation;
-    private final List<PowerLaw> refitted;
+    private final HuberFit fit;
+    private final double[] fitted; // ln L of each run on the surface
+    private final double[] residuals;
+    private List<PowerLaw> refitted; // null until an interval is needed
 
     /**
      * Fits a surface.
@@ -29,29 +32,36 @@ public final class SurfaceFit implements ScalingFit {
                     "runs must contain more than " + FITTED_NUMBERS + " runs, not " + runs.size());
         }
         this.bootstrap = bootstrap;
-        var fit = new HuberFit(
+        fit = new HuberFit(
                 runs.stream().mapToDouble(run -> Math.log(run.parameters())).toArray(),
                 runs.stream().mapToDouble(run -> Math.log(run.tokens())).toArray());
         double[] observed =
                 runs.stream().mapToDouble(run -> Math.log(run.loss())).toArray();
         surface = fit.fit(observed);
-        double[] fitted = fit.logLosses(surface);
+        fitted = fit.logLosses(surface);
         double scale = Math.sqrt((double) runs.size() / (runs.size() - FITTED_NUMBERS));
-        double[] residuals = IntStream.range(0, observed.length)
+        residuals = IntStream.range(0, observed.length)
                 .mapToDouble(i -> scale * (observed[i] - fitted[i]))
                 .toArray();
         deviation = Math.sqrt(IntStream.range(0, residuals.length)
                 .mapToDouble(i -> residuals[i] * residuals[i])
                 .average()
                 .orElseThrow());
-        SplittableRandom random = bootstrap.random();
-        refitted = Stream.generate(() -> Bootstrap.drawn(residuals, random))
-                .limit(bootstrap.resamples())
-                .map(drawn -> IntStream.range(0, drawn.length)
-                        .mapToDouble(i -> fitted[i] + drawn[i])
-                        .toArray())
-                .map(logLosses -> fit.refit(surface, logLosses).law())
-                .toList();
+    }
+
+    /** Returns the laws of all resamples, which the first call fits. */
+    private synchronized List<PowerLaw> refitted() {
+        if (refitted == null) {
+            SplittableRandom random = bootstrap.random();
+            refitted = Stream.generate(() -> Bootstrap.drawn(residuals, random))
+                    .limit(bootstrap.resamples())
+                    .map(drawn -> IntStream.range(0, drawn.length)
+                            .mapToDouble(i -> fitted[i] + drawn[i])
+                            .toArray())
+                    .map(logLosses -> fit.refit(surface, logLosses).law())
+                    .toList();
+        }
+        return refitted;
     }
 
     /** Returns the fitted surface. */
@@ -72,12 +82,12 @@ public final class SurfaceFit implements ScalingFit {
     @Override
     public Interval exponent() {
         return bootstrap.central(
-                refitted.stream().mapToDouble(PowerLaw::exponent).toArray());
+                refitted().stream().mapToDouble(PowerLaw::exponent).toArray());
     }
 
     @Override
     public Interval parameters(double compute) {
-        return bootstrap.central(refitted.stream()
+        return bootstrap.central(refitted().stream()
                 .mapToDouble(law -> law.at(compute).parameters())
                 .toArray());
     }

@@ -43,8 +43,17 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
         for (ModelEdition edition : ModelEdition.values()) {
             for (String norm : List.of("rmsnorm", "layernorm", "rmsnorm-fused")) {
                 for (String attention : List.of("plain", "sdpa", "flash-deterministic")) {
-                    configs.add(
-                            new TransformerConfig(edition, vocabulary, context, dModel, 2, 2, dFf, norm, attention));
+                    configs.add(TransformerConfig.builder()
+                            .edition(edition)
+                            .vocabSize(vocabulary)
+                            .contextLength(context)
+                            .dModel(dModel)
+                            .numLayers(2)
+                            .numHeads(2)
+                            .dFf(dFf)
+                            .normalization(norm)
+                            .attention(attention)
+                            .build());
                 }
             }
         }

@@ -10,6 +10,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -52,6 +53,17 @@ class AllReduceCommandTest extends CommandTest {
         assertEquals(2, run("--device cpu " + arguments));
         assertEquals(message, err.toString());
         assertEquals("", out.toString());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"1e10", "9000000000000"})
+    void aTensorLargerThanTheMemoryIsRejectedBeforeAnyRankStarts(String megabytes) {
+        assertEquals(2, run("--device cpu --processes 1,3 --megabytes 1," + megabytes));
+        assertTrue(
+                err.toString()
+                        .matches("--megabytes " + megabytes
+                                + " on 3 ranks takes \\d+ MB, but this machine has \\d+ MB of memory"),
+                err.toString());
     }
 
     @Test

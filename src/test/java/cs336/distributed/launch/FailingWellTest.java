@@ -39,15 +39,18 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -56,6 +59,8 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(90)
 public class FailingWellTest {
     static final Duration TIMEOUT = Duration.ofSeconds(3);
+    static final Duration KILL_TIMEOUT = Duration.ofSeconds(10); // which a closed connection does not wait for
+    static final Duration SHORT_TIMEOUT = Duration.ofSeconds(1); // where no rank has to arrive in time
     static final double BOUND_S = TIMEOUT.toSeconds() + 10; // to end processes on a busy machine
     static final long LOADING_S = 20; // of native libraries with a warm cache
 
@@ -114,27 +119,71 @@ public class FailingWellTest {
         return torch.ones(shape, Device.cpu().options(dtype));
     }
 
-    private final ByteArrayOutputStream output = new ByteArrayOutputStream();
-    private volatile long now;
+    /** The output of two or fewer ranks. */
+    private static final class RankOutput extends ByteArrayOutputStream {
+        private volatile long disturbedAt;
+
+        PrintStream stream() {
+            return new PrintStream(this, true, StandardCharsets.UTF_8) {
+                @Override
+                public void println(String line) {
+                    if (line.equals("[1] now")) {
+                        disturbedAt = System.nanoTime();
+                    }
+                    super.println(line);
+                }
+            };
+        }
+
+        double secondsSinceDisturbance() {
+            return (System.nanoTime() - disturbedAt) / 1e9;
+        }
+
+        /** Returns the process ids that ranks have printed. */
+        List<Long> pids() {
+            return Pattern.compile("\\[\\d] pid (\\d+)")
+                    .matcher(toString(StandardCharsets.UTF_8))
+                    .results()
+                    .map(m -> Long.parseLong(m.group(1)))
+                    .toList();
+        }
+    }
+
+    /** Runs that mostly wait for a timeout, started together; each test awaits its own. */
+    private static final Map<String, CompletableFuture<RankFailure>> TOGETHER = new HashMap<>();
+
+    private static final RankOutput OF_SILENT_RANK = new RankOutput();
+
+    @TempDir
+    private static Path cache;
+
+    @BeforeAll
+    static void startTogether() throws IOException {
+        Files.createDirectory(cache.resolve("first"));
+        TOGETHER.put("loads forever", inBackground(FailingWellTest::loadingFailure));
+        TOGETHER.put("falls silent", inBackground(() -> {
+            var launcher = Launcher.of(1).timeout(Duration.ofSeconds(1)).output(OF_SILENT_RANK.stream());
+            return assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, "stop"));
+        }));
+        var disturbed = List.of("is killed", "is stopped", "hangs", "fails in its backward pass");
+        disturbed.forEach(how -> TOGETHER.put(how, inBackground(() -> failure(how))));
+        disturbed.forEach(how -> TOGETHER.get(how).exceptionally(e -> null).join()); // before tests with tight timeouts
+    }
+
+    private static <T> CompletableFuture<T> inBackground(Supplier<T> run) {
+        return CompletableFuture.supplyAsync(run, task -> new Thread(task).start());
+    }
 
     /** Runs two ranks, of which one is disturbed, and checks what holds for every failure. */
-    private RankFailure failure(String how) {
-        var printed = new PrintStream(output, true, StandardCharsets.UTF_8) {
-            @Override
-            public void println(String line) {
-                if (line.equals("[1] now")) {
-                    now = System.nanoTime();
-                }
-                super.println(line);
-            }
-        };
-        var launcher = Launcher.of(2).timeout(TIMEOUT).output(printed);
+    private static RankFailure failure(String how) {
+        var output = new RankOutput();
+        var launcher = Launcher.of(2).timeout(TIMEOUT).output(output.stream());
         var e = assertThrows(RankFailure.class, () -> launcher.run(EndlessAllReduce.class, how));
-        double seconds = (System.nanoTime() - now) / 1e9;
+        double seconds = output.secondsSinceDisturbance();
         System.out.printf("%s: %.1f s, %s%n", how, seconds, e.getMessage());
         assertTrue(seconds < BOUND_S, "took " + seconds + " s");
-        assertEquals(2, pids().size());
-        for (long pid : pids()) {
+        assertEquals(2, output.pids().size());
+        for (long pid : output.pids()) {
             assertFalse(isAlive(pid), "rank's process " + pid + " is left");
         }
         requireReport(e, 2);
@@ -155,22 +204,13 @@ public class FailingWellTest {
         }
     }
 
-    /** Returns the process ids that ranks have printed. */
-    private List<Long> pids() {
-        return Pattern.compile("\\[\\d] pid (\\d+)")
-                .matcher(output.toString(StandardCharsets.UTF_8))
-                .results()
-                .map(m -> Long.parseLong(m.group(1)))
-                .toList();
-    }
-
     static boolean isAlive(long pid) {
         return ProcessHandle.of(pid).map(ProcessHandle::isAlive).orElse(false);
     }
 
     @Test
     void aKilledRankIsNamedWithItsSignalAndTheNextRunWorks() throws Exception {
-        var e = failure("is killed");
+        RankFailure e = TOGETHER.get("is killed").join();
         assertEquals(1, e.rank());
         assertTrue(e.getMessage().startsWith("rank 1 of 2: its process was ended by signal 9"), e.getMessage());
         assertEquals(List.of(1, 1), Launcher.of(2).run(Hello.class, new String[0]));
@@ -178,7 +218,7 @@ public class FailingWellTest {
 
     @Test
     void aHangingRankIsNamedWithItsLineOfCode() {
-        var e = failure("hangs");
+        RankFailure e = TOGETHER.get("hangs").join();
         assertEquals(1, e.rank());
         assertTrue(
                 e.getMessage()
@@ -194,7 +234,7 @@ public class FailingWellTest {
 
     @Test
     void aStoppedRankIsNamedAsNotResponding() {
-        var e = failure("is stopped");
+        RankFailure e = TOGETHER.get("is stopped").join();
         assertEquals(1, e.rank());
         assertTrue(
                 e.getMessage().startsWith("rank 1 of 2: it does not respond; rank 0 reports: collective 21,"),
@@ -203,7 +243,7 @@ public class FailingWellTest {
 
     @Test
     void anExceptionInABackwardPassEndsAllRanks() {
-        var e = failure("fails in its backward pass");
+        RankFailure e = TOGETHER.get("fails in its backward pass").join();
         assertEquals(1, e.rank());
         assertTrue(e.getMessage().startsWith("rank 1 of 2: ArithmeticException: no gradient today"), e.getMessage());
         assertTrue(e.getMessage().contains("FailingWellTest.java"), e.getMessage());
@@ -237,22 +277,22 @@ public class FailingWellTest {
 
     @Test
     void anInterruptedRunLeavesNoProcess() throws Exception {
-        var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
+        var output = new RankOutput();
         var interrupted = new CompletableFuture<Throwable>();
         var run = new Thread(() -> {
             try {
-                Launcher.of(2).output(printed).run(EndlessAllReduce.class, "never");
+                Launcher.of(2).output(output.stream()).run(EndlessAllReduce.class, "never");
             } catch (Throwable e) {
                 interrupted.complete(e);
             }
         });
         run.start();
-        while (pids().size() < 2) {
+        while (output.pids().size() < 2) {
             Thread.sleep(20);
         }
         run.interrupt();
         assertInstanceOf(InterruptedException.class, interrupted.get(30, TimeUnit.SECONDS));
-        for (long pid : pids()) {
+        for (long pid : output.pids()) {
             assertFalse(isAlive(pid), "rank's process " + pid + " is left");
         }
     }
@@ -275,25 +315,24 @@ public class FailingWellTest {
 
     @Test
     void aQuietComputationMayTakeLongerThanTheTimeoutButAStoppedProcessMayNot() throws Exception {
-        var printed = new PrintStream(output, true, StandardCharsets.UTF_8);
-        var launcher = Launcher.of(1).timeout(Duration.ofSeconds(1)).output(printed);
+        var launcher = Launcher.of(1).timeout(Duration.ofSeconds(1));
         assertEquals(List.of("done"), launcher.run(FallsSilent.class, ""));
-        var e = assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, "stop"));
+        RankFailure e = TOGETHER.get("falls silent").join();
         requireContains(e.getMessage(), "rank 0 of 1: no heartbeat for 3 s; it does not respond");
-        requireContains(output.toString(StandardCharsets.UTF_8), "[0] computed\n[0] computed\n");
+        assertEquals("[0] computed\n", OF_SILENT_RANK.toString(StandardCharsets.UTF_8));
     }
 
     /** Locks a cache like a process that never finishes unpacking its libraries. */
-    private static FileChannel unpackingForever(Path cache) throws IOException {
+    private static FileChannel unpackingForever(Path folder) throws IOException {
         var lock =
-                FileChannel.open(cache.resolve("cs336.lock"), StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+                FileChannel.open(folder.resolve("cs336.lock"), StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
         lock.lock();
         return lock;
     }
 
     /** Returns the environment of a rank that loads its libraries from this cache. */
-    private static Map<String, String> cacheVariables(Path cache) {
-        return Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache);
+    private static Map<String, String> cacheVariables(Path folder) {
+        return Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + folder);
     }
 
     /** Waits until a process has {@code number} children that are not in {@code ignored}, and returns them. */
@@ -309,36 +348,62 @@ public class FailingWellTest {
         }
     }
 
-    @Test
-    void aRankThatHangsWhileLoadingIsNamedWithinTheLoadingTimeout(@TempDir Path cache) throws Exception {
-        try (var lock = unpackingForever(cache)) {
-            var launcher = Launcher.of(2)
-                    .loadingTimeout(Duration.ofSeconds(LOADING_S))
-                    .environment(rank -> rank == 1 ? cacheVariables(cache) : Map.of());
-            List<ProcessHandle> others = ProcessHandle.current().children().toList();
+    /** Runs two ranks, of which one loads its libraries forever, and checks that none is left. */
+    private static RankFailure loadingFailure() {
+        Map<String, String> hanging = cacheVariables(cache.resolve("first"));
+        String marker = cache + "/of-the-other-rank";
+        var launcher = Launcher.of(2)
+                .loadingTimeout(Duration.ofSeconds(LOADING_S))
+                .environment(rank -> rank == 1 ? hanging : Map.of("MARKER", marker));
+        try (var lock = unpackingForever(cache.resolve("first"))) {
             long start = System.nanoTime();
-            var failure = CompletableFuture.supplyAsync(
-                    () -> assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0])),
-                    task -> new Thread(task).start());
-            List<ProcessHandle> ranks = children(ProcessHandle.current(), 2, others);
-            var e = failure.get();
+            var failure =
+                    inBackground(() -> assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0])));
+            List<ProcessHandle> ranks = List.of(childWith(marker), childWith(hanging.get("JAVA_TOOL_OPTIONS")));
+            RankFailure e = failure.join();
             double seconds = (System.nanoTime() - start) / 1e9;
-            assertEquals(
-                    "rank 1 of 2: native libraries not loaded within " + LOADING_S + " s; raise the loading timeout",
-                    e.getMessage());
-            assertEquals(1, e.rank());
             assertTrue(seconds < LOADING_S + 15, "took " + seconds + " s");
             for (var rank : ranks) {
                 assertFalse(rank.isAlive(), "rank's process " + rank.pid() + " is left");
             }
+            return e;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Waits until this process has a child whose environment contains a text, and returns it. */
+    private static ProcessHandle childWith(String text) {
+        while (true) {
+            for (ProcessHandle child : ProcessHandle.current().children().toList()) {
+                try {
+                    if (Files.readString(Path.of("/proc/" + child.pid() + "/environ"), StandardCharsets.ISO_8859_1)
+                            .contains(text + "\0")) {
+                        return child;
+                    }
+                } catch (IOException e) {
+                    // The child has just ended.
+                }
+            }
+            Thread.onSpinWait();
         }
     }
 
     @Test
-    void theLoadingTimeoutIsAnOptionOfTheCommand(@TempDir Path cache) throws Exception {
-        try (var lock = unpackingForever(cache)) {
+    void aRankThatHangsWhileLoadingIsNamedWithinTheLoadingTimeout() {
+        RankFailure e = TOGETHER.get("loads forever").join();
+        assertEquals(
+                "rank 1 of 2: native libraries not loaded within " + LOADING_S + " s; raise the loading timeout",
+                e.getMessage());
+        assertEquals(1, e.rank());
+    }
+
+    @Test
+    void theLoadingTimeoutIsAnOptionOfTheCommand() throws Exception {
+        Path second = Files.createDirectory(cache.resolve("second"));
+        try (var lock = unpackingForever(second)) {
             Process command = LauncherTest.launch(
-                    cacheVariables(cache), "--processes", "1", "--loading-timeout", "1", Hello.class.getName());
+                    cacheVariables(second), "--processes", "1", "--loading-timeout", "1", Hello.class.getName());
             List<ProcessHandle> ranks = children(command.toHandle(), 1, List.of());
             requireContains(requireEnd(1, command), "cs336: rank 0 of 1: native libraries not loaded within 1 s");
             for (var rank : ranks) {
@@ -467,10 +532,13 @@ public class FailingWellTest {
         }
     }
 
-    /** Starts a rank of {@link Hello} like torchrun. */
+    /** Starts a rank of {@link Hello} like torchrun, to wait in vain for {@link #SHORT_TIMEOUT}. */
     private static Process hello(int rank, int size, int port) throws IOException {
         return LauncherTest.launch(
-                torchrun(rank, size, port), "--timeout", String.valueOf(TIMEOUT.toSeconds()), Hello.class.getName());
+                torchrun(rank, size, port),
+                "--timeout",
+                String.valueOf(SHORT_TIMEOUT.toSeconds()),
+                Hello.class.getName());
     }
 
     private static Map<String, String> torchrun(int rank, int size, int port) {
@@ -483,19 +551,18 @@ public class FailingWellTest {
     }
 
     /** Waits for the end of a process, checks its exit code and returns its output. */
-    private static String requireEnd(int exitCode, Process process) throws Exception {
+    private static String requireEnd(int exitCode, Process process) {
         try {
-            var said = CompletableFuture.supplyAsync(
-                    () -> {
-                        try {
-                            return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-                        } catch (IOException e) {
-                            throw new UncheckedIOException(e);
-                        }
-                    },
-                    task -> new Thread(task).start());
-            String all = said.get((long) BOUND_S + LOADING_S, TimeUnit.SECONDS);
-            assertTrue(process.waitFor(30, TimeUnit.SECONDS));
+            var said = inBackground(() -> {
+                try {
+                    return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                }
+            });
+            String all =
+                    said.orTimeout((long) BOUND_S + LOADING_S, TimeUnit.SECONDS).join();
+            process.onExit().orTimeout(30, TimeUnit.SECONDS).join();
             System.out.print(all);
             assertEquals(exitCode, process.exitValue(), all);
             return all;
@@ -513,18 +580,18 @@ public class FailingWellTest {
             Process orphan = hello(1, 2, unused.number());
             String said = requireEnd(3, rank0); // rank 1 is missing too if it starts seconds after rank 0
             assertTrue(
-                    said.matches("(?s).*cs336: rank 0 of 4: ranks (1, )?2, 3 of 4 did not arrive within 3 s\n.*"),
+                    said.matches("(?s).*cs336: rank 0 of 4: ranks (1, )?2, 3 of 4 did not arrive within 1 s\n.*"),
                     said);
             String other = requireEnd(3, rank1);
             if (!said.contains("ranks 1,")) {
-                requireContains(other, "cs336: rank 1 of 4: ranks 2, 3 of 4 did not arrive within 3 s\n");
+                requireContains(other, "cs336: rank 1 of 4: ranks 2, 3 of 4 did not arrive within 1 s\n");
             }
             String lost = requireEnd(3, orphan);
             requireContains(
                     lost,
                     "cs336: rank 1 of 2: rank 1 could not reach rank 0 at 127.0.0.1:" + unused.number()
-                            + " within 3 s: ");
-            assertFalse(lost.contains("3 s: null"), lost);
+                            + " within 1 s: ");
+            assertFalse(lost.contains("1 s: null"), lost);
         }
     }
 
@@ -580,7 +647,7 @@ public class FailingWellTest {
     /** Joins a group, and returns the error message or {@code joined}. */
     private static String joining(World world) {
         try {
-            ProcessGroup.join(world, CollectiveBackend.GLOO, TIMEOUT).abandon();
+            ProcessGroup.join(world, CollectiveBackend.GLOO, SHORT_TIMEOUT).abandon();
             return "joined";
         } catch (CollectiveFailure e) {
             return e.getMessage();
@@ -589,7 +656,7 @@ public class FailingWellTest {
 
     /** Joins a group on another thread. */
     private static CompletableFuture<String> joiningInBackground(World world) {
-        return CompletableFuture.supplyAsync(() -> joining(world), task -> new Thread(task).start());
+        return inBackground(() -> joining(world));
     }
 
     /** A launcher in its own process, to which a test sends signals. */
@@ -600,8 +667,15 @@ public class FailingWellTest {
     }
 
     @Test
-    void ranksEndWithTheirInterruptedOrKilledLauncher() throws Exception {
-        for (String signal : List.of("INT", "KILL")) {
+    void ranksEndWithTheirInterruptedOrKilledLauncher() {
+        var interrupted = inBackground(() -> requireRanksEndAfter("INT"));
+        requireRanksEndAfter("KILL");
+        interrupted.join();
+    }
+
+    /** Sends a signal to a launcher and checks that its ranks end. Returns null. */
+    private static Void requireRanksEndAfter(String signal) {
+        try {
             var command = List.of(
                     Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                     "-XX:TieredStopAtLevel=1",
@@ -631,6 +705,9 @@ public class FailingWellTest {
             for (long pid : ranks) {
                 assertFalse(isAlive(pid), signal + " left the rank's process " + pid);
             }
+            return null;
+        } catch (IOException | InterruptedException e) {
+            throw new AssertionError(e);
         }
     }
 
@@ -680,14 +757,14 @@ public class FailingWellTest {
     }
 
     /** Starts three ranks like torchrun, of which one is disturbed, and returns the output of the others. */
-    private static List<String> othersAfter(int rank, String disturbance) throws Exception {
+    private static List<String> othersAfter(int rank, String disturbance, Duration timeout) {
         try (var port = ReservedPort.any()) {
             var ranks = new ArrayList<Process>();
             for (int i = 0; i < 3; i++) {
                 ranks.add(LauncherTest.launch(
                         torchrun(i, 3, port.number()),
                         "--timeout",
-                        String.valueOf(TIMEOUT.toSeconds()),
+                        String.valueOf(timeout.toSeconds()),
                         DisturbedAllReduce.class.getName(),
                         String.valueOf(rank),
                         disturbance));
@@ -703,6 +780,8 @@ public class FailingWellTest {
                 disturbed.destroyForcibly();
             }
             return said;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
@@ -716,20 +795,21 @@ public class FailingWellTest {
     }
 
     @Test
-    void allRanksOfTorchrunNameTheRankThatWasKilled() throws Exception {
-        for (String said : othersAfter(1, "is killed")) {
-            requireContains(said, "; first failure: rank 1 of 3: its process has ended or does not respond\n");
-        }
-        for (String said : othersAfter(0, "is killed")) {
+    void allRanksOfTorchrunNameTheRankThatWasKilled() {
+        var afterOne = inBackground(() -> othersAfter(1, "is killed", KILL_TIMEOUT));
+        for (String said : othersAfter(0, "is killed", KILL_TIMEOUT)) {
             requireContains(
                     said,
                     "; first failure: rank 0 of 3: its process, which hosts the store, has ended or does not respond\n");
         }
+        for (String said : afterOne.join()) {
+            requireContains(said, "; first failure: rank 1 of 3: its process has ended or does not respond\n");
+        }
     }
 
     @Test
-    void allRanksOfTorchrunNameTheRankThatHangs() throws Exception {
-        for (String said : othersAfter(2, "hangs")) {
+    void allRanksOfTorchrunNameTheRankThatHangs() {
+        for (String said : othersAfter(2, "hangs", TIMEOUT)) {
             requireContains(said, "; first failure: rank 2 of 3: it is at EndlessAllReduce.disturb (FailingWellTest");
         }
     }

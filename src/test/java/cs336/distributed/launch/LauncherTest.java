@@ -86,6 +86,39 @@ class LauncherTest {
         }
     }
 
+    /** Fails on rank 1 until all ranks have been started again as often as the argument says. */
+    public static final class FailsAtFirst implements RankProgram<String[], Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String[] argument) {
+            group.barrier();
+            if (group.rank() == 1 && World.restarts() < Integer.parseInt(argument[0])) {
+                throw new IllegalStateException("failure " + World.restarts());
+            }
+            group.barrier();
+            return World.restarts();
+        }
+    }
+
+    @Test
+    void aGroupThatFailsAfterItsLastRestartIsAFailure() {
+        var launcher = Launcher.of(2).maxRestarts(1);
+        var e = assertThrows(RankFailure.class, () -> launcher.run(FailsAtFirst.class, new String[] {"2"}));
+        assertTrue(e.getMessage().startsWith("rank 1 of 2: IllegalStateException: failure 1\n"), e.getMessage());
+    }
+
+    @Test
+    void theCommandStartsAFailedGroupAgain() throws Exception {
+        Process process =
+                launch(Map.of(), "--processes", "2", "--max-restarts", "3", FailsAtFirst.class.getName(), "1");
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), said);
+        assertEquals("""
+                cs336: rank 1 of 2: IllegalStateException: failure 0; restart 1 of 3
+                [0] 1
+                [1] 1
+                """, said.replaceAll("; the last collectives are in \\S*/cs336-failure-\\d+.txt", ""));
+    }
+
     @Test
     void anErrorInAJoiningRankIsARankFailure() {
         try (var port = ReservedPort.any()) {
@@ -192,6 +225,7 @@ class LauncherTest {
         assertEquals(2, command.execute("--processes", "0", "Greeting"));
         assertEquals(2, command.execute("--processes", "1", "Nothing"));
         assertEquals(2, command.execute("--processes", "1", "Launcher"));
+        assertEquals(2, command.execute("--processes", "1", "--max-restarts", "-1", "Hello"));
         assertEquals(2, command.execute("--processes", "1", "--backend", "mpi", "LauncherTest$Greeting"));
         assertEquals(2, command.execute("--processes", "100000", "Hello"));
         assertEquals(2, command.execute("--processes", "2", "ToyTraining"));
@@ -202,6 +236,7 @@ class LauncherTest {
                         "processes must be at least 1, not 0",
                         "program must be a fully qualified class name or a class in cs336.distributed.launch or cs336.distributed.bench, not 'Nothing'",
                         "program must be a class that implements RankProgram, not 'Launcher'",
+                        "--max-restarts must be at least 0, not -1",
                         "backend 'mpi' is unknown; known: gloo, nccl",
                         "processes must be at most 128, not 100000",
                         "program must be a RankProgram<String[], …>; 'ToyTraining' takes a ToyTask, which a command line cannot give",

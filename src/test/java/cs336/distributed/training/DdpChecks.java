@@ -117,8 +117,15 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void transformer(Strategy strategy) {
-        var config =
-                new TransformerConfig(ModelEdition.SPRING_2024, 17, 6, 8, 2, 2, 16, "rmsnorm", "plain"); // a tied head
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(ModelEdition.SPRING_2024)
+                .vocabSize(17)
+                .contextLength(6)
+                .dModel(8)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(16)
+                .build(); // a tied head
         Torch.seed(seed + group.rank());
         int each = 2;
         try (var model = new TransformerLM(config, device, FP64);

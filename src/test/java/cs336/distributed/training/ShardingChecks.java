@@ -520,7 +520,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
 
     private static void overlap(ProcessGroup group, ShardingTask task) {
         for (ModelEdition edition : ModelEdition.values()) {
-            var config = new TransformerConfig(edition, 50, 16, 32, 3, 4, 48, "rmsnorm", "plain");
+            TransformerConfig config = TransformerConfig.builder()
+                    .edition(edition)
+                    .vocabSize(50)
+                    .contextLength(16)
+                    .dModel(32)
+                    .numLayers(3)
+                    .numHeads(4)
+                    .dFf(48)
+                    .build();
             Torch.seed(task.seed);
             try (var plain = new TransformerLM(config, device)) {
                 Torch.seed(task.seed);

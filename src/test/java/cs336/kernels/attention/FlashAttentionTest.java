@@ -204,7 +204,16 @@ class FlashAttentionTest {
 
     /** Returns the gradients of all parameters of a tiny model in fp64. */
     private static List<double[]> gradients(ModelEdition edition, String attention) {
-        var config = new TransformerConfig(edition, 50, 40, 32, 2, 4, 64, "rmsnorm", attention);
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(50)
+                .contextLength(40)
+                .dModel(32)
+                .numLayers(2)
+                .numHeads(4)
+                .dFf(64)
+                .attention(attention)
+                .build();
         Torch.seed(1);
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, DEVICE, DType.FLOAT64)) {

@@ -416,7 +416,16 @@ abstract class FlashVariantContract {
 
     /** Returns the gradients of all parameters of a small model with fixed weights: fp64, fp32 or autocast. */
     private List<double[]> gradients(ModelEdition edition, String attention, DType type) {
-        var config = new TransformerConfig(edition, 50, 150, 64, 2, 2, 128, "rmsnorm", attention);
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(50)
+                .contextLength(150)
+                .dModel(64)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(128)
+                .attention(attention)
+                .build();
         boolean wide = type == DType.FLOAT64;
         try (var each = MemoryScope.open();
                 var model = new TransformerLM(config, device, wide ? type : DType.FLOAT32)) {

@@ -67,20 +67,20 @@ class NormsCommandTest {
             }
             double copy = value(table, dtype, "copy", "forward-bandwidth");
             assertEquals(
-                    100 * value(table, dtype, "fused", "forward-bandwidth") / copy,
-                    value(table, dtype, "fused", "forward-share-of-copy"),
+                    100 * value(table, dtype, "rmsnorm-fused", "forward-bandwidth") / copy,
+                    value(table, dtype, "rmsnorm-fused", "forward-share-of-copy"),
                     1e-4);
         }
     }
 
     @Test
     void storedCasesAreMeasuredAgainOnlyOnRequest() throws Exception {
-        assertEquals(0, run("--dtype", "fp32", "--implementation", "fused"));
-        double first = value(stored(), "fp32", "fused", "forward");
-        assertEquals(0, run("--dtype", "fp32", "--implementation", "fused"));
+        assertEquals(0, run("--dtype", "fp32", "--implementation", "rmsnorm-fused"));
+        double first = value(stored(), "fp32", "rmsnorm-fused", "forward");
+        assertEquals(0, run("--dtype", "fp32", "--implementation", "rmsnorm-fused"));
         assertTrue(out.toString().contains("stored already"), out.toString());
-        assertEquals(first, value(stored(), "fp32", "fused", "forward"));
-        assertEquals(0, run("--dtype", "fp32", "--implementation", "fused", "--again"));
+        assertEquals(first, value(stored(), "fp32", "rmsnorm-fused", "forward"));
+        assertEquals(0, run("--dtype", "fp32", "--implementation", "rmsnorm-fused", "--again"));
         assertEquals(3 + 8, stored().rowCount());
     }
 

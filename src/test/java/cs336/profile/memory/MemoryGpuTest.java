@@ -3,7 +3,6 @@ package cs336.profile.memory;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
@@ -23,8 +22,13 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 @Tag("gpu")
 class MemoryGpuTest {
-    private static final TransformerConfig CONFIG =
-            new TransformerConfig(ModelEdition.SPRING_2025, 10_000, 256, 1024, 6, 16, 4096, "rmsnorm", "plain");
+    private static final TransformerConfig CONFIG = TransformerConfig.builder()
+            .contextLength(256)
+            .dModel(1024)
+            .numLayers(6)
+            .numHeads(16)
+            .dFf(4096)
+            .build();
 
     @TempDir
     Path folder;

@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
 import cs336.profile.PythonMemoryViz;
@@ -28,7 +27,14 @@ class MemorySnapshotTest {
     Path folder;
 
     private static MemoryRecord step() {
-        var config = new TransformerConfig(ModelEdition.SPRING_2025, 50, 16, 16, 2, 2, 32, "rmsnorm", "plain");
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(50)
+                .contextLength(16)
+                .dModel(16)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(32)
+                .build();
         return PassMemory.of(config, Device.cpu()).batch(2).record(Pass.STEP);
     }
 

@@ -59,6 +59,14 @@ class ScalingFitTest {
     }
 
     @Test
+    void aLawWithoutIntervalsNeedsNoBootstrap() {
+        LossSurface surface = LossSurfaceTest.random(random);
+        var endless = new Bootstrap(0.95, 1_000_000, 1);
+        IsoFlops runs = around(surface.law(), 1.3, losses(surface));
+        assertRecovers(surface.law(), FitMethod.LOSS_SURFACE.fit(runs, endless));
+    }
+
+    @Test
     void parabolasRecoverTheLawFromRunsAsideOfTheMinima() {
         var law = new PowerLaw(0.1 + random.nextDouble(), 0.45 + 0.1 * random.nextDouble());
         double aside = 0.6 + 0.8 * random.nextDouble(); // no run is at the minimum

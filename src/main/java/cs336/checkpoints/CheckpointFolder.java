@@ -1,0 +1,227 @@
+package cs336.checkpoints;
+
+import cs336.basics.Checkpoint;
+import cs336.basics.Optimizer;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Safetensors;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.channels.FileChannel;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * The folder of one training run's checkpoints. The last two are kept, so that a damaged one has a predecessor.
+ *
+ * <p>{@link #save} copies the tensors, and a background thread writes the file while training continues. A file gets
+ * its final name, such as {@code step-000000100.safetensors}, when it is complete and on disk. Its checksum covers all
+ * of its bytes.
+ *
+ * <p>One process at a time uses a folder: a distributed run opens it on rank 0.
+ */
+public final class CheckpointFolder implements AutoCloseable {
+    private static final Pattern NAME = Pattern.compile("step-(\\d{9,18})\\.safetensors");
+    private static final int KEPT = 2;
+
+    private final Path folder;
+    private final FileChannel lock;
+    private CompletableFuture<Void> pending = CompletableFuture.completedFuture(null);
+
+    private CheckpointFolder(Path folder, FileChannel lock) {
+        this.folder = folder;
+        this.lock = lock;
+    }
+
+    /**
+     * Opens a folder, creates it if it is missing, and deletes the unfinished files of a process that was killed.
+     *
+     * @throws IOException if another process has opened the folder, or files cannot be created in it
+     */
+    public static CheckpointFolder open(Path folder) throws IOException {
+        Files.createDirectories(folder);
+        FileChannel lock =
+                FileChannel.open(folder.resolve(".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        try {
+            if (!isLocked(lock)) {
+                throw new IOException(folder + " is in use by another training run");
+            }
+            try (var unfinished = Files.newDirectoryStream(folder, "step-*.part")) {
+                for (Path file : unfinished) {
+                    Files.delete(file);
+                }
+            }
+            return new CheckpointFolder(folder, lock);
+        } catch (IOException | RuntimeException e) {
+            lock.close();
+            throw e;
+        }
+    }
+
+    private static boolean isLocked(FileChannel lock) throws IOException {
+        try {
+            return lock.tryLock() != null;
+        } catch (OverlappingFileLockException e) {
+            return false; // this process has opened it
+        }
+    }
+
+    /** Returns the number of trained steps of the last checkpoint in a folder; −1 if there is none. */
+    public static long lastStep(Path folder) throws IOException {
+        List<Path> files = newestFirst(folder);
+        return files.isEmpty() ? -1 : step(files.get(0));
+    }
+
+    private static List<Path> newestFirst(Path folder) throws IOException {
+        var files = new ArrayList<Path>();
+        if (Files.isDirectory(folder)) {
+            try (var all = Files.newDirectoryStream(
+                    folder, file -> NAME.matcher(file.getFileName().toString()).matches())) {
+                all.forEach(files::add);
+            }
+        }
+        files.sort(Comparator.comparingLong(CheckpointFolder::step).reversed());
+        return files;
+    }
+
+    private static long step(Path file) {
+        Matcher name = NAME.matcher(file.getFileName().toString());
+        return name.matches() ? Long.parseLong(name.group(1)) : -1;
+    }
+
+    /**
+     * Returns the last intact checkpoint. Damaged ones after it are renamed: their names then end with
+     * {@code .damaged}.
+     *
+     * @param damage receives a line for each damaged checkpoint
+     * @return the file, or null if the folder has no checkpoints
+     * @throws IOException if all checkpoints are damaged, or one cannot be read
+     */
+    public Path latest(Consumer<String> damage) throws IOException {
+        var damaged = new LinkedHashMap<Path, String>();
+        for (Path file : newestFirst(folder)) {
+            try (Safetensors saved = Safetensors.open(file)) {
+                saved.requireIntact();
+            } catch (FileSystemException e) {
+                throw e;
+            } catch (IOException e) {
+                damaged.put(file, e.getMessage());
+                continue;
+            }
+            for (var each : damaged.entrySet()) {
+                damage.accept(each.getValue() + "; the last complete checkpoint is " + file);
+                Files.move(
+                        each.getKey(),
+                        each.getKey().resolveSibling(each.getKey().getFileName() + ".damaged"),
+                        StandardCopyOption.REPLACE_EXISTING);
+            }
+            return file;
+        }
+        if (!damaged.isEmpty()) {
+            throw new IOException(damaged.values().iterator().next() + "; " + folder + " has no complete checkpoint");
+        }
+        return null;
+    }
+
+    /**
+     * Saves a checkpoint in the background. The tensors may change as soon as this method returns. It first waits for
+     * the previous checkpoint.
+     *
+     * @param tensors parameters and other tensors to load in place, by name
+     * @param kind the optimizer that the state belongs to, see {@link Optimizer#kind}
+     * @param state the optimizer's tensors by name, see {@link Optimizer#state}
+     * @return the file, which exists when the next call or {@link #close} returns
+     * @throws IOException if the previous checkpoint could not be written
+     */
+    public Path save(TrainingProgress progress, Map<String, Tensor> tensors, String kind, Map<String, Tensor> state)
+            throws IOException {
+        await();
+        Path file = folder.resolve(String.format(Locale.ROOT, "step-%09d.safetensors", progress.steps()));
+        Map<String, Tensor> tensorCopies = copies(tensors);
+        Map<String, Tensor> stateCopies = copies(state);
+        var writing = new CompletableFuture<Void>();
+        pending = writing;
+        var writer = new Thread(() -> {
+            try {
+                Checkpoint.save(file, tensorCopies, kind, stateCopies, progress.metadata());
+                deleteOld();
+                writing.complete(null);
+            } catch (IOException e) {
+                writing.completeExceptionally(
+                        new IOException("checkpoint " + file + " could not be written: " + e.getMessage(), e));
+            } catch (Throwable e) {
+                writing.completeExceptionally(e);
+            } finally {
+                tensorCopies.values().forEach(Tensor::close);
+                stateCopies.values().forEach(Tensor::close);
+            }
+        });
+        writer.setDaemon(true);
+        writer.start();
+        return file;
+    }
+
+    /** Returns copies on the CPU, outside of every memory scope. */
+    private static Map<String, Tensor> copies(Map<String, Tensor> tensors) {
+        var copies = new LinkedHashMap<String, Tensor>();
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            tensors.forEach((name, tensor) -> {
+                Tensor detached = tensor.detach();
+                copies.put(name, MemoryScope.keep(detached.is_cuda() ? detached.cpu() : detached.clone()));
+            });
+        }
+        return copies;
+    }
+
+    private void deleteOld() throws IOException {
+        List<Path> files = newestFirst(folder);
+        for (Path file : files.subList(Math.min(KEPT, files.size()), files.size())) {
+            Files.delete(file);
+        }
+    }
+
+    private void await() throws IOException {
+        try {
+            pending.get();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("interrupted while a checkpoint was written");
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof IOException cause) {
+                throw cause;
+            }
+            throw new IllegalStateException("the checkpoint could not be written", e.getCause());
+        } finally {
+            pending = CompletableFuture.completedFuture(null);
+        }
+    }
+
+    /**
+     * Waits for the last checkpoint and lets other processes use the folder.
+     *
+     * @throws IOException if the last checkpoint could not be written
+     */
+    @Override
+    public void close() throws IOException {
+        try (lock) {
+            await();
+        }
+    }
+}

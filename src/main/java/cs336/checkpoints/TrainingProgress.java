@@ -1,0 +1,79 @@
+package cs336.checkpoints;
+
+import cs336.torch.Device;
+import cs336.torch.Torch;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * The position of a training run, which a checkpoint stores as text: {@code step}, {@code sequences} and, in Base64,
+ * {@code random.0}, {@code random.1} …
+ *
+ * @param steps number of steps that were trained
+ * @param sequences number of sequences that all processes have taken from the data
+ * @param randomStates the state of each rank's random generator, see {@link cs336.torch.Torch#randomState}
+ */
+public record TrainingProgress(long steps, long sequences, List<byte[]> randomStates) {
+    private static final String STEP = "step";
+    private static final String SEQUENCES = "sequences";
+    private static final String RANDOM = "random.";
+
+    /** The position before the first step. */
+    public static final TrainingProgress START = new TrainingProgress(0, 0, List.of());
+
+    /**
+     * Sets the state of a rank's random generator. Leaves it unchanged if the run had fewer ranks or another kind of
+     * device.
+     */
+    public void restoreRandomState(int rank, Device device) {
+        if (rank < randomStates.size() && randomStates.get(rank).length == Torch.randomState(device).length) {
+            Torch.setRandomState(device, randomStates.get(rank));
+        }
+    }
+
+    /** Returns the text entries of a checkpoint. */
+    Map<String, String> metadata() {
+        var entries = new LinkedHashMap<String, String>();
+        entries.put(STEP, String.valueOf(steps));
+        entries.put(SEQUENCES, String.valueOf(sequences));
+        for (int rank = 0; rank < randomStates.size(); rank++) {
+            entries.put(RANDOM + rank, Base64.getEncoder().encodeToString(randomStates.get(rank)));
+        }
+        return entries;
+    }
+
+    /**
+     * Reads the text entries of a checkpoint.
+     *
+     * @param file the checkpoint, for error messages
+     * @throws IllegalArgumentException if an entry is missing or malformed
+     */
+    public static TrainingProgress of(Path file, Map<String, String> metadata) {
+        var states = new ArrayList<byte[]>();
+        for (String state; (state = metadata.get(RANDOM + states.size())) != null; ) {
+            try {
+                states.add(Base64.getDecoder().decode(state));
+            } catch (IllegalArgumentException e) {
+                throw new IllegalArgumentException(
+                        file + " has a metadata entry '" + RANDOM + states.size() + "' that is not Base64", e);
+            }
+        }
+        return new TrainingProgress(
+                number(file, metadata, STEP, "trained steps"),
+                number(file, metadata, SEQUENCES, "trained sequences"),
+                states);
+    }
+
+    private static long number(Path file, Map<String, String> metadata, String name, String what) {
+        String number = metadata.get(name);
+        if (number == null || !number.matches("\\d{1,18}")) {
+            throw new IllegalArgumentException(
+                    file + " has no number of " + what + " in its metadata entry '" + name + "'");
+        }
+        return Long.parseLong(number);
+    }
+}

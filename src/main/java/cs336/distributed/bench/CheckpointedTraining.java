@@ -1,0 +1,198 @@
+package cs336.distributed.bench;
+
+import cs336.basics.Batches;
+import cs336.basics.Checkpoint;
+import cs336.basics.Losses;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Case;
+import cs336.checkpoints.CheckpointFolder;
+import cs336.checkpoints.CheckpointSettings;
+import cs336.checkpoints.TrainingProgress;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.World;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.Backward;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.Serializable;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * Data-parallel training of a Transformer language model that can be interrupted at any time: rank 0 saves checkpoints,
+ * and all ranks load the last one. The data is an endless sequence of random token sequences; in each step, rank r of n
+ * takes the r-th of the next n batches.
+ *
+ * <p>A checkpoint has the state of all ranks in the form of an optimizer without shards. It may therefore be resumed in
+ * another mode and with another number of ranks, which continue at the same position of the data. With the same mode
+ * and number of ranks on the CPU, a resumed run equals an uninterrupted one bit for bit.
+ */
+public final class CheckpointedTraining
+        implements RankProgram<CheckpointedTraining.TrainingJob, CheckpointedTraining.TrainingEnd> {
+    /** Options of measurements, which have no effect on a training run. */
+    static final String[] BENCHMARK_OPTIONS = {
+        "--warmup", "--rounds", "--round", "--output", "--machine", "--problem", "--again"
+    };
+
+    private static final long DATA_SEED = 0;
+
+    /**
+     * The training to run.
+     *
+     * @param setup the model, the precision and the mode, see {@link DdpBenchmark#caseOf} and
+     *     {@link ShardBenchmark#caseOf}
+     * @param steps number of steps, including those before the checkpoint
+     * @param checkpoints in a folder that all ranks can read; ranks that were restarted resume in any case
+     */
+    public record TrainingJob(Case setup, int steps, CheckpointSettings checkpoints) implements Serializable {}
+
+    /**
+     * The end of the training.
+     *
+     * @param first number of steps before the checkpoint from which it continued, 0 without one
+     * @param loss mean loss of all ranks in the last step; NaN if no step was left
+     */
+    public record TrainingEnd(long first, double loss) implements Serializable {}
+
+    /**
+     * Returns the training that the options of a command describe.
+     *
+     * @param cases the models and modes that they select
+     * @throws IllegalArgumentException if there are several, or ranks do not have the same parameters in this mode
+     */
+    static TrainingJob job(List<Case> cases, int steps, CheckpointSettings checkpoints) {
+        if (cases.size() != 1) {
+            throw new IllegalArgumentException(
+                    "with --checkpoint the options must select one model and one --mode, not " + cases.size());
+        }
+        String mode = RankCase.of(cases.get(0)).mode();
+        if (mode.equals(DdpBenchmark.NONE) || mode.equals(ShardMode.UNSYNCHRONISED.toString())) {
+            throw new IllegalArgumentException(
+                    "--mode " + mode + " has no effect with --checkpoint: its ranks do not train the same model");
+        }
+        return new TrainingJob(cases.get(0), steps, checkpoints);
+    }
+
+    /** Prints where the training started and ended. */
+    static void print(TrainingEnd end, TrainingJob job, PrintWriter out) {
+        String folder = job.checkpoints.folder();
+        if (end.first >= job.steps) {
+            out.printf("%s: nothing is left of --steps %d after step %d%n", folder, job.steps, end.first);
+        } else {
+            out.printf("trained from step %d to %d; checkpoints are in %s%n", end.first, job.steps, folder);
+        }
+        out.flush();
+    }
+
+    @Override
+    public TrainingEnd run(ProcessGroup group, TrainingJob job) throws IOException {
+        RankCase c = RankCase.of(job.setup);
+        Torch.allowTf32(c.precision().tf32());
+        Torch.seed(group.rank());
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(c.model().config(), group.device());
+                var training = ShardTraining.of(c, model, group);
+                var folder = group.rank() == 0 ? CheckpointFolder.open(Path.of(job.checkpoints.folder())) : null) {
+            return new RankTraining(group, job, c, model, training, folder).toTheEnd();
+        }
+    }
+
+    /**
+     * One rank's part of the training.
+     *
+     * @param folder null except on rank 0
+     */
+    private record RankTraining(
+            ProcessGroup group,
+            TrainingJob job,
+            RankCase c,
+            TransformerLM model,
+            ShardTraining training,
+            CheckpointFolder folder) {
+        TrainingEnd toTheEnd() throws IOException {
+            TrainingProgress start = resume();
+            TransformerConfig config = c.model().config();
+            int batchSize = c.model().batch();
+            Batches batches =
+                    Batches.random(config.vocabSize(), batchSize, config.contextLength(), group.device(), DATA_SEED);
+            batches.skip(start.sequences());
+            long sequences = start.sequences();
+            double loss = Double.NaN;
+            for (long step = start.steps() + 1; step <= job.steps; step++) {
+                batches.skip((long) group.rank() * batchSize);
+                loss = step(batches);
+                batches.skip((long) (group.size() - 1 - group.rank()) * batchSize);
+                sequences += (long) group.size() * batchSize;
+                if (job.checkpoints.follows(step, job.steps)) {
+                    save(step, sequences);
+                    loss = mean(loss);
+                    if (group.rank() == 0) {
+                        System.out.printf("step %6d   loss %.4f%n", step, loss);
+                    }
+                }
+            }
+            return new TrainingEnd(start.steps(), loss);
+        }
+
+        /** Loads the last checkpoint, if the run is to be resumed and there is one, and returns its position. */
+        private TrainingProgress resume() throws IOException {
+            Path latest = null;
+            if (group.rank() == 0 && (job.checkpoints.resume() || World.restarts() > 0)) {
+                latest = folder.latest(System.err::println);
+            }
+            String name =
+                    group.allGather(latest == null ? "" : latest.toString()).get(0);
+            if (name.isEmpty()) {
+                return TrainingProgress.START;
+            }
+            Path file = Path.of(name);
+            TrainingProgress progress =
+                    TrainingProgress.of(file, Checkpoint.load(file, model.namedParameters(), training.optimizer()));
+            progress.restoreRandomState(group.rank(), group.device());
+            return progress;
+        }
+
+        /** Trains on the next batch and returns its loss on this rank. */
+        private double step(Batches batches) {
+            try (var scope = MemoryScope.open()) {
+                Batches.Batch batch = batches.next();
+                Tensor loss;
+                try (var autocast = c.precision().autocast(group.device())) {
+                    loss = Losses.crossEntropy(training.ddp().forward(batch.inputs()), batch.targets());
+                }
+                Backward.of(loss).run();
+                training.ddp().finishGradientSynchronization();
+                training.optimizer().step();
+                training.optimizer().zeroGrad();
+                return loss.item_double();
+            }
+        }
+
+        private void save(long step, long sequences) throws IOException {
+            training.awaitParameters();
+            List<byte[]> randomStates = group.allGather(Torch.randomState(group.device()));
+            try (var scope = MemoryScope.open()) {
+                Map<String, Tensor> state = training.wholeState();
+                if (group.rank() == 0) {
+                    folder.save(
+                            new TrainingProgress(step, sequences, randomStates),
+                            model.namedParameters(),
+                            training.optimizer().kind(),
+                            state);
+                }
+            }
+        }
+
+        private double mean(double loss) {
+            return group.allGather(loss).stream()
+                    .mapToDouble(Double::doubleValue)
+                    .average()
+                    .orElseThrow();
+        }
+    }
+}

@@ -1,0 +1,226 @@
+package cs336.checkpoints;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Checkpoint;
+import cs336.basics.ScopedTest;
+import cs336.bench.MemoryGrowth;
+import cs336.bench.Project;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Assertions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class CheckpointFolderTest extends ScopedTest {
+    @TempDir
+    Path parent;
+
+    private Path path;
+    private final List<String> damage = new ArrayList<>();
+
+    @BeforeEach
+    void choose() {
+        path = parent.resolve("new/checkpoints");
+    }
+
+    private static TrainingProgress after(long steps) {
+        return new TrainingProgress(steps, 4 * steps, List.of());
+    }
+
+    private static void save(CheckpointFolder folder, long steps) throws IOException {
+        folder.save(after(steps), Map.of("w", torch.full(new long[] {3}, new Scalar((double) steps))), "Sgd", Map.of());
+    }
+
+    private static double value(Path file) throws IOException {
+        Tensor w = torch.zeros(3);
+        Checkpoint.load(file, Map.of("w", w));
+        return w.mean().item_double();
+    }
+
+    private Set<String> names() throws IOException {
+        var names = new HashSet<String>();
+        try (var files = Files.list(path)) {
+            files.forEach(file -> names.add(file.getFileName().toString()));
+        }
+        names.remove(".lock");
+        return names;
+    }
+
+    @Test
+    void theLastTwoAreKeptAndTheLastIsFound() throws IOException {
+        assertEquals(-1, CheckpointFolder.lastStep(path));
+        try (var folder = CheckpointFolder.open(path)) {
+            assertNull(folder.latest(damage::add));
+            for (long steps : new long[] {8, 9, 10, 11}) {
+                save(folder, steps);
+            }
+        }
+        assertEquals(Set.of("step-000000010.safetensors", "step-000000011.safetensors"), names());
+        assertEquals(11, CheckpointFolder.lastStep(path));
+        try (var folder = CheckpointFolder.open(path)) {
+            assertEquals(11, value(folder.latest(damage::add)));
+        }
+        assertEquals(List.of(), damage);
+    }
+
+    @Test
+    void tensorsMayChangeWhileTheyAreWritten() throws IOException {
+        Tensor large = torch.zeros(4_000_000);
+        for (int steps = 1; steps <= 3; steps++) {
+            Path file;
+            try (var folder = CheckpointFolder.open(path)) {
+                file = folder.save(after(steps), Map.of("w", large), "Sgd", Map.of("m", large));
+                large.add_(new Scalar(1.0));
+            }
+            Tensor loaded = torch.full(new long[] {4_000_000}, new Scalar(7.0));
+            Checkpoint.load(file, Map.of("w", loaded));
+            assertEquals(steps - 1, loaded.min().item_double());
+            assertEquals(steps - 1, loaded.max().item_double());
+        }
+    }
+
+    @Test
+    void progressAndRandomStatesAreReadBack() throws IOException {
+        Torch.seed(3);
+        torch.randn(5);
+        var progress = new TrainingProgress(7, 28, List.of(Torch.randomState(Device.cpu()), new byte[] {1, -2}));
+        try (var folder = CheckpointFolder.open(path)) {
+            folder.save(progress, Map.of("w", torch.ones(3)), "Sgd", Map.of());
+        }
+        Tensor expected = torch.randn(100);
+        Path file = path.resolve("step-000000007.safetensors");
+        TrainingProgress read = TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3))));
+        assertEquals(7, read.steps());
+        assertEquals(28, read.sequences());
+        assertEquals(2, read.randomStates().size());
+        assertArrayEquals(new byte[] {1, -2}, read.randomStates().get(1));
+        Torch.seed(1234);
+        byte[] other = Torch.randomState(Device.cpu());
+        read.restoreRandomState(1, Device.cpu()); // of another kind of device
+        read.restoreRandomState(2, Device.cpu()); // of no rank
+        assertArrayEquals(other, Torch.randomState(Device.cpu()));
+        read.restoreRandomState(0, Device.cpu());
+        assertTrue(torch.equal(expected, torch.randn(100)));
+
+        Checkpoint.save(file, Map.of("w", torch.ones(3)), Map.of("step", "-1"));
+        var e = assertThrows(
+                IllegalArgumentException.class,
+                () -> TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3)))));
+        assertEquals(file + " has no number of trained steps in its metadata entry 'step'", e.getMessage());
+    }
+
+    /** Saves a checkpoint in each step. */
+    static final class SavingSteps implements MemoryGrowth.Work {
+        private final Tensor parameter = torch.zeros(100_000);
+        private final AdamW optimizer = new AdamW(Map.of("w", parameter), AdamWSettings.of(0.1));
+        private final CheckpointFolder folder;
+        private long steps;
+
+        SavingSteps() throws IOException {
+            folder = CheckpointFolder.open(Project.path("target/saving-steps")); // which nobody deletes
+        }
+
+        @Override
+        public void step() throws IOException {
+            try (var scope = MemoryScope.open()) {
+                var progress = new TrainingProgress(++steps, steps, List.of(Torch.randomState(Device.cpu())));
+                folder.save(progress, Map.of("w", parameter), optimizer.kind(), Map.of("m", parameter));
+            }
+        }
+    }
+
+    @Test
+    void savingLeavesNoMemoryBehind() throws Exception {
+        MemoryGrowth.assertFlat(SavingSteps.class, 30, 1000);
+    }
+
+    @Test
+    void damagedCheckpointsAreReportedAndSetAside() throws IOException {
+        try (var folder = CheckpointFolder.open(path)) {
+            save(folder, 1);
+            save(folder, 2);
+        }
+        Path last = path.resolve("step-000000002.safetensors");
+        byte[] bytes = Files.readAllBytes(last);
+        bytes[bytes.length - 1] ^= 1;
+        Files.write(last, bytes);
+        Files.createFile(path.resolve("step-000000003.safetensors"));
+        try (var folder = CheckpointFolder.open(path)) {
+            assertEquals(1, value(folder.latest(damage::add)));
+            assertEquals(2, damage.size());
+            assertTrue(damage.get(0).startsWith(path + "/step-000000003.safetensors has 0 bytes"), damage.get(0));
+            assertTrue(damage.get(1).startsWith(last + " is damaged: its checksum is"), damage.get(1));
+            assertTrue(damage.get(1)
+                    .endsWith("; the last complete checkpoint is " + path + "/step-000000001.safetensors"));
+            assertEquals(
+                    Set.of(
+                            "step-000000001.safetensors",
+                            "step-000000002.safetensors.damaged",
+                            "step-000000003.safetensors.damaged"),
+                    names());
+            save(folder, 2);
+        }
+        try (var folder = CheckpointFolder.open(path)) {
+            assertEquals(2, value(folder.latest(Assertions::fail)));
+        }
+        Files.write(path.resolve("step-000000002.safetensors"), new byte[3]);
+        Files.write(path.resolve("step-000000001.safetensors"), new byte[100]);
+        try (var folder = CheckpointFolder.open(path)) {
+            var e = assertThrows(IOException.class, () -> folder.latest(damage::add));
+            assertTrue(e.getMessage().startsWith(path + "/step-000000002.safetensors has 3 bytes"), e.getMessage());
+            assertTrue(e.getMessage().endsWith("; " + path + " has no complete checkpoint"), e.getMessage());
+        }
+    }
+
+    @Test
+    void aFolderHasOneUserAndLosesUnfinishedFiles() throws IOException {
+        Files.createDirectories(path);
+        Path unfinished = path.resolve("step-000000003.safetensors.77.part");
+        Files.write(unfinished, new byte[9]);
+        Files.write(path.resolve("mine.part"), new byte[9]);
+        try (var folder = CheckpointFolder.open(path)) {
+            assertFalse(Files.exists(unfinished));
+            assertEquals(Set.of("mine.part"), names());
+            var e = assertThrows(IOException.class, () -> CheckpointFolder.open(path));
+            assertEquals(path + " is in use by another training run", e.getMessage());
+        }
+        CheckpointFolder.open(path).close();
+    }
+
+    @Test
+    void aFailedWriteIsReportedByTheNextCall() throws IOException {
+        var folder = CheckpointFolder.open(path);
+        Files.delete(path.resolve(".lock"));
+        Files.delete(path);
+        save(folder, 1);
+        var e = assertThrows(IOException.class, () -> save(folder, 2));
+        assertTrue(
+                e.getMessage().startsWith("checkpoint " + path + "/step-000000001.safetensors could not be written: "),
+                e.getMessage());
+        Files.createDirectory(path);
+        save(folder, 3);
+        folder.close();
+        assertEquals(Set.of("step-000000003.safetensors"), names());
+    }
+}

@@ -1,0 +1,231 @@
+package cs336.distributed.bench;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.LabCommand;
+import cs336.checkpoints.CheckpointFolder;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Safetensors;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
+
+@Timeout(300)
+class CheckpointedTrainingTest {
+    private static final String TINY = "--d-model 8 --layers 1 --heads 2 --vocab 11 --context 4 --device cpu ";
+
+    private static final int STEPS_PER_KILL = 20;
+
+    @TempDir
+    Path folder;
+
+    private final StringWriter err = new StringWriter();
+
+    private int run(LabCommand command, List<String> arguments, StringWriter out) {
+        return new CommandLine(command)
+                .setParameterExceptionHandler((e, args) -> {
+                    err.write(e.getMessage());
+                    return 2;
+                })
+                .setOut(new PrintWriter(out))
+                .execute(arguments.toArray(String[]::new));
+    }
+
+    private String train(LabCommand command, String options, Path checkpoints, String... more) {
+        var out = new StringWriter();
+        String batch = options.contains("--batch ") ? "" : " --batch 2";
+        var all = new ArrayList<>(List.of((TINY + options + batch).split(" +")));
+        all.addAll(List.of("--checkpoint", checkpoints.toString()));
+        all.addAll(List.of(more));
+        assertEquals(0, run(command, all, out), err::toString);
+        return out.toString();
+    }
+
+    private static Path file(Path checkpoints, int step) {
+        return checkpoints.resolve(String.format("step-%09d.safetensors", step));
+    }
+
+    private static void assertSameFile(Path a, Path b) throws IOException {
+        assertArrayEquals(Files.readAllBytes(a), Files.readAllBytes(b), a + " and " + b);
+    }
+
+    @Test
+    void aResumedRunEqualsAnUninterruptedOne() throws IOException {
+        var other = inBackground(() -> resume(new ShardCommand(), "--mode zero-1 --bucket-size-mb 0.001"));
+        resume(new DdpCommand(), "--mode bucketed --dtype bf16");
+        other.join();
+    }
+
+    private static <T> CompletableFuture<T> inBackground(Callable<T> run) {
+        return CompletableFuture.supplyAsync(
+                () -> {
+                    try {
+                        return run.call();
+                    } catch (Exception e) {
+                        throw new CompletionException(e);
+                    }
+                },
+                task -> new Thread(task).start());
+    }
+
+    private Void resume(LabCommand command, String options) throws IOException {
+        String steps = options + " --steps 7 --checkpoint-every 4";
+        Path whole = folder.resolve("whole of " + command.getClass().getSimpleName());
+        Path half = Files.createDirectory(
+                folder.resolve("half of " + command.getClass().getSimpleName()));
+        assertEquals("trained from step 0 to 7; checkpoints are in " + whole + "\n", train(command, steps, whole));
+        Files.copy(file(whole, 4), file(half, 4));
+        assertEquals(
+                "trained from step 4 to 7; checkpoints are in " + half + "\n", train(command, steps, half, "--resume"));
+        assertSameFile(file(whole, 7), file(half, 7));
+        return null;
+    }
+
+    @Test
+    void aRunContinuesWithAnotherNumberOfRanksAndInAnotherMode() throws IOException {
+        Path three = folder.resolve("three");
+        Path same = folder.resolve("same");
+        train(new ShardCommand(), "--mode all-gather --bucket-size-mb 0.001 --steps 3 --processes 3", three);
+        Files.createDirectory(same);
+        Files.copy(file(three, 3), file(same, 3));
+        // One rank with batches of 4 sequences takes the same sequences in a step as two ranks with batches of 2.
+        var two = inBackground(() -> train(new ShardCommand(), "--mode broadcast --steps 6 --resume", three));
+        train(new DdpCommand(), "--mode flat --steps 6 --resume --processes 1 --batch 4", same);
+        two.join();
+        try (var scope = MemoryScope.open();
+                var onTwo = Safetensors.open(file(three, 6));
+                var onOne = Safetensors.open(file(same, 6))) {
+            assertEquals("30", onTwo.metadata().get("sequences")); // 3 · 3 · 2, then 3 · 2 · 2
+            assertEquals("30", onOne.metadata().get("sequences"));
+            assertEquals(onOne.entries().keySet(), onTwo.entries().keySet());
+            assertTrue(onOne.entries().keySet().stream().anyMatch(name -> name.startsWith("optimizer.")));
+            for (String name : onOne.entries().keySet()) {
+                Tensor difference = onOne.tensor(name, Device.cpu())
+                        .sub(onTwo.tensor(name, Device.cpu()))
+                        .abs();
+                // Adam's normalised steps amplify differences of rounding where gradients are near 0.
+                assertTrue(
+                        difference.max().item_double() < 1e-4,
+                        name + " differs by " + difference.max().item_double());
+            }
+            Tensor moved = onOne.tensor("lm_head.weight", Device.cpu());
+            try (var before = Safetensors.open(file(three, 3))) {
+                assertNotEquals(
+                        0,
+                        moved.sub(before.tensor("lm_head.weight", Device.cpu()))
+                                .abs()
+                                .gt(new Scalar(1e-3))
+                                .sum()
+                                .item_long());
+            }
+        }
+    }
+
+    @Test
+    void aRunWhoseRanksAreKilledEqualsAnUninterruptedOne() throws Exception {
+        int kills = Integer.getInteger("cs336.rankKills", 1);
+        String options =
+                "--mode zero-1 --bucket-size-mb 0.001 --checkpoint-every 1 --steps " + STEPS_PER_KILL * (1 + kills);
+        Path whole = folder.resolve("whole");
+        Path parts = folder.resolve("parts");
+        List<ProcessHandle> before = ProcessHandle.current().children().toList();
+        var uninterrupted = inBackground(() -> train(new ShardCommand(), options, whole));
+        List<ProcessHandle> others = before;
+        while (others.size() < before.size() + 2) {
+            others = ProcessHandle.current().children().toList();
+        }
+        var run =
+                inBackground(() -> train(new ShardCommand(), options, parts, "--max-restarts", String.valueOf(kills)));
+        var random = new SplittableRandom(8);
+        for (int kill = 0; kill < kills; kill++) {
+            long step = CheckpointFolder.lastStep(parts) + random.nextInt(1, STEPS_PER_KILL / 2);
+            while (CheckpointFolder.lastStep(parts) < step) {
+                assertFalse(run.isDone(), "the run ended before the kill");
+                TimeUnit.MILLISECONDS.sleep(1);
+            }
+            TimeUnit.MICROSECONDS.sleep(random.nextInt(20_000));
+            List<ProcessHandle> ranks = ranks(others);
+            assertEquals(2, ranks.size());
+            ranks.get(random.nextInt(2)).destroyForcibly();
+            while (ranks.stream().anyMatch(ProcessHandle::isAlive)) {
+                TimeUnit.MILLISECONDS.sleep(5);
+            }
+        }
+        run.join();
+        uninterrupted.join();
+        int last = STEPS_PER_KILL * (1 + kills);
+        assertSameFile(file(whole, last), file(parts, last));
+        try (var damaged = Files.newDirectoryStream(parts, "*.damaged")) {
+            assertFalse(damaged.iterator().hasNext());
+        }
+        System.out.printf("%d kills of a rank: the last checkpoint equals that of an uninterrupted run%n", kills);
+    }
+
+    /** Returns the processes that this one has started in addition to others. */
+    private static List<ProcessHandle> ranks(List<ProcessHandle> others) {
+        return ProcessHandle.current()
+                .children()
+                .filter(child -> !others.contains(child) && child.isAlive())
+                .toList();
+    }
+
+    @Test
+    void invalidOptionsAreOneLine() throws IOException {
+        Path used = folder.resolve("used");
+        Files.createDirectories(used);
+        Files.createFile(file(used, 30));
+        rejected(new DdpCommand(), "--resume", "--resume needs --checkpoint <folder>");
+        rejected(new ShardCommand(), "--checkpoint-every 2", "--checkpoint-every needs --checkpoint <folder>");
+        rejected(
+                new DdpCommand(),
+                "--checkpoint c --mode naive,flat",
+                "with --checkpoint the options must select one model and one --mode, not 2");
+        rejected(
+                new ShardCommand(),
+                "--checkpoint c",
+                "with --checkpoint the options must select one model and one --mode, not 5");
+        rejected(
+                new DdpCommand(),
+                "--checkpoint c --mode none",
+                "--mode none has no effect with --checkpoint: its ranks do not train the same model");
+        rejected(
+                new ShardCommand(),
+                "--checkpoint c --mode unsynchronised",
+                "--mode unsynchronised has no effect with --checkpoint: its ranks do not train the same model");
+        rejected(new DdpCommand(), "--checkpoint c --rounds 3", "--rounds has no effect with --checkpoint");
+        rejected(new DdpCommand(), "--checkpoint c --trace t", "--trace has no effect with --checkpoint");
+        rejected(new DdpCommand(), "--checkpoint c --model toy", "--checkpoint needs --model transformer, not toy");
+        rejected(new ShardCommand(), "--max-restarts -1", "--max-restarts must be at least 0, not -1");
+        rejected(
+                new ShardCommand(),
+                "--mode zero-1 --checkpoint " + used,
+                "--checkpoint " + used
+                        + " has a checkpoint of step 30: add --resume to continue from it, or select another folder");
+    }
+
+    private void rejected(LabCommand command, String arguments, String message) {
+        err.getBuffer().setLength(0);
+        assertEquals(2, run(command, List.of(arguments.split(" ")), new StringWriter()));
+        assertEquals(message, err.toString().strip());
+    }
+}
