@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.checkpointing.ActivationCheckpoint;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
@@ -13,9 +14,19 @@ public final class TransformerBlock extends NnModule {
     private final NnModule attention;
     private final NnModule feedForwardNorm;
     private final NnModule feedForward;
+    private final boolean recomputesFeedForward;
 
+    /**
+     * @param recomputesFeedForward whether ln2 and ffn keep only their input and are recomputed in the backward pass
+     */
     TransformerBlock(
-            TransformerConfig config, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
+            TransformerConfig config,
+            Attention attention,
+            RotaryEmbedding rotary,
+            boolean recomputesFeedForward,
+            Device device,
+            DType dtype) {
+        this.recomputesFeedForward = recomputesFeedForward;
         Normalization norm = Normalization.named(config.normalization());
         int dModel = config.dModel();
         attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
@@ -27,6 +38,13 @@ public final class TransformerBlock extends NnModule {
     @Override
     protected Tensor compute(Tensor x) {
         Tensor attended = x.add(attention.forward(attentionNorm.forward(x)));
-        return attended.add(feedForward.forward(feedForwardNorm.forward(attended)));
+        return attended.add(
+                recomputesFeedForward
+                        ? ActivationCheckpoint.apply(this::normalizedFeedForward, attended)
+                        : normalizedFeedForward(attended));
+    }
+
+    private Tensor normalizedFeedForward(Tensor x) {
+        return feedForward.forward(feedForwardNorm.forward(x));
     }
 }

@@ -1,5 +1,7 @@
 package cs336.basics;
 
+import cs336.checkpointing.ActivationCheckpoint;
+import cs336.checkpointing.CheckpointPlan;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
@@ -15,6 +17,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>Initialization: matrices are truncated normals with variance 2 ÷ (in + out). Embeddings have standard deviation 1
  * in the 2025 model, and 0.02 in the 2024 model, whose token embeddings also compute the logits.
+ *
+ * <p>{@link TransformerConfig#checkpointing} states which activations of the blocks are kept for the backward pass.
  */
 public final class TransformerLM extends NnModule {
     private static final double TIED_EMBEDDING_STD = 0.02;
@@ -25,6 +29,7 @@ public final class TransformerLM extends NnModule {
     private final Embedding positions; // null with rotary position embedding
     private final RotaryEmbedding rotary; // null with learned position embeddings
     private final Attention attention;
+    private final CheckpointPlan plan;
     private final List<TransformerBlock> layers = new ArrayList<>();
     private final NnModule finalNorm;
     private final Linear head;
@@ -51,8 +56,12 @@ public final class TransformerLM extends NnModule {
                 ? null
                 : new RotaryEmbedding(config.ropeTheta(), config.headDim(), config.contextLength(), device, dtype);
         attention = Attention.named(config.attention());
+        plan = config.checkpointing().plan(config.numLayers());
         for (int i = 0; i < config.numLayers(); i++) {
-            layers.add(child("layers." + i, new TransformerBlock(config, attention, rotary, device, dtype)));
+            boolean recomputesFeedForward = plan.recomputesFeedForward(i);
+            layers.add(child(
+                    "layers." + i,
+                    new TransformerBlock(config, attention, rotary, recomputesFeedForward, device, dtype)));
         }
         finalNorm = child(
                 "ln_final", Normalization.named(config.normalization()).create(dModel, config.eps(), device, dtype));
@@ -78,12 +87,31 @@ public final class TransformerLM extends NnModule {
             Tensor upToT = torch.arange(new Scalar(ids.size(1)), device.options(DType.INT64));
             x = x.add(positions.forward(upToT));
         }
-        for (TransformerBlock layer : layers) {
-            Tensor next = layer.forward(x);
+        for (CheckpointPlan.PlanPart part : plan.parts()) {
+            Tensor next = run(part, x);
             x.close(); // frees the memory unless the autograd graph needs it
             x = next;
         }
         return head.forward(finalNorm.forward(x));
+    }
+
+    /** Runs one or several blocks, [B, T, D] → [B, T, D]. */
+    private Tensor run(CheckpointPlan.PlanPart part, Tensor x) {
+        return part instanceof CheckpointPlan.RecomputedBlocks segment
+                ? ActivationCheckpoint.apply(input -> runAll(segment.parts(), input), x)
+                : layers.get(((CheckpointPlan.KeptBlock) part).index()).forward(x);
+    }
+
+    private Tensor runAll(List<CheckpointPlan.PlanPart> parts, Tensor input) {
+        Tensor x = input;
+        for (CheckpointPlan.PlanPart part : parts) {
+            Tensor next = run(part, x);
+            if (x != input) {
+                x.close();
+            }
+            x = next;
+        }
+        return x;
     }
 
     private void requireTokenIds(Tensor ids) {
