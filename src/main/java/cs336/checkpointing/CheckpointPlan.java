@@ -60,10 +60,16 @@ public record CheckpointPlan(List<PlanPart> parts) {
             live = live.and(part);
         }
         for (int i = parts.size() - 1; i >= 0; i--) {
+            boolean isLast = i == parts.size() - 1;
+            LiveActivations others = before.get(i)
+                    .withLater(
+                            isLast || outside.depth() == 0
+                                    ? outside.laterInRecomputation()
+                                    : outside.laterInRecomputation() + 1);
             if (parts.get(i) instanceof RecomputedBlocks segment) {
-                backward(segment.parts, before.get(i), points);
+                backward(segment.parts, others.recomputing(), points);
             } else {
-                points.add(before.get(i).during(((KeptBlock) parts.get(i)).index));
+                points.add(others.during(((KeptBlock) parts.get(i)).index));
             }
         }
     }

@@ -8,9 +8,12 @@ package cs336.checkpointing;
  * @param blocks the number of other blocks that keep everything
  * @param blocksWithoutFeedForward the number of other blocks that keep everything but the feed-forward layer
  * @param inputs the number of checkpoints: inputs of recomputed blocks
+ * @param depth the number of recomputations in progress; 0 if the block is not recomputed
+ * @param laterInRecomputation the number of these that contain later blocks, whose backward passes have ended
  */
-public record LiveActivations(int block, int blocks, int blocksWithoutFeedForward, int inputs) {
-    static final LiveActivations NONE = new LiveActivations(-1, 0, 0, 0);
+public record LiveActivations(
+        int block, int blocks, int blocksWithoutFeedForward, int inputs, int depth, int laterInRecomputation) {
+    static final LiveActivations NONE = new LiveActivations(-1, 0, 0, 0, 0, 0);
 
     /** Returns the size of the activations, including all those of the block itself. */
     public long bytes(BlockBytes size) {
@@ -22,14 +25,25 @@ public record LiveActivations(int block, int blocks, int blocksWithoutFeedForwar
 
     LiveActivations and(CheckpointPlan.PlanPart part) {
         if (part instanceof CheckpointPlan.RecomputedBlocks) {
-            return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs + 1);
+            return new LiveActivations(
+                    block, blocks, blocksWithoutFeedForward, inputs + 1, depth, laterInRecomputation);
         }
         return ((CheckpointPlan.KeptBlock) part).recomputesFeedForward()
-                ? new LiveActivations(block, blocks, blocksWithoutFeedForward + 1, inputs)
-                : new LiveActivations(block, blocks + 1, blocksWithoutFeedForward, inputs);
+                ? new LiveActivations(block, blocks, blocksWithoutFeedForward + 1, inputs, depth, laterInRecomputation)
+                : new LiveActivations(block, blocks + 1, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
     }
 
     LiveActivations during(int index) {
-        return new LiveActivations(index, blocks, blocksWithoutFeedForward, inputs);
+        return new LiveActivations(index, blocks, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
+    }
+
+    /** Returns the same in one more recomputation. */
+    LiveActivations recomputing() {
+        return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth + 1, laterInRecomputation);
+    }
+
+    /** Returns the same with the number of recomputations that contain later blocks. */
+    LiveActivations withLater(int recomputations) {
+        return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth, recomputations);
     }
 }
