@@ -41,7 +41,7 @@ public record TransformerConfig(
 
     /**
      * @throws IllegalArgumentException if a size is below 1, a name is unknown, H does not divide D as required, ε or θ
-     *     is not positive, there are more than 2⁶³ − 1 parameters, or a checkpointing budget is too small
+     *     is not positive, or there are more than 2⁶³ − 1 parameters
      */
     public TransformerConfig {
         if (edition == null) {
@@ -73,7 +73,6 @@ public record TransformerConfig(
         if (checkpointing == null) {
             throw new IllegalArgumentException("checkpointing must not be null");
         }
-        checkpointing.plan(numLayers);
     }
 
     /** Creates a configuration with the default ε of 1e-5 and θ of 10,000 that keeps all activations. */

@@ -39,8 +39,13 @@ public final class TransformerLM extends NnModule {
         this(config, device, DType.FLOAT32);
     }
 
-    /** Creates a model with random parameters of this dtype. */
+    /**
+     * Creates a model with random parameters of this dtype.
+     *
+     * @throws IllegalArgumentException if the model has too many blocks for its checkpointing budget
+     */
     public TransformerLM(TransformerConfig config, Device device, DType dtype) {
+        plan = config.checkpointing().plan(config.numLayers()); // before anything is allocated
         this.config = config;
         this.device = device;
         int dModel = config.dModel();
@@ -56,7 +61,6 @@ public final class TransformerLM extends NnModule {
                 ? null
                 : new RotaryEmbedding(config.ropeTheta(), config.headDim(), config.contextLength(), device, dtype);
         attention = Attention.named(config.attention());
-        plan = config.checkpointing().plan(config.numLayers());
         for (int i = 0; i < config.numLayers(); i++) {
             boolean recomputesFeedForward = plan.recomputesFeedForward(i);
             layers.add(child(
