@@ -4,6 +4,7 @@ import cs336.checkpointing.ActivationCheckpoint;
 import cs336.checkpointing.CheckpointPlan;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Scalar;
@@ -83,8 +84,28 @@ public final class TransformerLM extends NnModule {
         return device;
     }
 
+    /**
+     * Returns the mean cross-entropy of the next tokens, as {@link Losses#crossEntropy} of the logits, without storing
+     * all logits.
+     *
+     * @param ids int64 [B, T]
+     * @param targets int64 [B, T]
+     * @param rows number of tokens whose logits are in memory at a time; see {@link LinearCrossEntropy}
+     * @return a 0-dimensional tensor
+     * @throws IllegalArgumentException if shapes or dtypes do not match, or a value is out of range
+     */
+    public Tensor loss(Tensor ids, Tensor targets, int rows) {
+        Tensors.requireDefined("ids", ids);
+        return run(() -> head.crossEntropy(hidden(ids), targets, rows));
+    }
+
     @Override
     protected Tensor compute(Tensor ids) {
+        return head.forward(hidden(ids));
+    }
+
+    /** Returns the normalized output of the last block, [B, T, D]. */
+    private Tensor hidden(Tensor ids) {
         requireTokenIds(ids);
         Tensor x = tokens.forward(ids); // [B, T, D]
         if (positions != null) {
@@ -92,15 +113,15 @@ public final class TransformerLM extends NnModule {
             x = x.add(positions.forward(upToT));
         }
         for (CheckpointPlan.PlanPart part : plan.parts()) {
-            Tensor next = run(part, x);
+            Tensor next = runPart(part, x);
             x.close(); // frees the memory unless the autograd graph needs it
             x = next;
         }
-        return head.forward(finalNorm.forward(x));
+        return finalNorm.forward(x);
     }
 
     /** Runs one or several blocks, [B, T, D] → [B, T, D]. */
-    private Tensor run(CheckpointPlan.PlanPart part, Tensor x) {
+    private Tensor runPart(CheckpointPlan.PlanPart part, Tensor x) {
         return part instanceof CheckpointPlan.RecomputedBlocks segment
                 ? ActivationCheckpoint.apply(input -> runAll(segment.parts(), input), x)
                 : layers.get(((CheckpointPlan.KeptBlock) part).index()).forward(x);
@@ -109,7 +130,7 @@ public final class TransformerLM extends NnModule {
     private Tensor runAll(List<CheckpointPlan.PlanPart> parts, Tensor input) {
         Tensor x = input;
         for (CheckpointPlan.PlanPart part : parts) {
-            Tensor next = run(part, x);
+            Tensor next = runPart(part, x);
             if (x != input) {
                 x.close();
             }
