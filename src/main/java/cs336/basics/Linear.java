@@ -34,6 +34,11 @@ public final class Linear extends NnModule {
         return run(() -> LinearCrossEntropy.of(x, weight, targets, rows));
     }
 
+    /** Returns zeros instead of the output, with its graph; see {@link UnreadLinear}. */
+    Tensor unread(Tensor x) {
+        return run(() -> UnreadLinear.of(x, weight));
+    }
+
     @Override
     protected Tensor compute(Tensor x) {
         Normalization.requireWidth(x, weight.size(1));

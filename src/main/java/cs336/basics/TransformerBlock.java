@@ -13,7 +13,7 @@ public final class TransformerBlock extends NnModule {
     private final NnModule attentionNorm;
     private final NnModule attention;
     private final NnModule feedForwardNorm;
-    private final NnModule feedForward;
+    private final FeedForward feedForward;
     private final boolean recomputesFeedForward;
 
     /**
@@ -37,14 +37,33 @@ public final class TransformerBlock extends NnModule {
 
     @Override
     protected Tensor compute(Tensor x) {
-        Tensor attended = x.add(attention.forward(attentionNorm.forward(x)));
+        Tensor attended = attended(x);
         return attended.add(
                 recomputesFeedForward
-                        ? ActivationCheckpoint.apply(this::normalizedFeedForward, attended)
+                        ? ActivationCheckpoint.apply(this::normalizedFeedForward, this::unreadFeedForward, attended)
                         : normalizedFeedForward(attended));
+    }
+
+    /**
+     * Returns a tensor in the shape of the output, with its graph, but not its values. A recomputation of this block
+     * needs no more if it is the last one of a checkpointed function.
+     */
+    Tensor unread(Tensor x) {
+        return run(() -> {
+            Tensor attended = attended(x);
+            return attended.add(unreadFeedForward(attended));
+        });
+    }
+
+    private Tensor attended(Tensor x) {
+        return x.add(attention.forward(attentionNorm.forward(x)));
     }
 
     private Tensor normalizedFeedForward(Tensor x) {
         return feedForward.forward(feedForwardNorm.forward(x));
+    }
+
+    private Tensor unreadFeedForward(Tensor x) {
+        return feedForward.unread(feedForwardNorm.forward(x));
     }
 }

@@ -123,14 +123,21 @@ public final class TransformerLM extends NnModule {
     /** Runs one or several blocks, [B, T, D] → [B, T, D]. */
     private Tensor runPart(CheckpointPlan.PlanPart part, Tensor x) {
         return part instanceof CheckpointPlan.RecomputedBlocks segment
-                ? ActivationCheckpoint.apply(input -> runAll(segment.parts(), input), x)
+                ? ActivationCheckpoint.apply(
+                        input -> runAll(segment.parts(), input, true),
+                        input -> runAll(segment.parts(), input, false),
+                        x)
                 : layers.get(((CheckpointPlan.KeptBlock) part).index()).forward(x);
     }
 
-    private Tensor runAll(List<CheckpointPlan.PlanPart> parts, Tensor input) {
+    /** @param read whether the values of the output are read, and not only its graph */
+    private Tensor runAll(List<CheckpointPlan.PlanPart> parts, Tensor input, boolean read) {
         Tensor x = input;
-        for (CheckpointPlan.PlanPart part : parts) {
-            Tensor next = runPart(part, x);
+        for (int i = 0; i < parts.size(); i++) {
+            boolean unread = !read && i == parts.size() - 1;
+            Tensor next = unread && parts.get(i) instanceof CheckpointPlan.KeptBlock block
+                    ? layers.get(block.index()).unread(x)
+                    : runPart(parts.get(i), x);
             if (x != input) {
                 x.close();
             }

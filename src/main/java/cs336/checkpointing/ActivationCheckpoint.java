@@ -52,7 +52,25 @@ public final class ActivationCheckpoint {
      * @throws IllegalStateException if the function changes its input in place, or returns no tensor
      */
     public static Tensor apply(UnaryOperator<Tensor> function, Tensor input) {
-        return applyAll(inputs -> new Tensor[] {function.apply(inputs[0])}, input)[0];
+        return apply(function, function, input);
+    }
+
+    /**
+     * Applies a function of one tensor that is recomputed by another function. The values that the recomputation
+     * returns are not read, only their graph. It can therefore omit operations on whose results no gradient depends,
+     * such as the matrix multiplication of a last linear layer.
+     *
+     * @param recomputation returns a tensor of the same shape, whose graph computes the gradients of the function and
+     *     uses the same tensors
+     * @return the output, in the caller's memory scope
+     * @throws IllegalArgumentException if the input is null, closed or undefined
+     * @throws IllegalStateException if the function changes its input in place, or returns no tensor
+     */
+    public static Tensor apply(UnaryOperator<Tensor> function, UnaryOperator<Tensor> recomputation, Tensor input) {
+        return applyAll(
+                inputs -> new Tensor[] {function.apply(inputs[0])},
+                inputs -> new Tensor[] {recomputation.apply(inputs[0])},
+                input)[0];
     }
 
     /**
@@ -65,11 +83,16 @@ public final class ActivationCheckpoint {
      * @throws IllegalStateException if the function changes an input in place, or returns no tensors
      */
     public static Tensor[] applyAll(Function<Tensor[], Tensor[]> function, Tensor... inputs) {
+        return applyAll(function, function, inputs);
+    }
+
+    private static Tensor[] applyAll(
+            Function<Tensor[], Tensor[]> function, Function<Tensor[], Tensor[]> recomputation, Tensor... inputs) {
         for (int i = 0; i < inputs.length; i++) {
             Tensors.requireDefined("input " + i, inputs[i]);
         }
         try (var scope = MemoryScope.open()) {
-            Tensor[] outputs = GradMode.is_enabled() ? record(function, inputs) : run(function, inputs);
+            Tensor[] outputs = GradMode.is_enabled() ? record(function, recomputation, inputs) : run(function, inputs);
             for (Tensor output : outputs) {
                 scope.escape(output);
             }
@@ -78,7 +101,8 @@ public final class ActivationCheckpoint {
     }
 
     /** Runs the function and adds its node to the graph. */
-    private static Tensor[] record(Function<Tensor[], Tensor[]> function, Tensor... inputs) {
+    private static Tensor[] record(
+            Function<Tensor[], Tensor[]> function, Function<Tensor[], Tensor[]> recomputation, Tensor... inputs) {
         RandomState random = RandomState.of(inputs);
         var autocast = AutocastDtypes.ofThisThread();
         Tensor[] aliases = aliases(inputs);
@@ -96,7 +120,7 @@ public final class ActivationCheckpoint {
         List<Edge> captured = CapturedEdges.find(roots, aliases, firstSequenceNumber);
         Tensor[] values = Arrays.stream(roots).map(Tensor::detach).toArray(Tensor[]::new);
         var node = new RecomputedFunction(
-                function,
+                recomputation,
                 inputs.length,
                 differentiable,
                 outputs.length,

@@ -439,8 +439,7 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         alive.addAll(keptByBlock());
         alive.addAll(weightCasts(others));
         alive.addAll(weightCasts(1));
-        boolean recomputed = plan().recomputesFeedForward(block);
-        alive.addAll(recomputations(others.depth() + (recomputed ? 1 : 0), others.laterInRecomputation()));
+        alive.addAll(recomputations(others.depth(), others.laterInRecomputation()));
         alive.add(vocabulary("logits", autocast));
         long dDf = (long) config.dModel() * config.dFf();
         alive.add(gradients(gradientsAbove(block) + dDf));
