@@ -130,7 +130,7 @@ final class CapturedEdges {
         for (int i = 0; i < shape.length; i++) {
             shape[i] = sizes.at(i).expect_int();
         }
-        return torch.zeros(SCALAR, metadata.options()).expand(shape).set_requires_grad(true);
+        return torch.empty(SCALAR, metadata.options(), null).expand(shape).set_requires_grad(true);
     }
 
     private static Set<Long> nodes(Tensor[] aliases) {
