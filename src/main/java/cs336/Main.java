@@ -18,6 +18,7 @@ import cs336.notebook.NotebooksCommand;
 import cs336.precision.PrecisionCommand;
 import cs336.profile.OverlapCommand;
 import cs336.profile.ProfileCommand;
+import cs336.profile.memory.CheckpointingCommand;
 import cs336.profile.memory.MemoryCommand;
 import cs336.scaling.AccountingCommand;
 import cs336.scaling.laws.IsoFlopsCommand;
@@ -47,6 +48,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             ProfileCommand.class,
             OverlapCommand.class,
             MemoryCommand.class,
+            CheckpointingCommand.class,
             PrecisionCommand.class,
             CompileCommand.class,
             TrainCommand.class,

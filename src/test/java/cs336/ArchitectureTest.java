@@ -30,7 +30,8 @@ class ArchitectureTest {
         direct.put("torch", List.of());
         direct.put("units", List.of());
         direct.put("charts", List.of());
-        direct.put("basics", List.of("torch"));
+        direct.put("checkpointing", List.of("torch"));
+        direct.put("basics", List.of("checkpointing"));
         direct.put("bench", List.of("basics", "units"));
         direct.put("checkpoints", List.of("bench"));
         direct.put("numbers", List.of("bench", "charts"));

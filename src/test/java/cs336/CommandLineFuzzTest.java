@@ -30,6 +30,7 @@ class CommandLineFuzzTest {
             "benchmark --output",
             "profile --folder",
             "memory --folder",
+            "checkpointing --output",
             "precision --output",
             "norms --output",
             "attention --output",

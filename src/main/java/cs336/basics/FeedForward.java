@@ -6,14 +6,28 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /** The position-wise feed-forward layers of the 2024 and 2025 models: [B, T, D] → [B, T, D] with inner width F. */
-final class FeedForward {
-    private FeedForward() {}
-
-    static NnModule of(ModelEdition edition, int dModel, int dFf, Device device, DType dtype) {
+abstract class FeedForward extends NnModule {
+    static FeedForward of(ModelEdition edition, int dModel, int dFf, Device device, DType dtype) {
         return switch (edition) {
             case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
             case SPRING_2025 -> new SwiGlu(dModel, dFf, device, dtype);
         };
+    }
+
+    /** Returns the input of w2, [B, T, F]. */
+    abstract Tensor inner(Tensor x);
+
+    /** Returns the layer w2. */
+    abstract Linear down();
+
+    @Override
+    protected final Tensor compute(Tensor x) {
+        return down().forward(inner(x));
+    }
+
+    /** Returns zeros instead of the output, with its graph; see {@link UnreadLinear}. */
+    final Tensor unread(Tensor x) {
+        return run(() -> down().unread(inner(x)));
     }
 
     /**
@@ -21,7 +35,7 @@ final class FeedForward {
      *
      * <p>Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
      */
-    private static final class Gelu extends NnModule {
+    private static final class Gelu extends FeedForward {
         private final Linear up;
         private final Linear down;
 
@@ -31,8 +45,13 @@ final class FeedForward {
         }
 
         @Override
-        protected Tensor compute(Tensor x) {
-            return down.forward(torch.gelu(up.forward(x)));
+        Tensor inner(Tensor x) {
+            return torch.gelu(up.forward(x));
+        }
+
+        @Override
+        Linear down() {
+            return down;
         }
     }
 
@@ -41,7 +60,7 @@ final class FeedForward {
      *
      * <p>Source: Shazeer, "GLU Variants Improve Transformer", 2020.
      */
-    private static final class SwiGlu extends NnModule {
+    private static final class SwiGlu extends FeedForward {
         private final Linear gate;
         private final Linear down;
         private final Linear up;
@@ -53,8 +72,13 @@ final class FeedForward {
         }
 
         @Override
-        protected Tensor compute(Tensor x) {
-            return down.forward(torch.silu(gate.forward(x)).mul(up.forward(x)));
+        Tensor inner(Tensor x) {
+            return torch.silu(gate.forward(x)).mul(up.forward(x));
+        }
+
+        @Override
+        Linear down() {
+            return down;
         }
     }
 }

@@ -25,6 +25,20 @@ public final class Linear extends NnModule {
         weight = share("weight", sharedWeight);
     }
 
+    /**
+     * Returns the mean cross-entropy of the outputs as logits, with the logits of some rows in memory at a time.
+     *
+     * @param rows the number of rows; see {@link LinearCrossEntropy}
+     */
+    Tensor crossEntropy(Tensor x, Tensor targets, int rows) {
+        return run(() -> LinearCrossEntropy.of(x, weight, targets, rows));
+    }
+
+    /** Returns zeros instead of the output, with its graph; see {@link UnreadLinear}. */
+    Tensor unread(Tensor x) {
+        return run(() -> UnreadLinear.of(x, weight));
+    }
+
     @Override
     protected Tensor compute(Tensor x) {
         Normalization.requireWidth(x, weight.size(1));

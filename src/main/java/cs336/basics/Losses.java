@@ -40,15 +40,24 @@ public final class Losses {
 
     private static void requireMatching(Tensor logits, Tensor targets) {
         Tensors.requireDefined("logits", logits);
-        Tensors.requireDefined("targets", targets);
         if (!logits.is_floating_point()) {
             throw new IllegalArgumentException("logits must be floating-point, not " + DType.of(logits));
         }
+        requireTargets(Tensors.shape(logits), targets);
+    }
+
+    /**
+     * Checks the targets of logits of this shape.
+     *
+     * @throws IllegalArgumentException if shapes or the dtype do not match, there is no token, or a target on the CPU
+     *     is out of range
+     */
+    static void requireTargets(long[] outputs, Tensor targets) {
+        Tensors.requireDefined("targets", targets);
         if (DType.of(targets) != DType.INT64) {
             throw new IllegalArgumentException("targets must be int64, not " + DType.of(targets));
         }
         long[] tokens = Tensors.shape(targets);
-        long[] outputs = Tensors.shape(logits);
         if (outputs.length != tokens.length + 1
                 || !Arrays.equals(Arrays.copyOf(outputs, tokens.length), tokens)
                 || targets.numel() == 0) {

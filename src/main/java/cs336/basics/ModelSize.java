@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.checkpointing.CheckpointPolicy;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
@@ -51,7 +52,8 @@ public enum ModelSize {
                 "rmsnorm",
                 "plain",
                 Normalization.EPS,
-                TransformerConfig.ROPE_THETA);
+                TransformerConfig.ROPE_THETA,
+                CheckpointPolicy.everything());
     }
 
     /**

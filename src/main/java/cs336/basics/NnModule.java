@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -36,13 +37,23 @@ public abstract class NnModule implements AutoCloseable {
      */
     public final Tensor forward(Tensor input) {
         Tensors.requireDefined("input", input);
+        return run(() -> compute(input));
+    }
+
+    /**
+     * Runs another computation of this layer in the same way as a forward pass, for example of an output and its loss.
+     *
+     * @return the result, in the caller's memory scope
+     * @throws IllegalStateException if the layer is closed
+     */
+    protected final Tensor run(Supplier<Tensor> computation) {
         if (closed) {
             throw new IllegalStateException(name + " is closed");
         }
         try (var range = ProfilerRange.of(name);
                 var scope = MemoryScope.open()) {
             beforeForward.run();
-            return scope.escape(compute(input));
+            return scope.escape(computation.get());
         }
     }
 

@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.checkpointing.ActivationCheckpoint;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
@@ -12,10 +13,20 @@ public final class TransformerBlock extends NnModule {
     private final NnModule attentionNorm;
     private final NnModule attention;
     private final NnModule feedForwardNorm;
-    private final NnModule feedForward;
+    private final FeedForward feedForward;
+    private final boolean recomputesFeedForward;
 
+    /**
+     * @param recomputesFeedForward whether ln2 and ffn keep only their input and are recomputed in the backward pass
+     */
     TransformerBlock(
-            TransformerConfig config, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
+            TransformerConfig config,
+            Attention attention,
+            RotaryEmbedding rotary,
+            boolean recomputesFeedForward,
+            Device device,
+            DType dtype) {
+        this.recomputesFeedForward = recomputesFeedForward;
         Normalization norm = Normalization.named(config.normalization());
         int dModel = config.dModel();
         attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
@@ -26,7 +37,33 @@ public final class TransformerBlock extends NnModule {
 
     @Override
     protected Tensor compute(Tensor x) {
-        Tensor attended = x.add(attention.forward(attentionNorm.forward(x)));
-        return attended.add(feedForward.forward(feedForwardNorm.forward(attended)));
+        Tensor attended = attended(x);
+        return attended.add(
+                recomputesFeedForward
+                        ? ActivationCheckpoint.apply(this::normalizedFeedForward, this::unreadFeedForward, attended)
+                        : normalizedFeedForward(attended));
+    }
+
+    /**
+     * Returns a tensor in the shape of the output, with its graph, but not its values. A recomputation of this block
+     * needs no more if it is the last one of a checkpointed function.
+     */
+    Tensor unread(Tensor x) {
+        return run(() -> {
+            Tensor attended = attended(x);
+            return attended.add(unreadFeedForward(attended));
+        });
+    }
+
+    private Tensor attended(Tensor x) {
+        return x.add(attention.forward(attentionNorm.forward(x)));
+    }
+
+    private Tensor normalizedFeedForward(Tensor x) {
+        return feedForward.forward(feedForwardNorm.forward(x));
+    }
+
+    private Tensor unreadFeedForward(Tensor x) {
+        return feedForward.unread(feedForwardNorm.forward(x));
     }
 }

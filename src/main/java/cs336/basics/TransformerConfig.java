@@ -1,5 +1,7 @@
 package cs336.basics;
 
+import cs336.checkpointing.CheckpointPolicy;
+
 /**
  * The architecture of a {@link TransformerLM}. A {@link TransformerConfigBuilder} creates one from named settings:
  *
@@ -18,6 +20,7 @@ package cs336.basics;
  * @param attention name of the attention, see {@link Attention#named}
  * @param eps ε of the normalization, positive
  * @param ropeTheta θ, the base of the rotary frequencies in the 2025 model, positive
+ * @param checkpointing which activations are kept for the backward pass; changes memory and time, but no result
  */
 public record TransformerConfig(
         ModelEdition edition,
@@ -30,7 +33,8 @@ public record TransformerConfig(
         String normalization,
         String attention,
         double eps,
-        double ropeTheta) {
+        double ropeTheta,
+        CheckpointPolicy checkpointing) {
 
     /** The default base of the rotary frequencies. */
     public static final double ROPE_THETA = 10_000;
@@ -65,6 +69,9 @@ public record TransformerConfig(
         } catch (ArithmeticException e) {
             throw new IllegalArgumentException("dModel " + dModel + ", dFf " + dFf + " and numLayers " + numLayers
                     + " give more than 2^63 - 1 parameters");
+        }
+        if (checkpointing == null) {
+            throw new IllegalArgumentException("checkpointing must not be null");
         }
     }
 
@@ -104,6 +111,11 @@ public record TransformerConfig(
     /** Returns this configuration with another attention implementation. */
     public TransformerConfig withAttention(String name) {
         return toBuilder().attention(name).build();
+    }
+
+    /** Returns this configuration with another policy of activation checkpointing. */
+    public TransformerConfig withCheckpointing(CheckpointPolicy policy) {
+        return toBuilder().checkpointing(policy).build();
     }
 
     /** Returns the number of trainable parameters; a tied output head counts once. */

@@ -1,5 +1,7 @@
 package cs336.basics;
 
+import cs336.checkpointing.CheckpointPolicy;
+
 /**
  * Named settings of a {@link TransformerConfig}. The settings that are not set keep the values of the configuration
  * from which the builder was created. They are checked together by {@link #build}.
@@ -16,6 +18,7 @@ public final class TransformerConfigBuilder {
     private String attention;
     private double eps;
     private double ropeTheta;
+    private CheckpointPolicy checkpointing;
 
     TransformerConfigBuilder(TransformerConfig config) {
         edition = config.edition();
@@ -29,6 +32,7 @@ public final class TransformerConfigBuilder {
         attention = config.attention();
         eps = config.eps();
         ropeTheta = config.ropeTheta();
+        checkpointing = config.checkpointing();
     }
 
     /** Sets the edition, the model of 2024 or 2025. */
@@ -97,6 +101,12 @@ public final class TransformerConfigBuilder {
         return this;
     }
 
+    /** Sets which activations are kept for the backward pass. */
+    public TransformerConfigBuilder checkpointing(CheckpointPolicy policy) {
+        checkpointing = policy;
+        return this;
+    }
+
     /**
      * Returns the configuration.
      *
@@ -114,6 +124,7 @@ public final class TransformerConfigBuilder {
                 normalization,
                 attention,
                 eps,
-                ropeTheta);
+                ropeTheta,
+                checkpointing);
     }
 }

@@ -1,7 +1,10 @@
 package cs336.basics;
 
+import cs336.checkpointing.ActivationCheckpoint;
+import cs336.checkpointing.CheckpointPlan;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Scalar;
@@ -15,6 +18,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>Initialization: matrices are truncated normals with variance 2 ÷ (in + out). Embeddings have standard deviation 1
  * in the 2025 model, and 0.02 in the 2024 model, whose token embeddings also compute the logits.
+ *
+ * <p>{@link TransformerConfig#checkpointing} states which activations of the blocks are kept for the backward pass.
  */
 public final class TransformerLM extends NnModule {
     private static final double TIED_EMBEDDING_STD = 0.02;
@@ -25,6 +30,7 @@ public final class TransformerLM extends NnModule {
     private final Embedding positions; // null with rotary position embedding
     private final RotaryEmbedding rotary; // null with learned position embeddings
     private final Attention attention;
+    private final CheckpointPlan plan;
     private final List<TransformerBlock> layers = new ArrayList<>();
     private final NnModule finalNorm;
     private final Linear head;
@@ -34,8 +40,13 @@ public final class TransformerLM extends NnModule {
         this(config, device, DType.FLOAT32);
     }
 
-    /** Creates a model with random parameters of this dtype. */
+    /**
+     * Creates a model with random parameters of this dtype.
+     *
+     * @throws IllegalArgumentException if the model has too many blocks for its checkpointing budget
+     */
     public TransformerLM(TransformerConfig config, Device device, DType dtype) {
+        plan = config.checkpointing().plan(config.numLayers()); // before anything is allocated
         this.config = config;
         this.device = device;
         int dModel = config.dModel();
@@ -52,7 +63,10 @@ public final class TransformerLM extends NnModule {
                 : new RotaryEmbedding(config.ropeTheta(), config.headDim(), config.contextLength(), device, dtype);
         attention = Attention.named(config.attention());
         for (int i = 0; i < config.numLayers(); i++) {
-            layers.add(child("layers." + i, new TransformerBlock(config, attention, rotary, device, dtype)));
+            boolean recomputesFeedForward = plan.recomputesFeedForward(i);
+            layers.add(child(
+                    "layers." + i,
+                    new TransformerBlock(config, attention, rotary, recomputesFeedForward, device, dtype)));
         }
         finalNorm = child(
                 "ln_final", Normalization.named(config.normalization()).create(dModel, config.eps(), device, dtype));
@@ -70,20 +84,66 @@ public final class TransformerLM extends NnModule {
         return device;
     }
 
+    /**
+     * Returns the mean cross-entropy of the next tokens, as {@link Losses#crossEntropy} of the logits, without storing
+     * all logits.
+     *
+     * @param ids int64 [B, T]
+     * @param targets int64 [B, T]
+     * @param rows number of tokens whose logits are in memory at a time; see {@link LinearCrossEntropy}
+     * @return a 0-dimensional tensor
+     * @throws IllegalArgumentException if shapes or dtypes do not match, or a value is out of range
+     */
+    public Tensor loss(Tensor ids, Tensor targets, int rows) {
+        Tensors.requireDefined("ids", ids);
+        return run(() -> head.crossEntropy(hidden(ids), targets, rows));
+    }
+
     @Override
     protected Tensor compute(Tensor ids) {
+        return head.forward(hidden(ids));
+    }
+
+    /** Returns the normalized output of the last block, [B, T, D]. */
+    private Tensor hidden(Tensor ids) {
         requireTokenIds(ids);
         Tensor x = tokens.forward(ids); // [B, T, D]
         if (positions != null) {
             Tensor upToT = torch.arange(new Scalar(ids.size(1)), device.options(DType.INT64));
             x = x.add(positions.forward(upToT));
         }
-        for (TransformerBlock layer : layers) {
-            Tensor next = layer.forward(x);
+        for (CheckpointPlan.PlanPart part : plan.parts()) {
+            Tensor next = runPart(part, x);
             x.close(); // frees the memory unless the autograd graph needs it
             x = next;
         }
-        return head.forward(finalNorm.forward(x));
+        return finalNorm.forward(x);
+    }
+
+    /** Runs one or several blocks, [B, T, D] → [B, T, D]. */
+    private Tensor runPart(CheckpointPlan.PlanPart part, Tensor x) {
+        return part instanceof CheckpointPlan.RecomputedBlocks segment
+                ? ActivationCheckpoint.apply(
+                        input -> runAll(segment.parts(), input, true),
+                        input -> runAll(segment.parts(), input, false),
+                        x)
+                : layers.get(((CheckpointPlan.KeptBlock) part).index()).forward(x);
+    }
+
+    /** @param read whether the values of the output are read, and not only its graph */
+    private Tensor runAll(List<CheckpointPlan.PlanPart> parts, Tensor input, boolean read) {
+        Tensor x = input;
+        for (int i = 0; i < parts.size(); i++) {
+            boolean unread = !read && i == parts.size() - 1;
+            Tensor next = unread && parts.get(i) instanceof CheckpointPlan.KeptBlock block
+                    ? layers.get(block.index()).unread(x)
+                    : runPart(parts.get(i), x);
+            if (x != input) {
+                x.close();
+            }
+            x = next;
+        }
+        return x;
     }
 
     private void requireTokenIds(Tensor ids) {

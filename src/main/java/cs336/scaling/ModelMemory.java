@@ -4,6 +4,9 @@ import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
+import cs336.checkpointing.BlockBytes;
+import cs336.checkpointing.CheckpointPlan;
+import cs336.checkpointing.LiveActivations;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import java.util.ArrayList;
@@ -19,6 +22,9 @@ import java.util.stream.Stream;
  * <p>Parameters, gradients and moments are fp32. Under autocast, matmuls have inputs and outputs of the narrow type;
  * {@link #keptByBlock} lists the types of all saved tensors. A tensor counts as alive while Java refers to it: a module
  * holds its intermediate results until it returns, and the logits live until the end of the backward pass.
+ *
+ * <p>{@link TransformerConfig#checkpointing} states which activations are kept. A recomputed function holds its output
+ * and the gradient of its output until its backward pass has ended.
  *
  * <p>Letters of the shapes: B sequences of T tokens, N = BT tokens; D, F and V are the widths of the residual stream,
  * the feed-forward layer and the vocabulary; H is the number of heads and P the number of parameters.
@@ -69,13 +75,13 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
                                 "softmax of the last block",
                                 always(1),
                                 embedded(),
-                                weightCastsInAttention(),
+                                weightCastsInAttention(withoutGraph()),
                                 softmaxOfForward(false)),
                         MemoryInventory.of(
                                 "matmul with V of the last block",
                                 always(1),
                                 embedded(),
-                                weightCastsInAttention(),
+                                weightCastsInAttention(withoutGraph()),
                                 matmulWithValues()),
                         MemoryInventory.of(
                                 "end of the last block",
@@ -123,14 +129,21 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
 
     /** Returns the tensors that the whole forward pass saves for the backward pass: blocks, last layers and loss. */
     public List<TensorMemory> kept() {
-        var kept = new ArrayList<TensorMemory>();
-        keptByBlock().forEach(tensor -> kept.add(tensor.times(config.numLayers())));
-        kept.addAll(weightCasts(config.numLayers()));
+        LiveActivations live = plan().afterForward();
+        var kept = new ArrayList<>(activations(live));
+        kept.addAll(weightCasts(live));
         if (is2024()) {
             kept.add(positions());
         }
         kept.addAll(keptByHead());
         return kept;
+    }
+
+    /** Returns the memory of one block for a {@link cs336.checkpointing.CheckpointPolicy#budget}. */
+    public BlockBytes blockBytes() {
+        long input = rows("input", WIDE).bytes();
+        long feedForward = MemoryInventory.bytes(keptByFeedForward());
+        return new BlockBytes(MemoryInventory.bytes(keptByBlock()), feedForward - input, input);
     }
 
     /** Returns the size of {@link #kept} in bytes. */
@@ -221,15 +234,31 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
                 : List.of();
     }
 
+    /** Returns {@link #weightCasts} of the blocks that keep activations; those of recomputed layers are freed. */
+    private List<TensorMemory> weightCasts(LiveActivations live) {
+        if (!isNarrow() || live.blocksWithoutFeedForward() == 0) {
+            return live.blocks() == 0 ? List.of() : weightCasts(live.blocks());
+        }
+        long d = config.dModel();
+        return joined(
+                live.blocks() == 0 ? List.of() : weightCasts(live.blocks()),
+                List.of(new TensorMemory(
+                        "weights of an attention layer, cast",
+                        "4D²",
+                        autocast,
+                        live.blocksWithoutFeedForward(),
+                        4 * d * d)));
+    }
+
     /** Returns {@link #weightCasts} while the last block computes its attention. */
-    private List<TensorMemory> weightCastsInAttention() {
+    private List<TensorMemory> weightCastsInAttention(LiveActivations others) {
         if (!isNarrow()) {
             return List.of();
         }
         long d = config.dModel();
         TensorMemory projections =
                 new TensorMemory("weights of q_proj, k_proj, v_proj, cast", "D × D", autocast, 3, d * d);
-        return joined(weightCasts(config.numLayers() - 1), List.of(projections));
+        return joined(weightCasts(others), List.of(projections));
     }
 
     private List<TensorMemory> weightCastOfHead() {
@@ -331,37 +360,64 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     private List<MemoryInventory> forwardWithGraph(List<TensorMemory> held) {
-        int earlier = config.numLayers() - 1;
+        LiveActivations last = plan().backward().get(0); // the same before its forward pass
         var loss = new ArrayList<>(kept());
         if (isNarrow()) {
             loss.add(vocabulary("logits in fp32", WIDE));
         }
-        return List.of(
-                MemoryInventory.of(
-                        "softmax of the last block",
-                        held,
-                        embedded(),
-                        blocks(earlier),
-                        weightCastsInAttention(),
-                        softmaxOfForward(true)),
-                MemoryInventory.of("loss", held, loss));
+        var points = new ArrayList<MemoryInventory>();
+        for (LiveActivations others : plan().backward()) { // other blocks keep the same in the forward pass
+            points.add(0, MemoryInventory.of("end of " + named("block", others), held, embedded(), endOfBlock(others)));
+        }
+        points.add(MemoryInventory.of(
+                "softmax of the last block",
+                held,
+                embedded(),
+                activations(last),
+                weightCastsInAttention(last),
+                softmaxOfForward(true)));
+        points.add(MemoryInventory.of("loss", held, loss));
+        return points;
+    }
+
+    /** Returns the tensors alive after the last operation of a block that keeps its activations until then. */
+    private List<TensorMemory> endOfBlock(LiveActivations others) {
+        return joined(
+                activations(others),
+                weightCasts(others),
+                weightCasts(1),
+                keptByBlock(),
+                List.of(
+                        rows("output of the attention", autocast),
+                        rows("output of w2", autocast),
+                        rows("output of the block", WIDE)),
+                isNarrow() ? List.of(rows("output of ln1", WIDE), rows("output of ln2", WIDE)) : List.of());
     }
 
     // ---- backward ----
 
     private List<MemoryInventory> backward(List<TensorMemory> held) {
-        int last = config.numLayers() - 1;
         var start = new ArrayList<>(kept());
         start.add(vocabulary("gradient of log-probabilities", WIDE));
         start.add(vocabulary("gradient of logits", WIDE));
-        return List.of(
-                MemoryInventory.of("start of backward", held, start),
-                MemoryInventory.of("backward of lm_head", held, backwardOfHead()),
-                MemoryInventory.of("backward of the last feed-forward layer", held, backwardOfFeedForward(last)),
-                MemoryInventory.of("backward of the last softmax", held, backwardOfSoftmax(last)),
-                MemoryInventory.of("backward of the first feed-forward layer", held, backwardOfFeedForward(0)),
-                MemoryInventory.of("backward of the first softmax", held, backwardOfSoftmax(0)),
-                MemoryInventory.of("end of backward", held, endOfBackward()));
+        var points = new ArrayList<MemoryInventory>();
+        points.add(MemoryInventory.of("start of backward", held, start));
+        points.add(MemoryInventory.of("backward of lm_head", held, backwardOfHead()));
+        for (LiveActivations others : plan().backward()) {
+            points.add(MemoryInventory.of(
+                    "backward of " + named("feed-forward layer", others), held, backwardOfFeedForward(others)));
+            points.add(MemoryInventory.of("backward of " + named("softmax", others), held, backwardOfSoftmax(others)));
+        }
+        points.add(MemoryInventory.of("end of backward", held, endOfBackward()));
+        return points;
+    }
+
+    private String named(String part, LiveActivations others) {
+        int block = others.block();
+        if (block == config.numLayers() - 1) {
+            return "the last " + part;
+        }
+        return block == 0 ? "the first " + part : "the " + part + " of block " + block;
     }
 
     /** Returns the tensors alive when both gradients of lm_head's matmul exist. */
@@ -377,9 +433,13 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
     }
 
     /** Returns the tensors alive after the backward pass of a block's gate multiplication (2025) or GELU (2024). */
-    private List<TensorMemory> backwardOfFeedForward(int block) {
-        var alive = new ArrayList<TensorMemory>(blocks(block + 1));
-        alive.addAll(weightCasts(block + 1));
+    private List<TensorMemory> backwardOfFeedForward(LiveActivations others) {
+        int block = others.block();
+        var alive = new ArrayList<TensorMemory>(activations(others));
+        alive.addAll(keptByBlock());
+        alive.addAll(weightCasts(others));
+        alive.addAll(weightCasts(1));
+        alive.addAll(recomputations(others.depth(), others.laterInRecomputation()));
         alive.add(vocabulary("logits", autocast));
         long dDf = (long) config.dModel() * config.dFf();
         alive.add(gradients(gradientsAbove(block) + dDf));
@@ -395,10 +455,13 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return alive;
     }
 
-    private List<TensorMemory> backwardOfSoftmax(int block) {
-        var alive = new ArrayList<TensorMemory>(blocks(block));
+    private List<TensorMemory> backwardOfSoftmax(LiveActivations others) {
+        int block = others.block();
+        var alive = new ArrayList<TensorMemory>(activations(others));
         alive.addAll(keptUpToSoftmax());
-        alive.addAll(weightCasts(block + 1));
+        alive.addAll(weightCasts(others));
+        alive.addAll(weightCasts(1));
+        alive.addAll(recomputations(others.depth(), others.laterInRecomputation()));
         alive.add(vocabulary("logits", autocast));
         long d = config.dModel();
         alive.add(gradients(gradientsAbove(block) + matrices() * d * config.dFf() + d + d * d));
@@ -436,11 +499,36 @@ public record ModelMemory(TransformerConfig config, int batch, DType autocast, D
         return vocabularyMatrix() + d + (config.numLayers() - 1L - block) * perBlock;
     }
 
-    private List<TensorMemory> blocks(int n) {
-        return keptByBlock().stream()
-                .map(tensor -> tensor.times(n))
-                .filter(tensor -> tensor.count() > 0)
-                .toList();
+    private CheckpointPlan plan() {
+        return config.checkpointing().plan(config.numLayers());
+    }
+
+    /** Returns the point before the last block, if all weight casts but no activations are kept. */
+    private LiveActivations withoutGraph() {
+        return new LiveActivations(config.numLayers() - 1, config.numLayers() - 1, 0, 0, 0, 0);
+    }
+
+    /** Returns the activations that other blocks keep. */
+    private List<TensorMemory> activations(LiveActivations others) {
+        List<TensorMemory> withoutFeedForward = joined(keptByAttention(), List.of(rows("input of ln2", WIDE)));
+        var kept = new ArrayList<TensorMemory>();
+        keptByBlock().forEach(tensor -> kept.add(tensor.times(others.blocks())));
+        withoutFeedForward.forEach(tensor -> kept.add(tensor.times(others.blocksWithoutFeedForward())));
+        kept.add(rows("input of recomputed blocks", WIDE).times(others.inputs()));
+        kept.removeIf(tensor -> tensor.count() == 0);
+        return kept;
+    }
+
+    /**
+     * Returns what functions hold during the backward pass of their recomputation: their outputs, and the gradients of
+     * those that are not the present gradient of the residual stream.
+     */
+    private List<TensorMemory> recomputations(int depth, int gradients) {
+        var held = new ArrayList<TensorMemory>();
+        held.add(rows("output of recomputed blocks", WIDE).times(depth));
+        held.add(rows("gradient of this output", WIDE).times(gradients));
+        held.removeIf(tensor -> tensor.count() == 0);
+        return held;
     }
 
     // ---- alive throughout ----

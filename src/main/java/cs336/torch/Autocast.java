@@ -59,6 +59,19 @@ public final class Autocast implements AutoCloseable {
         return isCastable && torch.is_autocast_enabled(type) ? tensor.to(torch.get_autocast_dtype(type)) : tensor;
     }
 
+    /**
+     * Returns the dtype of matrix multiplications on a device on this thread: fp32 if autocast is not enabled for it.
+     */
+    public static DType dtype(Device device) {
+        DeviceType type = device.isCuda() ? DeviceType.CUDA : DeviceType.CPU;
+        if (!torch.is_autocast_enabled(type)) {
+            return DType.FLOAT32;
+        }
+        return torch.get_autocast_dtype(type).value == DType.BFLOAT16.scalarType().value
+                ? DType.BFLOAT16
+                : DType.FLOAT16;
+    }
+
     /** Returns the autocast dtypes of this thread for CPU and CUDA as text, for keys of caches. */
     public static String state() {
         var text = new StringBuilder();

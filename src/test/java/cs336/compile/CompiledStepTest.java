@@ -10,6 +10,7 @@ import cs336.basics.AdamWSettings;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
+import cs336.checkpointing.CheckpointPolicy;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -39,6 +40,18 @@ class CompiledStepTest {
         for (var run : runs) {
             assertArrayEquals(runs.get(0).losses(), run.losses());
             assertArrayEquals(runs.get(0).parameters(), run.parameters());
+        }
+    }
+
+    @Test
+    void stepsWithActivationCheckpointingEqualThoseOfThePlainLoop() {
+        var expected = TrainingRuns.train(
+                CONFIG, Device.cpu(), Precision.FP32, 1.0, TrainingRuns.Loop.PLAIN, List.of(8, 16, 8));
+        TransformerConfig recomputed = CONFIG.withCheckpointing(CheckpointPolicy.recursive());
+        for (TrainingRuns.Loop loop : TrainingRuns.Loop.values()) {
+            var run = TrainingRuns.train(recomputed, Device.cpu(), Precision.FP32, 1.0, loop, List.of(8, 16, 8));
+            assertArrayEquals(expected.losses(), run.losses());
+            assertArrayEquals(expected.parameters(), run.parameters());
         }
     }
 

@@ -9,6 +9,8 @@ import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
+import cs336.checkpointing.BlockBytes;
+import cs336.checkpointing.CheckpointPolicy;
 import cs336.profile.memory.MemoryCategory;
 import cs336.profile.memory.MemoryPhase;
 import cs336.profile.memory.MemoryRecord;
@@ -19,9 +21,11 @@ import cs336.torch.DeviceKind;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import tech.tablesaw.api.Table;
 
 class ModelMemoryTest {
@@ -83,6 +87,77 @@ class ModelMemoryTest {
                 assertEquals(kept, counted.keptBytes(), SCALARS * (layers + 2));
             }
         }
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "2025, nothing, fp32",
+        "2024, blocks-2, fp32",
+        "2025, blocks-4, fp32",
+        "2024, recursive, fp32",
+        "2025, all-but-ffn, fp32",
+        "2025, blocks-2, bf16",
+        "2024, all-but-ffn, bf16",
+    })
+    void peaksOfCheckpointingPoliciesArePredicted(int year, String policy, String dtype) {
+        TransformerConfig config =
+                config(year, 64, 7, 2, 256, 100, 64).withCheckpointing(CheckpointPolicy.parse(policy));
+        var counted = new ModelMemory(config, 2, DType.parse(dtype), DeviceKind.CPU);
+        for (Pass pass : new Pass[] {Pass.FORWARD_GRAPH, Pass.STEP}) {
+            MemoryRecord record = PassMemory.of(config, Device.cpu())
+                    .batch(2)
+                    .precision(Precision.parse(dtype))
+                    .record(pass);
+            MemoryPhase forward = record.phase("forward", 1);
+            long measured = record.bytes(record.peakEvent(forward.from(), record.events()));
+            boolean counts = dtype.equals("fp32") && pass == Pass.STEP;
+            assertEquals(
+                    measured,
+                    counted.peak(pass).bytes(),
+                    counts ? SCALARS * 18 : 0.03 * measured,
+                    pass + ": " + counted.peak(pass).name());
+            if (pass == Pass.FORWARD_GRAPH) {
+                long kept = record.breakdown(forward.until() - 1).get(MemoryCategory.ACTIVATIONS);
+                assertEquals(kept, counted.keptBytes(), SCALARS * 8);
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"everything", "all-but-ffn", "blocks-1", "blocks-2", "blocks-4", "recursive"})
+    @Tag("gpu")
+    void peaksOfCheckpointingPoliciesOnAGpuArePredictedWithinFivePercent(String policy) {
+        TransformerConfig config =
+                config(2025, 1024, 12, 16, 4096, 10_000, 1024).withCheckpointing(CheckpointPolicy.parse(policy));
+        for (Precision precision : new Precision[] {Precision.FP32, Precision.BF16}) {
+            MemoryRecord record = PassMemory.of(config, Device.cuda(0))
+                    .batch(4)
+                    .precision(precision)
+                    .record(Pass.STEP);
+            MemoryPhase forward = record.phase("forward", 1);
+            long measured = record.bytes(record.peakEvent(forward.from(), record.events()));
+            var counted = new ModelMemory(config, 4, DType.parse(precision.toString()), DeviceKind.CUDA);
+            assertEquals(measured, counted.peak(Pass.STEP).bytes(), 0.05 * measured, precision.toString());
+        }
+    }
+
+    @Test
+    void aBudgetForBlocksIsThePeakOfTheirActivations() {
+        TransformerConfig config = config(2025, 64, 7, 2, 256, 100, 64);
+        BlockBytes block = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CPU).blockBytes();
+        long everything = 7 * block.kept();
+        assertEquals(
+                everything,
+                MemoryInventory.bytes(new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CPU).keptByBlock()) * 7);
+        long withoutFeedForward =
+                config.checkpointing().plan(7).afterForward().bytes(block) - 7 * block.keptByFeedForward();
+        TransformerConfig without = config.withCheckpointing(CheckpointPolicy.allButFeedForward());
+        var all = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CPU);
+        var less = new ModelMemory(without, 2, DType.FLOAT32, DeviceKind.CPU);
+        assertEquals(everything - withoutFeedForward, all.keptBytes() - less.keptBytes());
+        TransformerConfig half = config.withCheckpointing(CheckpointPolicy.budget(everything / 2, block));
+        var fits = new ModelMemory(half, 2, DType.FLOAT32, DeviceKind.CPU);
+        assertTrue(all.keptBytes() - fits.keptBytes() >= everything / 2);
     }
 
     @Test

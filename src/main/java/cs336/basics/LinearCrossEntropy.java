@@ -1,0 +1,175 @@
+package cs336.basics;
+
+import cs336.torch.Autocast;
+import cs336.torch.AutogradFunction;
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import cs336.torch.ProfilerRange;
+import cs336.torch.Tensors;
+import java.util.Arrays;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.ScalarTypeOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+
+/**
+ * The cross-entropy of a linear layer's outputs, without storing all logits. It computes the logits of some rows at a
+ * time, their loss and both gradients, all in the forward pass; the backward pass only scales the gradients.
+ *
+ * <p>With logits Z = X·Wᵀ of N tokens and P = softmax(Z), the gradient of the mean loss is G = (P − onehot(targets)) ÷
+ * N, and dX = G·W, dW = Gᵀ·X. Only the logits of one chunk of rows are in memory, in fp32 and, under autocast, in the
+ * narrow dtype. dW is accumulated over all chunks in fp32 (fp64 for fp64 inputs). From the forward to the backward
+ * pass, dX and dW take the place of the logits.
+ *
+ * <p>Under autocast the matrix multiplications are narrow, as in a linear layer. Cannot be differentiated twice.
+ *
+ * <p>Source: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024.
+ */
+public final class LinearCrossEntropy extends AutogradFunction {
+    private static final long[] SCALAR = {};
+    private static final long[] LAST = {-1};
+    private static final Scalar ONE = MemoryScope.keep(new Scalar(1.0));
+    private static final Scalar MINUS_ONE = MemoryScope.keep(new Scalar(-1.0));
+
+    private final int rows;
+
+    private LinearCrossEntropy(int rows) {
+        this.rows = rows;
+    }
+
+    /**
+     * Returns the mean cross-entropy of x·Wᵀ in nats, in the {@link ProfilerRange} {@code loss}.
+     *
+     * @param x [..., D], any floating type
+     * @param weight W [V, D]
+     * @param targets [...], int64, each from 0 to V − 1; see {@link Losses#crossEntropy}
+     * @param rows number of rows whose logits are in memory at a time, at least 1
+     * @return a 0-dimensional tensor, in fp32 (fp64 for fp64 inputs)
+     * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target is out of range
+     */
+    public static Tensor of(Tensor x, Tensor weight, Tensor targets, int rows) {
+        TransformerConfig.requirePositive("rows", rows);
+        Tensors.requireDefined("x", x);
+        Tensors.requireDefined("weight", weight);
+        if (weight.dim() != 2 || x.dim() < 1 || x.size(-1) != weight.size(1)) {
+            throw new IllegalArgumentException("weight must be [V, D] for x [..., D]; weight "
+                    + Arrays.toString(Tensors.shape(weight)) + ", x "
+                    + Arrays.toString(Tensors.shape(x)));
+        }
+        if (!x.is_floating_point() || !weight.is_floating_point()) {
+            throw new IllegalArgumentException(
+                    "x and weight must be floating-point, not " + DType.of(x) + " and " + DType.of(weight));
+        }
+        long[] logits = Tensors.shape(x);
+        logits[logits.length - 1] = weight.size(0);
+        Losses.requireTargets(logits, targets);
+        try (var range = ProfilerRange.of("loss");
+                var scope = MemoryScope.open()) {
+            Tensor flat = Autocast.operand(x).reshape(-1, x.size(-1)); // [N, D]
+            return scope.escape(new LinearCrossEntropy(rows).apply(flat, weight, targets.reshape(-1))[0]);
+        }
+    }
+
+    @Override
+    protected Tensor[] forward(Context ctx, Tensor... inputs) {
+        Tensor x = inputs[0]; // [N, D]
+        Tensor targets = inputs[2]; // [N]
+        ScalarType wide = wide(x);
+        Tensor weight = inputs[1].to(x.scalar_type()); // [V, D]
+        Tensor dX = ctx.needsInputGrad(0) ? torch.empty_like(x) : null;
+        Tensor dWeight = ctx.needsInputGrad(1) ? torch.zeros_like(inputs[1]).to(wide) : null;
+        Tensor sum = torch.zeros(SCALAR, x.options()).to(ScalarType.Double); // there may be many chunks
+        long tokens = x.size(0);
+        for (long first = 0; first < tokens; first += rows) {
+            long n = Math.min(rows, tokens - first);
+            try (var chunk = MemoryScope.open()) {
+                addChunk(
+                        x.narrow(0, first, n),
+                        weight,
+                        targets.narrow(0, first, n).unsqueeze(1),
+                        sum,
+                        dX == null ? null : dX.narrow(0, first, n),
+                        dWeight);
+            }
+        }
+        ctx.onceDifferentiable();
+        ctx.put(new Gradients(tokens, dX != null, dWeight != null));
+        if (dX != null) {
+            ctx.save(dX);
+        }
+        if (dWeight != null) {
+            ctx.save(dWeight);
+        }
+        return new Tensor[] {sum.div(new Scalar((double) tokens)).to(wide)};
+    }
+
+    /** Which gradients are saved, before the division by the number of tokens. */
+    private record Gradients(long tokens, boolean ofX, boolean ofWeight) {}
+
+    /**
+     * Adds the loss of n rows to a sum, and their gradients.
+     *
+     * @param targets [n, 1]
+     * @param dX [n, D], overwritten; may be null
+     * @param dWeight [V, D], added to; may be null
+     */
+    private static void addChunk(Tensor x, Tensor weight, Tensor targets, Tensor sum, Tensor dX, Tensor dWeight) {
+        Tensor p = logits(x, weight); // [n, V]; becomes softmax(logits) − onehot(targets) in place
+        p.sub_(p.amax(LAST, true));
+        Tensor ofTargets = p.gather(1, targets); // [n, 1]
+        p.exp_();
+        Tensor sums = p.sum(LAST, true, new ScalarTypeOptional()); // [n, 1]
+        sum.add_(sums.log().sub(ofTargets).sum());
+        if (dX == null && dWeight == null) {
+            return;
+        }
+        p.div_(sums);
+        p.scatter_add_(1, targets, torch.full_like(ofTargets, MINUS_ONE));
+        Tensor gradient = p.to(x.scalar_type());
+        p.close();
+        if (dX != null) {
+            torch.mm_out(dX, gradient, weight);
+        }
+        if (dWeight != null) {
+            addProduct(dWeight, gradient.t(), x);
+        }
+    }
+
+    private static Tensor logits(Tensor x, Tensor weight) {
+        try (var scope = MemoryScope.open()) {
+            return scope.escape(x.matmul(weight.t()).to(wide(x)));
+        }
+    }
+
+    /** Adds a matrix product to a wide sum. cuBLAS adds narrow matrices to an fp32 sum without a temporary tensor. */
+    private static void addProduct(Tensor sum, Tensor a, Tensor b) {
+        if (sum.scalar_type().value == a.scalar_type().value) {
+            sum.addmm_(a, b);
+        } else if (sum.is_cuda()) {
+            torch.addmm_out(sum, sum, a, b, sum.scalar_type(), ONE, ONE);
+        } else {
+            sum.add_(a.matmul(b)); // the CPU has no such operator; PyTorch widens the product
+        }
+    }
+
+    private static ScalarType wide(Tensor x) {
+        return DType.of(x) == DType.FLOAT64 ? ScalarType.Double : ScalarType.Float;
+    }
+
+    @Override
+    protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+        Gradients saved = ctx.get(Gradients.class);
+        // In the wide dtype: 1 ÷ N alone may underflow in fp16, but not with the loss scale that the gradient contains.
+        Tensor factor = gradOutputs[0].div(new Scalar((double) saved.tokens));
+        Tensor dX = saved.ofX ? ctx.saved(0).mul(wideFactor(ctx.saved(0), factor)) : null;
+        int index = saved.ofX ? 1 : 0;
+        Tensor dWeight = saved.ofWeight ? ctx.saved(index).mul(factor) : null;
+        return new Tensor[] {dX, dWeight, null};
+    }
+
+    /** Returns the factor with one dimension, so that the product with a narrow tensor is wide. */
+    private static Tensor wideFactor(Tensor narrow, Tensor factor) {
+        return factor.scalar_type().value == narrow.scalar_type().value ? factor : factor.unsqueeze(0);
+    }
+}

@@ -1,0 +1,45 @@
+package cs336.basics;
+
+import cs336.torch.Autocast;
+import cs336.torch.AutogradFunction;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * A linear layer x·Wᵀ whose output nobody reads, […, in] → […, out]: it computes gradients, but zeros instead of the
+ * output. The last layer of a checkpointed function needs no more in the recomputation.
+ */
+final class UnreadLinear extends AutogradFunction {
+    private static final long[] SCALAR = {};
+
+    private UnreadLinear() {}
+
+    /** Returns zeros in the shape and dtype of the output, with its graph, in the caller's memory scope. */
+    static Tensor of(Tensor x, Tensor weight) {
+        try (var scope = MemoryScope.open()) {
+            return scope.escape(new UnreadLinear().apply(Autocast.operand(x), Autocast.operand(weight))[0]);
+        }
+    }
+
+    @Override
+    protected Tensor[] forward(Context ctx, Tensor... inputs) {
+        ctx.save(inputs);
+        long[] shape = Tensors.shape(inputs[0]);
+        shape[shape.length - 1] = inputs[1].size(0);
+        return new Tensor[] {torch.zeros(SCALAR, inputs[0].options()).expand(shape)};
+    }
+
+    @Override
+    protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+        Tensor x = ctx.saved(0); // […, in]
+        Tensor weight = ctx.saved(1); // [out, in]
+        Tensor gradient = gradOutputs[0]; // […, out]
+        Tensor dX = ctx.needsInputGrad(0) ? gradient.matmul(weight) : null;
+        Tensor dWeight = ctx.needsInputGrad(1)
+                ? gradient.reshape(-1, weight.size(0)).t().matmul(x.reshape(-1, weight.size(1)))
+                : null;
+        return new Tensor[] {dX, dWeight};
+    }
+}

@@ -1,0 +1,169 @@
+package cs336.checkpointing;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.bytedeco.pytorch.Edge;
+import org.bytedeco.pytorch.EdgeVector;
+import org.bytedeco.pytorch.InputMetadata;
+import org.bytedeco.pytorch.Node;
+import org.bytedeco.pytorch.SymIntArrayRef;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * The edges by which the autograd graph of a function leaves it to tensors that the function uses but does not receive,
+ * such as the parameters of a layer.
+ *
+ * <p>{@link #find} finds them in the graph of the forward pass. {@link #redirect} cuts the graph of the recomputation
+ * off at these edges. Otherwise the backward pass of the recomputation would run the tensor hooks of parameters in
+ * addition to the backward pass of the whole graph.
+ */
+final class CapturedEdges {
+    /** The target of an edge: the address of a node and the index of its input. */
+    record EdgeTarget(long node, int input) {
+        static EdgeTarget of(Edge edge) {
+            return new EdgeTarget(edge.function().address(), edge.input_nr());
+        }
+    }
+
+    /** Decides where a walk through a graph ends. */
+    @FunctionalInterface
+    private interface Visitor {
+        /** Returns whether the walk continues at the target of edge {@code i} of a node. */
+        boolean enters(Node node, int i, Edge edge);
+    }
+
+    private static final long[] SCALAR = {};
+
+    private CapturedEdges() {}
+
+    /**
+     * Returns the captured edges of a graph, each once, in the caller's memory scope.
+     *
+     * @param outputs the outputs of the function
+     * @param aliases the tensors that the function received
+     * @param firstSequenceNumber the sequence number of the first node that the function could create
+     */
+    static List<Edge> find(Tensor[] outputs, Tensor[] aliases, long firstSequenceNumber) {
+        Set<Long> inputs = nodes(aliases);
+        Set<EdgeTarget> seen = new HashSet<>();
+        List<Edge> captured = new ArrayList<>();
+        walk(outputs, (node, i, edge) -> {
+            Node target = edge.function();
+            boolean inside = target.sequence_nr() >= firstSequenceNumber; // -1 for leaves
+            if (!inside && !inputs.contains(target.address()) && seen.add(EdgeTarget.of(edge))) {
+                captured.add(new Edge(target, edge.input_nr()));
+            }
+            return inside;
+        });
+        return captured;
+    }
+
+    /**
+     * Replaces captured edges of a graph by edges to new tensors, which then receive the gradients.
+     *
+     * @param targets the targets of the edges that {@link #find} found in an equal graph
+     * @param edges the same edges; those that an enclosing recomputation has redirected lead to the target indirectly
+     * @return one tensor for each captured edge, in the caller's memory scope; its own graph is the edge
+     * @throws IllegalStateException if the graph leads to a leaf other than by these edges and the aliases
+     */
+    static Tensor[] redirect(Tensor[] outputs, Tensor[] aliases, List<EdgeTarget> targets, List<Edge> edges) {
+        Set<Long> inputs = nodes(aliases);
+        Map<EdgeTarget, Integer> indices = new HashMap<>();
+        Tensor[] substitutes = new Tensor[targets.size()];
+        Edge[] redirected = new Edge[substitutes.length];
+        for (int i = 0; i < substitutes.length; i++) {
+            indices.put(targets.get(i), i);
+            Edge original = original(edges.get(i), targets.get(i));
+            Tensor leaf = standIn(original);
+            substitutes[i] = leaf.view_as(leaf);
+            Node node = substitutes[i].grad_fn();
+            node.set_next_edge(0, original);
+            redirected[i] = new Edge(node, 0);
+        }
+        walk(outputs, (node, i, edge) -> {
+            Integer index = indices.get(EdgeTarget.of(edge));
+            if (index != null) {
+                EdgeVector next = node.next_edges();
+                next.put(i, redirected[index]);
+                return false;
+            }
+            Node target = edge.function();
+            if (inputs.contains(target.address())) {
+                return false;
+            }
+            if (target.sequence_nr() < 0) {
+                throw new IllegalStateException("the recomputation used a tensor that requires a gradient and that the"
+                        + " forward pass did not use; a checkpointed function must compute the same again");
+            }
+            return true;
+        });
+        return substitutes;
+    }
+
+    /**
+     * Returns the edge before it was redirected. A substitute must lead directly to the target: the engine prunes nodes
+     * by their distance from the leaves, and a longer way would exceed that of the nodes that lead to the substitute.
+     */
+    private static Edge original(Edge edge, EdgeTarget target) {
+        Edge original = edge;
+        while (!EdgeTarget.of(original).equals(target)) {
+            original = original.function().next_edge(0);
+        }
+        return original;
+    }
+
+    /**
+     * Returns a leaf that requires a gradient, with the shape, dtype and device of the tensor to which an edge leads.
+     * It has one element in memory.
+     */
+    static Tensor standIn(Edge edge) {
+        InputMetadata metadata = edge.function().input_metadata(edge.input_nr());
+        SymIntArrayRef sizes = metadata.shape_as_dim_vector();
+        long[] shape = new long[Math.toIntExact(sizes.size())];
+        for (int i = 0; i < shape.length; i++) {
+            shape[i] = sizes.at(i).expect_int();
+        }
+        return torch.empty(SCALAR, metadata.options(), null).expand(shape).set_requires_grad(true);
+    }
+
+    private static Set<Long> nodes(Tensor[] aliases) {
+        Set<Long> nodes = new HashSet<>();
+        for (Tensor alias : aliases) {
+            if (alias.requires_grad()) {
+                nodes.add(alias.grad_fn().address());
+            }
+        }
+        return nodes;
+    }
+
+    private static void walk(Tensor[] outputs, Visitor visitor) {
+        Set<Long> visited = new HashSet<>();
+        Deque<Node> open = new ArrayDeque<>();
+        for (Tensor output : outputs) {
+            Node root = output.grad_fn();
+            if (visited.add(root.address())) {
+                open.push(root);
+            }
+        }
+        while (!open.isEmpty()) {
+            Node node = open.pop();
+            EdgeVector edges = node.next_edges();
+            for (int i = 0; i < edges.size(); i++) {
+                Edge edge = edges.get(i);
+                if (edge.is_valid()) {
+                    Node target = edge.function();
+                    if (visitor.enters(node, i, edge) && visited.add(target.address())) {
+                        open.push(target);
+                    }
+                }
+            }
+        }
+    }
+}

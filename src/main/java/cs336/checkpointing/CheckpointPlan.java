@@ -1,0 +1,102 @@
+package cs336.checkpointing;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * What a chain of blocks keeps and recomputes: the result of a {@link CheckpointPolicy} for a number of blocks.
+ *
+ * @param parts the parts of the chain, in the order of the forward pass
+ */
+public record CheckpointPlan(List<PlanPart> parts) {
+    /** A part of a chain of blocks. */
+    public sealed interface PlanPart {}
+
+    /**
+     * A block that keeps its activations.
+     *
+     * @param index the position in the chain
+     * @param recomputesFeedForward whether the block keeps only the input of its feed-forward layer and recomputes the
+     *     rest of that layer
+     */
+    public record KeptBlock(int index, boolean recomputesFeedForward) implements PlanPart {}
+
+    /**
+     * Consecutive parts that keep only the input of the first one and are recomputed together.
+     *
+     * @param parts at least one
+     */
+    public record RecomputedBlocks(List<PlanPart> parts) implements PlanPart {
+        public RecomputedBlocks {
+            parts = List.copyOf(parts);
+        }
+    }
+
+    public CheckpointPlan {
+        parts = List.copyOf(parts);
+    }
+
+    /** Returns the activations at the end of the forward pass. */
+    public LiveActivations afterForward() {
+        LiveActivations live = LiveActivations.NONE;
+        for (PlanPart part : parts) {
+            live = live.and(part);
+        }
+        return live;
+    }
+
+    /** Returns the activations during the backward pass of each block, from the last block to the first. */
+    public List<LiveActivations> backward() {
+        var points = new ArrayList<LiveActivations>();
+        backward(parts, LiveActivations.NONE, points);
+        return points;
+    }
+
+    private static void backward(List<PlanPart> parts, LiveActivations outside, List<LiveActivations> points) {
+        var before = new ArrayList<LiveActivations>();
+        LiveActivations live = outside;
+        for (PlanPart part : parts) {
+            before.add(live);
+            live = live.and(part);
+        }
+        for (int i = parts.size() - 1; i >= 0; i--) {
+            boolean isLast = i == parts.size() - 1;
+            LiveActivations others = before.get(i)
+                    .withLater(
+                            isLast || outside.depth() == 0
+                                    ? outside.laterInRecomputation()
+                                    : outside.laterInRecomputation() + 1);
+            if (parts.get(i) instanceof RecomputedBlocks segment) {
+                backward(segment.parts, others.recomputing(), points);
+            } else {
+                points.add(others.during(((KeptBlock) parts.get(i)).index));
+            }
+        }
+    }
+
+    /** Returns the peak of the activations of all blocks, in bytes. */
+    public long peakBytes(BlockBytes size) {
+        return Math.max(
+                afterForward().bytes(size),
+                backward().stream().mapToLong(live -> live.bytes(size)).max().orElse(0));
+    }
+
+    /** Returns how many forward passes of a block the backward pass contains, counting each time a block runs. */
+    public int recomputedBlocks() {
+        return recomputed(parts, 0);
+    }
+
+    private static int recomputed(List<PlanPart> parts, int depth) {
+        int sum = 0;
+        for (PlanPart part : parts) {
+            sum += part instanceof RecomputedBlocks segment ? recomputed(segment.parts, depth + 1) : depth;
+        }
+        return sum;
+    }
+
+    /** Returns whether a block recomputes its feed-forward layer separately. */
+    public boolean recomputesFeedForward(int block) {
+        return parts.stream()
+                .anyMatch(part -> part instanceof KeptBlock b && b.index == block && b.recomputesFeedForward);
+    }
+}

@@ -1,0 +1,222 @@
+package cs336.checkpointing;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+
+/**
+ * States which activations the blocks of a model keep for the backward pass; the others are recomputed
+ * ({@link ActivationCheckpoint}). Memory and time for N blocks:
+ *
+ * <table>
+ *   <caption>Policies</caption>
+ *   <tr><th>policy</th><th>activations at the peak</th><th>forward passes of a block that are recomputed</th></tr>
+ *   <tr><td>{@link #everything}</td><td>N blocks</td><td>0</td></tr>
+ *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, of all but one without their feed-forward layers</td>
+ *       <td>N feed-forward layers</td></tr>
+ *   <tr><td>{@link #blocks blocks(k)}</td><td>N ÷ k inputs and k blocks</td><td>N</td></tr>
+ *   <tr><td>{@link #recursive}</td><td>log₂ N inputs and 1 block</td><td>N ÷ 2 · log₂ N</td></tr>
+ * </table>
+ *
+ * <p>Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
+ */
+public sealed interface CheckpointPolicy {
+    /** Returns the plan for a number of blocks, at least 1. */
+    CheckpointPlan plan(int blocks);
+
+    /** Returns the policy that keeps all activations and recomputes nothing. */
+    static CheckpointPolicy everything() {
+        return new Everything();
+    }
+
+    /** Returns the policy that keeps nothing but the input of each block. */
+    static CheckpointPolicy nothing() {
+        return blocks(1);
+    }
+
+    /**
+     * Returns the policy that keeps all activations but those of the feed-forward layers and their normalizations, of
+     * which it keeps the inputs.
+     */
+    static CheckpointPolicy allButFeedForward() {
+        return new AllButFeedForward();
+    }
+
+    /**
+     * Returns the policy that keeps the input of every k-th block and recomputes k blocks together.
+     *
+     * @throws IllegalArgumentException if k is below 1
+     */
+    static CheckpointPolicy blocks(int k) {
+        return new Blocks(k);
+    }
+
+    /**
+     * Returns the policy with the least memory: it recomputes the first half of the blocks as one function, which
+     * recomputes its own first half as one function, and so on. The second half is divided in the same way.
+     */
+    static CheckpointPolicy recursive() {
+        return new RecursiveHalving();
+    }
+
+    /**
+     * Returns the policy that recomputes as little as necessary for the activations of all blocks to fit into a number
+     * of bytes: feed-forward layers first, then whole blocks, then recursively. It recomputes the first blocks, because
+     * in the backward pass the other blocks have been freed when these are recomputed.
+     *
+     * @throws IllegalArgumentException if the budget is negative
+     */
+    static CheckpointPolicy budget(long bytes, BlockBytes block) {
+        return new ByteBudget(bytes, block);
+    }
+
+    /**
+     * Reads {@code everything}, {@code all-but-ffn}, {@code nothing}, {@code recursive}, or {@code blocks-4}.
+     *
+     * @throws IllegalArgumentException if the text is none of these
+     */
+    static CheckpointPolicy parse(String text) {
+        return switch (text) {
+            case "everything" -> everything();
+            case "all-but-ffn" -> allButFeedForward();
+            case "nothing" -> nothing();
+            case "recursive" -> recursive();
+            default -> {
+                if (!text.matches("blocks-[1-9]\\d{0,5}")) {
+                    throw new IllegalArgumentException("checkpointing policy '" + text
+                            + "' is unknown; known: everything, all-but-ffn, nothing, blocks-<k>, recursive");
+                }
+                yield blocks(Integer.parseInt(text.substring("blocks-".length())));
+            }
+        };
+    }
+
+    /** The policy of {@link #everything}. */
+    record Everything() implements CheckpointPolicy {
+        @Override
+        public CheckpointPlan plan(int blocks) {
+            return new CheckpointPlan(chain(0, blocks, false));
+        }
+
+        @Override
+        public String toString() {
+            return "everything";
+        }
+    }
+
+    /** The policy of {@link #allButFeedForward}. */
+    record AllButFeedForward() implements CheckpointPolicy {
+        @Override
+        public CheckpointPlan plan(int blocks) {
+            return new CheckpointPlan(chain(0, blocks, true));
+        }
+
+        @Override
+        public String toString() {
+            return "all-but-ffn";
+        }
+    }
+
+    /**
+     * The policy of {@link #blocks}.
+     *
+     * @param k the number of blocks that are recomputed together
+     */
+    record Blocks(int k) implements CheckpointPolicy {
+        public Blocks {
+            if (k < 1) {
+                throw new IllegalArgumentException("blocks must be at least 1, not " + k);
+            }
+        }
+
+        @Override
+        public CheckpointPlan plan(int blocks) {
+            var parts = new ArrayList<CheckpointPlan.PlanPart>();
+            for (int first = 0; first < blocks; first += k) {
+                parts.add(new CheckpointPlan.RecomputedBlocks(chain(first, Math.min(first + k, blocks), false)));
+            }
+            return new CheckpointPlan(parts);
+        }
+
+        @Override
+        public String toString() {
+            return "blocks-" + k;
+        }
+    }
+
+    /** The policy of {@link #recursive}. */
+    record RecursiveHalving() implements CheckpointPolicy {
+        @Override
+        public CheckpointPlan plan(int blocks) {
+            return new CheckpointPlan(halves(0, blocks));
+        }
+
+        private static List<CheckpointPlan.PlanPart> halves(int from, int to) {
+            if (to - from == 1) {
+                return chain(from, to, false);
+            }
+            int middle = from + (to - from) / 2;
+            var parts = new ArrayList<CheckpointPlan.PlanPart>();
+            parts.add(new CheckpointPlan.RecomputedBlocks(halves(from, middle)));
+            parts.addAll(halves(middle, to)); // not a segment: its backward pass comes next
+            return parts;
+        }
+
+        @Override
+        public String toString() {
+            return "recursive";
+        }
+    }
+
+    /**
+     * The policy of {@link #budget}.
+     *
+     * @param bytes the memory for the activations of all blocks
+     * @param block the memory of one block
+     */
+    record ByteBudget(long bytes, BlockBytes block) implements CheckpointPolicy {
+        public ByteBudget {
+            if (bytes < 0) {
+                throw new IllegalArgumentException("bytes must be at least 0, not " + bytes);
+            }
+        }
+
+        /** @throws IllegalArgumentException if even recursive halving needs more memory */
+        @Override
+        public CheckpointPlan plan(int blocks) {
+            for (int recomputed = 0; recomputed <= blocks; recomputed++) {
+                var parts = new ArrayList<>(chain(0, recomputed, true));
+                parts.addAll(chain(recomputed, blocks, false));
+                var plan = new CheckpointPlan(parts);
+                if (plan.peakBytes(block) <= bytes) {
+                    return plan;
+                }
+            }
+            for (int recomputed = 1; recomputed <= blocks; recomputed++) {
+                var parts = new ArrayList<>(nothing().plan(recomputed).parts());
+                parts.addAll(chain(recomputed, blocks, true));
+                var plan = new CheckpointPlan(parts);
+                if (plan.peakBytes(block) <= bytes) {
+                    return plan;
+                }
+            }
+            CheckpointPlan least = recursive().plan(blocks);
+            if (least.peakBytes(block) > bytes) {
+                throw new IllegalArgumentException("checkpointing budget must be at least " + least.peakBytes(block)
+                        + " bytes for " + blocks + " blocks, not " + bytes);
+            }
+            return least;
+        }
+
+        @Override
+        public String toString() {
+            return "budget-" + bytes;
+        }
+    }
+
+    private static List<CheckpointPlan.PlanPart> chain(int from, int to, boolean recomputesFeedForward) {
+        return IntStream.range(from, to)
+                .<CheckpointPlan.PlanPart>mapToObj(i -> new CheckpointPlan.KeptBlock(i, recomputesFeedForward))
+                .toList();
+    }
+}

@@ -1,0 +1,49 @@
+package cs336.checkpointing;
+
+/**
+ * The activations that other blocks keep while one block runs its backward pass, when all tensors that this block saves
+ * are in memory.
+ *
+ * @param block the index of the block; −1 at the end of the forward pass of the model
+ * @param blocks the number of other blocks that keep everything
+ * @param blocksWithoutFeedForward the number of other blocks that keep everything but the feed-forward layer
+ * @param inputs the number of checkpoints: inputs of recomputed blocks
+ * @param depth the number of recomputations in progress; 0 if the block is not recomputed
+ * @param laterInRecomputation the number of these that contain later blocks, whose backward passes have ended
+ */
+public record LiveActivations(
+        int block, int blocks, int blocksWithoutFeedForward, int inputs, int depth, int laterInRecomputation) {
+    static final LiveActivations NONE = new LiveActivations(-1, 0, 0, 0, 0, 0);
+
+    /** Returns the size of the activations, including all those of the block itself. */
+    public long bytes(BlockBytes size) {
+        int complete = block < 0 ? blocks : blocks + 1;
+        return complete * size.kept()
+                + blocksWithoutFeedForward * (size.kept() - size.keptByFeedForward())
+                + inputs * size.input();
+    }
+
+    LiveActivations and(CheckpointPlan.PlanPart part) {
+        if (part instanceof CheckpointPlan.RecomputedBlocks) {
+            return new LiveActivations(
+                    block, blocks, blocksWithoutFeedForward, inputs + 1, depth, laterInRecomputation);
+        }
+        return ((CheckpointPlan.KeptBlock) part).recomputesFeedForward()
+                ? new LiveActivations(block, blocks, blocksWithoutFeedForward + 1, inputs, depth, laterInRecomputation)
+                : new LiveActivations(block, blocks + 1, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
+    }
+
+    LiveActivations during(int index) {
+        return new LiveActivations(index, blocks, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
+    }
+
+    /** Returns the same in one more recomputation. */
+    LiveActivations recomputing() {
+        return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth + 1, laterInRecomputation);
+    }
+
+    /** Returns the same with the number of recomputations that contain later blocks. */
+    LiveActivations withLater(int recomputations) {
+        return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth, recomputations);
+    }
+}
