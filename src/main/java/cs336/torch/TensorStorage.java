@@ -1,7 +1,5 @@
 package cs336.torch;
 
-import org.bytedeco.javacpp.Pointer;
-import org.bytedeco.pytorch.DataPtr;
 import org.bytedeco.pytorch.Storage;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -22,7 +20,7 @@ public final class TensorStorage {
     public static void free(Tensor tensor) {
         try (var scope = MemoryScope.open()) {
             Storage storage = tensor.storage();
-            storage.set_data_ptr_noswap(new DataPtr((Pointer) null, tensor.device()));
+            storage.mutable_data_ptr().clear();
             storage.set_nbytes(0);
         }
     }

@@ -57,7 +57,9 @@ final class C10d {
         return group._allgather_base(out.view(-1), in.view(-1), options(async).allGather);
     }
 
-    /** Starts asynchronous all-gathers: one launch with NCCL, one per pair with Gloo, which cannot combine CUDA tensors. */
+    /**
+     * Starts asynchronous all-gathers: one launch with NCCL, one per pair with Gloo, which cannot combine CUDA tensors.
+     */
     List<Work> allGather(List<Tensor> outs, List<Tensor> ins) {
         if (backend == CollectiveBackend.GLOO) {
             return IntStream.range(0, ins.size())
@@ -79,8 +81,7 @@ final class C10d {
     }
 
     private static TensorVector flat(List<Tensor> tensors) {
-        return new TensorVector(
-                tensors.stream().map(tensor -> tensor.view(-1)).toArray(Tensor[]::new));
+        return new TensorVector(tensors.stream().map(tensor -> tensor.view(-1)).toArray(Tensor[]::new));
     }
 
     /** @param out empty on every rank but the root */

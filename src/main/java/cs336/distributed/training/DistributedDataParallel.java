@@ -185,8 +185,7 @@ public final class DistributedDataParallel implements AutoCloseable {
                 start(order[started++]);
             }
             await(used.start(group, present));
-            used.unused(present)
-                    .forEach(i -> parameters.get(i).mutable_grad().reset());
+            used.unused(present).forEach(i -> parameters.get(i).mutable_grad().reset());
             if (hooks != null && !orderIsFinal) {
                 adoptOrder();
             }

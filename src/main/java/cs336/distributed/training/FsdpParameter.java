@@ -167,7 +167,9 @@ final class FsdpParameter implements AutoCloseable {
     /** Frees the gathered parameter. */
     void free() {
         if (gathered != null) {
-            weight.set_data(masterValues);
+            if (!weight.isNull()) { // closed with its module
+                weight.set_data(masterValues);
+            }
             TensorStorage.free(gathered);
         }
     }
@@ -266,10 +268,12 @@ final class FsdpParameter implements AutoCloseable {
         masterValues.copy_(sharded ? whole.narrow(0, firstRow, localRows) : whole);
     }
 
-    /** Frees the shard and the gradients. */
+    /** Frees this object's tensors. The module's tensor keeps the shard. */
     @Override
     public void close() {
-        zeroGrad();
+        if (gradient != null) {
+            gradient.close();
+        }
         if (gathered != null) {
             gatheredRows.close();
             gathered.close();

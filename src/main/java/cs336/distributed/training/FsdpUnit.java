@@ -120,7 +120,10 @@ final class FsdpUnit implements AutoCloseable {
     /** Frees the gathered parameters. */
     void free() {
         if (gathered) {
-            awaitGather();
+            if (gather != null) {
+                gather.await();
+                gather = null;
+            }
             parameters.forEach(FsdpParameter::free);
             gathered = false;
         }

@@ -26,7 +26,6 @@ import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /**
  * Fully sharded data parallelism (FSDP, ZeRO stage 3): each rank holds a shard of the parameters, of their gradients
@@ -49,11 +48,11 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p><b>Shards.</b> The parameters of every {@link Linear} and {@link Embedding}, and of the modules that
  * {@link FsdpSettings} names, are sharded by rows (dimension 0). The others are replicated. {@link #namedParameters}
- * returns this rank's shards, which the optimizer updates. They keep the dtype of the model (the master dtype). They are
- * cast to the compute dtype before they are gathered. A gradient has the shape and dtype of its shard.
+ * returns this rank's shards, which the optimizer updates. They keep the dtype of the model (the master dtype). They
+ * are cast to the compute dtype before they are gathered. A gradient has the shape and dtype of its shard.
  *
- * <p><b>The module's own tensors.</b> While its unit is in use, a parameter of the module refers to the gathered tensor,
- * otherwise to the shard. The gathered tensor is one object whose memory is freed and allocated again
+ * <p><b>The module's own tensors.</b> While its unit is in use, a parameter of the module refers to the gathered
+ * tensor, otherwise to the shard. The gathered tensor is one object whose memory is freed and allocated again
  * ({@link cs336.torch.TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as
  * the transposed weight of a matrix multiplication. These views see the values that are gathered again.
  *
@@ -169,9 +168,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             parameter.prepare(name, settings.computeDtype(), settings.reduceDtype());
             parameters.put(name, parameter);
         });
-        trainable = parameters.values().stream()
-                .filter(FsdpParameter::isTrainable)
-                .toList();
+        trainable =
+                parameters.values().stream().filter(FsdpParameter::isTrainable).toList();
         replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
         replicatedGradients = buckets(replicated);
         used = new UsedParameters(trainable.size(), group.device());
@@ -549,8 +547,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
 
     /**
      * Starts the remaining reductions and waits for the averaged gradients of this rank's shards. With Gloo the host
-     * blocks; with NCCL the current stream waits, so the optimizer's step can be queued at once. All ranks call it after
-     * the last backward pass of a step, before the optimizer.
+     * blocks; with NCCL the current stream waits, so the optimizer's step can be queued at once. All ranks call it
+     * after the last backward pass of a step, before the optimizer.
      *
      * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
      */
@@ -613,7 +611,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         boolean[] present = new boolean[trainable.size()];
         for (int i = 0; i < present.length; i++) {
             present[i] = trainable.get(i).testAndClearPresent()
-                    || trainable.get(i).master().grad().defined() && !trainable.get(i).isSharded();
+                    || trainable.get(i).master().grad().defined()
+                            && !trainable.get(i).isSharded();
         }
         boolean[] collected = new boolean[replicated.size()];
         List<PendingCollective> reductions = new ArrayList<>();
@@ -622,7 +621,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         }
         reductions.add(used.start(group, present));
         reductions.forEach(PendingCollective::await);
-        used.unused(present).forEach(i -> trainable.get(i).master().mutable_grad().reset());
+        used.unused(present)
+                .forEach(i -> trainable.get(i).master().mutable_grad().reset());
     }
 
     /**
