@@ -61,7 +61,7 @@ final class C10d {
      * Starts asynchronous all-gathers: one launch with NCCL, one per pair with Gloo, which cannot combine CUDA tensors.
      */
     List<Work> allGather(List<Tensor> outs, List<Tensor> ins) {
-        if (backend == CollectiveBackend.GLOO) {
+        if (backend == CollectiveBackend.GLOO && ins.get(0).is_cuda()) {
             return IntStream.range(0, ins.size())
                     .mapToObj(i -> allGather(outs.get(i), ins.get(i), true))
                     .toList();
@@ -71,7 +71,7 @@ final class C10d {
 
     /** Starts asynchronous reduce-scatters; see {@link #allGather(List, List)}. */
     List<Work> reduceScatter(List<Tensor> outs, List<Tensor> ins, Reduction reduction) {
-        if (backend == CollectiveBackend.GLOO) {
+        if (backend == CollectiveBackend.GLOO && ins.get(0).is_cuda()) {
             return IntStream.range(0, ins.size())
                     .mapToObj(i -> reduceScatter(outs.get(i), ins.get(i), reduction, true))
                     .toList();

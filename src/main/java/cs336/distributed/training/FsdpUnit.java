@@ -1,5 +1,6 @@
 package cs336.distributed.training;
 
+import cs336.basics.Embedding;
 import cs336.basics.NnModule;
 import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
@@ -63,6 +64,11 @@ final class FsdpUnit implements AutoCloseable {
         return modules.stream()
                 .anyMatch(outer -> other.modules.stream()
                         .anyMatch(inner -> outer != inner && outer.layers().contains(inner)));
+    }
+
+    /** Returns whether all its modules are embeddings. */
+    boolean isEmbedding() {
+        return modules.stream().allMatch(Embedding.class::isInstance);
     }
 
     /** Returns whether it has parameters to gather; a unit of normalization weights has none. */

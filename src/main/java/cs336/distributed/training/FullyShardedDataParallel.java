@@ -464,18 +464,25 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             }
         }
         UseSequence uses = inBackwardPass ? backwardUses : forwardUses;
-        uses.add(new Use(unit, backward));
-        if (!unit.isGathered() && unit.hasShards()) {
-            evictUnused();
+        var use = new Use(unit, backward);
+        uses.add(use);
+        if (use.needsParameters()) {
+            if (!unit.isGathered() && unit.hasShards()) {
+                evictUnused();
+            }
+            startGather(unit);
         }
-        startGather(unit);
         for (Use next : uses.expected()) {
             if (gatheredUnits() >= settings.maxGatheredUnits()) {
                 break;
             }
-            startGather(next.unit());
+            if (next.needsParameters()) {
+                startGather(next.unit());
+            }
         }
-        unit.awaitGather();
+        if (use.needsParameters()) {
+            unit.awaitGather();
+        }
     }
 
     private void startGather(FsdpUnit unit) {

@@ -10,7 +10,12 @@ final class UseSequence {
      *
      * @param backward whether the unit's backward pass begins; otherwise its forward pass does
      */
-    record Use(FsdpUnit unit, boolean backward) {}
+    record Use(FsdpUnit unit, boolean backward) {
+        /** Returns whether the values of the parameters are read: not in the backward pass of an embedding. */
+        boolean needsParameters() {
+            return !backward || !unit.isEmbedding();
+        }
+    }
 
     private List<Use> previous = List.of();
     private final List<Use> current = new ArrayList<>();

@@ -684,8 +684,8 @@ public final class FsdpChecks implements RankProgram<Long, LinkedHashMap<String,
                 }
                 require(fsdp.unitCount() == 8, fsdp.unitCount() + " units"); // embedding, 5 blocks, norm and head
                 require(fsdp.peakGatheredUnits() == most, fsdp.peakGatheredUnits() + " units at once, not " + most);
-                // 7 units with shards, gathered in both passes; the head stays between them
-                require(gathers <= 13, gathers + " all-gathers with at most " + most);
+                // 7 units with shards, gathered in both passes; not the embedding backward; the head stays between them
+                require(gathers == 12, gathers + " all-gathers with at most " + most);
                 long n = group.size();
                 long block = 4 * padded(8, n) * 8 + 2 * padded(16, n) * 8 + padded(8, n) * 16;
                 long ends = 2 * padded(17, n) * 8;
