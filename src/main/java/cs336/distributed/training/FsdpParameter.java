@@ -113,15 +113,6 @@ final class FsdpParameter implements AutoCloseable {
         return shape.clone();
     }
 
-    /** Returns the offset in elements of this rank's shard in the parameter. */
-    long offset() {
-        return sharded ? firstRow * rowElements() : 0;
-    }
-
-    private long rowElements() {
-        return Arrays.stream(shape).skip(1).reduce(1, Math::multiplyExact);
-    }
-
     /** Returns the bytes of the gathered parameter. */
     long gatheredBytes() {
         return gathered == null ? 0 : gathered.numel() * gathered.element_size();
@@ -253,19 +244,35 @@ final class FsdpParameter implements AutoCloseable {
         present = false;
     }
 
-    /** Gathers the parameter of all ranks in the master dtype; all ranks call it. */
-    Tensor gatherMaster(ProcessGroup group) {
+    /**
+     * Gathers the rows of all ranks; all ranks call it.
+     *
+     * @param local a tensor of the shape of this rank's shard, such as the shard itself or an optimizer's moment
+     * @return the whole tensor
+     */
+    Tensor gather(ProcessGroup group, Tensor local) {
         if (!sharded) {
-            return masterValues.clone();
+            return local.clone();
         }
-        Tensor all = torch.empty(paddedShape(ranks), masterValues.options(), null);
-        group.allGather(all, padded(masterValues, 1, DType.of(master)));
+        DType dtype = DType.of(local);
+        Tensor all = torch.empty(paddedShape(ranks), device.options(dtype), null);
+        group.allGather(all, padded(local, 1, dtype));
         return all.narrow(0, 0, shape[0]);
+    }
+
+    /** Returns the row of the parameter at which this rank's shard begins. */
+    long firstRow() {
+        return firstRow;
     }
 
     /** Copies this rank's rows of a whole parameter. */
     void load(Tensor whole) {
-        masterValues.copy_(sharded ? whole.narrow(0, firstRow, localRows) : whole);
+        loadShard(sharded ? whole.narrow(0, firstRow, localRows) : whole);
+    }
+
+    /** Copies a tensor of the shape of this rank's shard. */
+    void loadShard(Tensor rows) {
+        masterValues.copy_(rows);
     }
 
     /** Frees this object's tensors. The module's tensor keeps the shard. */

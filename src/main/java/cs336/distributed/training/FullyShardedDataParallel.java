@@ -1,9 +1,11 @@
 package cs336.distributed.training;
 
+import cs336.basics.Checkpoint;
 import cs336.basics.Embedding;
 import cs336.basics.GradientClipping;
 import cs336.basics.Linear;
 import cs336.basics.NnModule;
+import cs336.basics.Optimizer;
 import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
@@ -14,6 +16,8 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -322,7 +326,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         var whole = new LinkedHashMap<String, Tensor>();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            parameters.forEach((name, parameter) -> whole.put(name, scope.escape(parameter.gatherMaster(group))));
+            parameters.forEach((name, parameter) -> whole.put(
+                    name,
+                    scope.escape(parameter.gather(group, parameter.master().detach()))));
         }
         return whole;
     }
@@ -353,6 +359,47 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> parameter.load(whole.get(name)));
         }
+    }
+
+    /**
+     * Saves parameters and optimizer state of all ranks in one file, which a model and an optimizer without shards can
+     * load too ({@link Checkpoint#load(Path, Map, Optimizer)}). Rank 0 holds them in host memory. All ranks call it.
+     *
+     * @param optimizer an optimizer of {@link #namedParameters}
+     * @param metadata texts to store in the file; the key {@code optimizer} is reserved
+     * @throws IOException on every rank, if the file cannot be written
+     */
+    public void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
+        requireOpen("save()");
+        new FsdpState(group, parameters).save(file, optimizer, metadata);
+    }
+
+    /**
+     * Saves the shards of each rank in a file of its own, without communication of tensors. All ranks call it.
+     *
+     * @param folder on a file system that all ranks share; created if it does not exist
+     * @param optimizer an optimizer of {@link #namedParameters}
+     * @param metadata texts to store; the keys {@code optimizer} and {@code ranks} are reserved
+     * @throws IOException on every rank, if a file cannot be written
+     */
+    public void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
+        requireOpen("saveShards()");
+        new FsdpState(group, parameters).saveShards(folder, optimizer, metadata);
+    }
+
+    /**
+     * Loads a file of {@link #save} or of an unsharded {@link Checkpoint}, or a folder of {@link #saveShards}, saved
+     * with any number of ranks. All ranks call it; each reads its own rows.
+     *
+     * @param optimizer an optimizer of {@link #namedParameters}
+     * @return the stored texts
+     * @throws IOException on every rank, if a file cannot be read
+     * @throws IllegalArgumentException on every rank, if names, shapes or dtypes differ, or the state is that of
+     *     another kind of optimizer; then nothing changes
+     */
+    public Map<String, String> load(Path source, Optimizer optimizer) throws IOException {
+        requireOpen("load()");
+        return new FsdpState(group, parameters).load(source, optimizer);
     }
 
     /** Discards all gradients, including those that {@link #noSync} has accumulated. */

@@ -3,6 +3,7 @@ package cs336.distributed.training;
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
+import cs336.basics.Checkpoint;
 import cs336.basics.Embedding;
 import cs336.basics.GradientClipping;
 import cs336.basics.Linear;
@@ -25,6 +26,10 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -42,7 +47,17 @@ import org.bytedeco.pytorch.global.torch;
  * check to its failure, or to an empty text. Most checks compute in fp64, so that an error cannot be mistaken for
  * rounding.
  */
-public final class FsdpChecks implements RankProgram<Long, LinkedHashMap<String, String>> {
+public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, LinkedHashMap<String, String>> {
+    /**
+     * The input of the checks.
+     *
+     * @param seed of weights and data
+     * @param folder for checkpoints, where runs with other numbers of ranks may have left theirs
+     */
+    public record FsdpTask(long seed, String folder) implements Serializable {
+        private static final long serialVersionUID = 1;
+    }
+
     private static final double EXACT = 1e-12;
     private static final DType FP64 = DType.FLOAT64;
     private static final FsdpSettings STANDARD = FsdpSettings.standard();
@@ -57,6 +72,7 @@ public final class FsdpChecks implements RankProgram<Long, LinkedHashMap<String,
             STANDARD.withShardedModules("ln_final", "layers.0"));
 
     private final LinkedHashMap<String, String> wrong = new LinkedHashMap<>();
+    private Path folder;
     private ProcessGroup group;
     private Device device;
     private long seed;
@@ -71,10 +87,11 @@ public final class FsdpChecks implements RankProgram<Long, LinkedHashMap<String,
     }
 
     @Override
-    public LinkedHashMap<String, String> run(ProcessGroup all, Long anySeed) {
+    public LinkedHashMap<String, String> run(ProcessGroup all, FsdpTask task) {
         group = all;
         device = all.device();
-        seed = anySeed;
+        seed = task.seed;
+        folder = Path.of(task.folder);
         each("the course's protocol in fp32", () -> course(DType.FLOAT32, 1e-4, 1e-6));
         each("the course's protocol with fp16 compute", () -> course(DType.FLOAT16, 1e-4, 1e-4));
         each("Transformers train as in a single process", this::transformers);
@@ -92,6 +109,7 @@ public final class FsdpChecks implements RankProgram<Long, LinkedHashMap<String,
         each("training continues after failed passes", this::failedPasses);
         each("a rank may have no data", this::noData);
         each("construction shards each parameter at once", this::construction);
+        each("checkpoints of any number of ranks resume training", this::checkpoints);
         each("steps leak no native objects", this::leaks);
         each("invalid calls are rejected", this::invalidCalls);
         return wrong;
@@ -837,6 +855,99 @@ public final class FsdpChecks implements RankProgram<Long, LinkedHashMap<String,
                         .backward();
                 requireSameGradients(whole, fsdp);
             }
+        }
+    }
+
+    /** The checkpoints that training of some ranks leaves, and the parameters after another step. */
+    private void checkpoints() throws IOException {
+        List<Path> saved = new ArrayList<>();
+        Path mine = folder.resolve(group.size() + "-ranks");
+        try (var alone = course(seed, 9, 3, device, FP64);
+                var model = course(seed, 9, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01));
+                var adamAlone = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
+            sameBackward(fsdp, alone);
+            step(adam);
+            step(adamAlone);
+            fsdp.save(mine.resolveSibling(group.size() + ".safetensors"), adam, Map.of("step", "1"));
+            fsdp.saveShards(mine, adam, Map.of("step", "1"));
+            if (group.rank() == 0) {
+                Path whole = folder.resolve("alone.safetensors");
+                Checkpoint.save(whole, alone.namedParameters(), adamAlone, Map.of("step", "1"));
+            }
+            group.barrier();
+            try (var files = Files.list(folder)) {
+                files.sorted().forEach(saved::add);
+            }
+            require(saved.size() % 2 == 1 && saved.size() >= 3, "files: " + saved);
+            sameBackward(fsdp, alone);
+            step(adam);
+            step(adamAlone);
+            for (Path each : saved) {
+                resume(each, alone);
+            }
+            if (group.rank() == 0) {
+                requireLoadableAlone(mine.resolveSibling(group.size() + ".safetensors"), alone);
+            }
+        }
+        invalidCheckpoints(mine);
+    }
+
+    /** Runs backward passes on the same examples on all ranks, so that the gradients do not depend on their number. */
+    private void sameBackward(FullyShardedDataParallel fsdp, NnModule alone) {
+        Torch.seed(seed + 7);
+        Tensor ids = torch.randint(0, 9, new long[] {4, 3}, device.options(DType.INT64));
+        Tensor targets = torch.randint(0, 3, new long[] {4}, device.options(DType.INT64));
+        if (fsdp != null) {
+            loss(fsdp.forward(ids), targets).backward();
+            fsdp.finishGradientSynchronization();
+        }
+        loss(alone.forward(ids), targets).backward();
+    }
+
+    private void resume(Path checkpoint, NnModule alone) throws IOException {
+        try (var other = course(seed + 1, 9, 3, device, FP64);
+                var model = course(seed + 1, 9, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            Map<String, String> texts = fsdp.load(checkpoint, adam);
+            require(texts.equals(Map.of("step", "1")), "metadata " + texts);
+            sameBackward(fsdp, other);
+            step(adam);
+            requireSame(alone, fsdp, 0, 1e-9, "resumed from " + checkpoint.getFileName());
+        }
+    }
+
+    private void requireLoadableAlone(Path checkpoint, NnModule expected) throws IOException {
+        try (var alone = course(seed + 1, 9, 3, device, FP64);
+                var adam = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
+            Checkpoint.load(checkpoint, alone.namedParameters(), adam);
+            sameBackward(null, alone);
+            step(adam);
+            expected.namedParameters()
+                    .forEach((name, tensor) ->
+                            requireClose(tensor, alone.namedParameters().get(name), 0, 1e-9, "alone: " + name));
+        }
+    }
+
+    private void invalidCheckpoints(Path saved) throws IOException {
+        try (var model = course(seed, 9, 4, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01));
+                var sgd = new Sgd(fsdp.namedParameters(), 0.01, 0)) {
+            Path missing = group.rank() == group.size() - 1 ? saved.resolve("missing") : saved;
+            requireRejected(() -> load(fsdp, saved, sgd), "has the state of the optimizer AdamW; expected Sgd");
+            requireRejected(() -> load(fsdp, saved, adam), "head.weight");
+            requireRejected(() -> load(fsdp, missing, adam), group.size() == 1 ? "missing" : "");
+        }
+    }
+
+    private static void load(FullyShardedDataParallel fsdp, Path source, Optimizer optimizer) {
+        try {
+            fsdp.load(source, optimizer);
+        } catch (IOException e) {
+            throw new IllegalArgumentException(e);
         }
     }
 

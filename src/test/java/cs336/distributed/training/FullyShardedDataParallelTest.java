@@ -20,6 +20,7 @@ import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -30,11 +31,17 @@ import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Runs {@link FsdpChecks} on several ranks. */
 class FullyShardedDataParallelTest {
+    private static final long SEED = System.nanoTime();
+
+    @TempDir
+    static Path folder; // where each run loads the checkpoints of the runs before
+
     @TestFactory
     Stream<DynamicTest> onTwoProcesses() throws InterruptedException {
         return on(Launcher.of(2));
@@ -64,16 +71,16 @@ class FullyShardedDataParallelTest {
     }
 
     private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
-        long seed = System.nanoTime();
-        List<LinkedHashMap<String, String>> ranks =
-                launcher.threads(1).timeout(Duration.ofSeconds(20)).run(FsdpChecks.class, seed);
+        List<LinkedHashMap<String, String>> ranks = launcher.threads(1)
+                .timeout(Duration.ofSeconds(20))
+                .run(FsdpChecks.class, new FsdpChecks.FsdpTask(SEED, folder.toString()));
         return new ArrayList<>(ranks.get(0).keySet())
                 .stream()
                         .map(name -> dynamicTest(name, () -> {
                             String wrong = String.join(
                                     "",
                                     ranks.stream().map(rank -> rank.get(name)).toList());
-                            assertEquals("", wrong, "seed " + seed);
+                            assertEquals("", wrong, "seed " + SEED);
                         }));
     }
 
