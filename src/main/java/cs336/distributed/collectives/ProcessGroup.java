@@ -274,7 +274,7 @@ public final class ProcessGroup implements AutoCloseable {
      */
     public PendingCollective reduceScatterAsync(List<Tensor> outs, List<Tensor> ins, Reduction reduction) {
         CollectiveChecks.shardsOf("ins", ins, "outs", outs, size(), backend, device);
-        CollectiveChecks.reducible("ins", ins.get(0), reduction);
+        CollectiveChecks.reducible("ins[0]", ins.get(0), reduction);
         boolean divideFirst = dividesFirst(reduction, ins.get(0));
         return start(
                 CollectiveCall.of(

@@ -5,11 +5,20 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Batches;
 import cs336.basics.Embedding;
 import cs336.basics.Linear;
+import cs336.basics.Losses;
+import cs336.basics.ModelEdition;
 import cs336.basics.NnModule;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.MemoryGrowth;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.World;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankFailure;
 import cs336.distributed.launch.RankProgram;
@@ -18,8 +27,10 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
+import java.io.IOException;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -30,6 +41,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -82,6 +94,43 @@ class FullyShardedDataParallelTest {
                                     ranks.stream().map(rank -> rank.get(name)).toList());
                             assertEquals("", wrong, "seed " + SEED);
                         }));
+    }
+
+    /** Training steps of a group of one rank. */
+    static final class FsdpSteps implements MemoryGrowth.Work {
+        private final Batches batches = Batches.random(17, 2, 6, Device.cpu(), 1);
+        private final FullyShardedDataParallel fsdp;
+        private final AdamW optimizer;
+
+        FsdpSteps() throws IOException {
+            Path store = Files.createTempDirectory("store").resolve("file");
+            var group =
+                    ProcessGroup.join(World.local(0, 1, 29_500), CollectiveBackend.GLOO, Duration.ofSeconds(20), store);
+            var config = new TransformerConfig(ModelEdition.SPRING_2025, 17, 6, 8, 2, 2, 16, "rmsnorm", "plain");
+            fsdp = FullyShardedDataParallel.construct(
+                    () -> new TransformerLM(config, Device.cpu()),
+                    group,
+                    FsdpSettings.standard().withComputeDtype(DType.BFLOAT16));
+            optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(1e-3));
+        }
+
+        @Override
+        public void step() {
+            try (var scope = MemoryScope.open()) {
+                Batches.Batch batch = batches.next();
+                Losses.crossEntropy(fsdp.forward(batch.inputs()), batch.targets())
+                        .backward();
+                fsdp.finishGradientSynchronization();
+                fsdp.clipGradients(1);
+                optimizer.step();
+                optimizer.zeroGrad();
+            }
+        }
+    }
+
+    @Test
+    void thousandStepsDoNotLeakMemory() throws Exception {
+        MemoryGrowth.assertFlat(FsdpSteps.class, 100, 150);
     }
 
     /** Trains without end, until rank 1 is disturbed in the third step. */
