@@ -317,6 +317,16 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
+     * Returns an optimizer for loss scaling: a {@link cs336.basics.GradScaler} then skips a step on all ranks if a
+     * gradient overflows on one. Without it each rank would decide by its own shards.
+     *
+     * @param optimizer an optimizer of {@link #namedParameters}, which the returned one closes
+     */
+    public Optimizer agreeing(Optimizer optimizer) {
+        return new AgreeingOptimizer(optimizer, group);
+    }
+
+    /**
      * Gathers the parameters of all ranks, in the master dtype. All ranks call it.
      *
      * @return whole parameters by name, in the caller's memory scope
