@@ -6,6 +6,7 @@ import cs336.bench.Status;
 import cs336.compile.CompileCommand;
 import cs336.distributed.bench.AllReduceCommand;
 import cs336.distributed.bench.DdpCommand;
+import cs336.distributed.bench.FsdpCommand;
 import cs336.distributed.bench.ShardCommand;
 import cs336.distributed.launch.LaunchCommand;
 import cs336.distributed.launch.RankFailure;
@@ -60,6 +61,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             AllReduceCommand.class,
             DdpCommand.class,
             ShardCommand.class,
+            FsdpCommand.class,
             AccountingCommand.class,
             IsoFlopsCommand.class,
             LaunchCommand.class,

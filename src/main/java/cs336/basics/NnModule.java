@@ -12,6 +12,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
 
@@ -20,10 +22,14 @@ import org.bytedeco.pytorch.Tensor;
  * the tensors and their operations are PyTorch's.
  */
 public abstract class NnModule implements AutoCloseable {
+    /** The listener of {@link #construct}; null outside of it. */
+    private static final ThreadLocal<BiConsumer<NnModule, Tensor>> LISTENER = new ThreadLocal<>();
+
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, NnModule> children = new LinkedHashMap<>();
     private boolean closed;
     private Runnable beforeForward = () -> {};
+    private Consumer<Tensor> afterForward = output -> {};
     private String name = getClass().getSimpleName(); // for a child, the name that its parent gave it
 
     /**
@@ -53,7 +59,9 @@ public abstract class NnModule implements AutoCloseable {
         try (var range = ProfilerRange.of(name);
                 var scope = MemoryScope.open()) {
             beforeForward.run();
-            return scope.escape(computation.get());
+            Tensor output = computation.get();
+            afterForward.accept(output);
+            return scope.escape(output);
         }
     }
 
@@ -65,12 +73,25 @@ public abstract class NnModule implements AutoCloseable {
         beforeForward = action;
     }
 
+    /**
+     * Sets the action that runs at the end of each forward pass of this layer and receives its output, for example to
+     * free parameters. It does not run after an exception. Replaces an action set before.
+     */
+    public final void afterForward(Consumer<Tensor> action) {
+        afterForward = action;
+    }
+
     /** Returns this layer and all its descendants, parents before children. */
     public final List<NnModule> layers() {
         List<NnModule> layers = new ArrayList<>();
         layers.add(this);
         children.values().forEach(child -> layers.addAll(child.layers()));
         return layers;
+    }
+
+    /** Returns the layers directly inside of this one. */
+    public final List<NnModule> children() {
+        return List.copyOf(children.values());
     }
 
     /** Returns the parameters of this layer itself, without those of its children; includes shared parameters. */
@@ -84,7 +105,28 @@ public abstract class NnModule implements AutoCloseable {
     /** Registers a trainable parameter under this name. It lives until {@link #close}. */
     protected final Tensor parameter(String name, Tensor value) {
         value.set_requires_grad(true);
-        return share(name, MemoryScope.keep(value));
+        share(name, MemoryScope.keep(value));
+        BiConsumer<NnModule, Tensor> listener = LISTENER.get();
+        if (listener != null) {
+            listener.accept(this, value);
+        }
+        return value;
+    }
+
+    /**
+     * Runs the constructor of a module, and passes each parameter to a listener as soon as it exists, for example to
+     * keep only a shard of it: the whole model never exists at once.
+     *
+     * @param listener receives the layer that owns the parameter, whose constructor has not ended, and the parameter
+     */
+    public static <M extends NnModule> M construct(Supplier<M> constructor, BiConsumer<NnModule, Tensor> listener) {
+        BiConsumer<NnModule, Tensor> outer = LISTENER.get();
+        LISTENER.set(listener);
+        try {
+            return constructor.get();
+        } finally {
+            LISTENER.set(outer);
+        }
     }
 
     /** Registers a parameter that another layer owns, as a tied output head does. */

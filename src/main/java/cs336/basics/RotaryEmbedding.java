@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -65,8 +66,8 @@ public final class RotaryEmbedding implements AutoCloseable {
     }
 
     /**
-     * Rotates queries or keys. Inputs of a 16-bit type are rotated in fp32. The result then has the type of the input
-     * if the parameters are of a 16-bit type, too, and is otherwise fp32, as autocast expects.
+     * Rotates queries or keys. Inputs of a 16-bit type are rotated in fp32. The result then has the type of the input,
+     * except under autocast with fp32 parameters, where it is fp32.
      *
      * @param x [B, T, H·d], at most as many positions as the context
      * @return [B, T, H, d]
@@ -84,7 +85,7 @@ public final class RotaryEmbedding implements AutoCloseable {
         Tensor pairs = torch.view_as_complex(wide.view(batch, positions, -1, headDim / 2, 2)); // [B, T, H, d/2]
         Tensor rotated = pairs.mul(rotations.narrow(0, 0, positions));
         Tensor result = torch.view_as_real(rotated).flatten(-2, -1);
-        return narrow ? result.to(x.scalar_type()) : result;
+        return narrow || !Autocast.isEnabled(x) ? result.to(x.scalar_type()) : result;
     }
 
     @Override

@@ -72,6 +72,11 @@ public final class Autocast implements AutoCloseable {
                 : DType.FLOAT16;
     }
 
+    /** Returns whether autocast is enabled for the device of a tensor. */
+    public static boolean isEnabled(Tensor tensor) {
+        return torch.is_autocast_enabled(tensor.is_cuda() ? DeviceType.CUDA : DeviceType.CPU);
+    }
+
     /** Returns the autocast dtypes of this thread for CPU and CUDA as text, for keys of caches. */
     public static String state() {
         var text = new StringBuilder();

@@ -8,14 +8,15 @@ import cs336.bench.Precision;
 import cs336.distributed.collectives.CollectiveBackend;
 
 /**
- * A training setup on several ranks. It identifies a stored measurement of {@code cs336 ddp} or {@code cs336 shard}.
+ * A training setup on several ranks. It identifies a stored measurement of {@code cs336 ddp}, {@code cs336 shard} or
+ * {@code cs336 fsdp}.
  *
  * @param model the model and the batch size of each rank
  * @param precision the dtype of the computation
  * @param backend the library that runs the collectives
  * @param nodes number of nodes, real or emulated
  * @param processes number of ranks
- * @param mode name of a {@link DdpBenchmark} mode or a {@link ShardMode}
+ * @param mode name of a {@link DdpBenchmark} mode, a {@link ShardMode} or an {@link FsdpMode}
  * @param bucketMb maximum bucket size in MB (10⁶ bytes); 0 for a mode without buckets
  * @param round number of the run, to distinguish repeated runs that are interleaved with runs of PyTorch
  */

@@ -8,7 +8,8 @@ import java.util.ArrayList;
  * The training runs that every rank measures. In each round all cases are measured one after the other, so that drift
  * of the machine affects all of them equally.
  *
- * @param cases cases of one model and batch size, see {@link DdpBenchmark#caseOf} and {@link ShardBenchmark#caseOf}
+ * @param cases cases of one model and batch size, see {@link DdpBenchmark#caseOf}, {@link ShardBenchmark#caseOf} and
+ *     {@link FsdpBenchmark#caseOf}
  * @param warmup untimed steps of each case in each round
  * @param steps timed steps of each case in each round
  * @param rounds number of rounds

@@ -3,7 +3,9 @@ package cs336.distributed.collectives;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.AllgatherOptions;
 import org.bytedeco.pytorch.AllreduceOptions;
 import org.bytedeco.pytorch.BroadcastOptions;
@@ -53,6 +55,33 @@ final class C10d {
     /** Tensors are flattened, because c10d ends all ranks if it cannot split the first dimension of the output. */
     Work allGather(Tensor out, Tensor in, boolean async) {
         return group._allgather_base(out.view(-1), in.view(-1), options(async).allGather);
+    }
+
+    /**
+     * Starts asynchronous all-gathers: one launch with NCCL, one per pair with Gloo, which cannot combine CUDA tensors.
+     */
+    List<Work> allGather(List<Tensor> outs, List<Tensor> ins) {
+        if (backend == CollectiveBackend.GLOO && ins.get(0).is_cuda()) {
+            return IntStream.range(0, ins.size())
+                    .mapToObj(i -> allGather(outs.get(i), ins.get(i), true))
+                    .toList();
+        }
+        return List.of(group.allgather_into_tensor_coalesced(flat(outs), flat(ins), asynchronous.allGather));
+    }
+
+    /** Starts asynchronous reduce-scatters; see {@link #allGather(List, List)}. */
+    List<Work> reduceScatter(List<Tensor> outs, List<Tensor> ins, Reduction reduction) {
+        if (backend == CollectiveBackend.GLOO && ins.get(0).is_cuda()) {
+            return IntStream.range(0, ins.size())
+                    .mapToObj(i -> reduceScatter(outs.get(i), ins.get(i), reduction, true))
+                    .toList();
+        }
+        return List.of(group.reduce_scatter_tensor_coalesced(
+                flat(outs), flat(ins), asynchronous.reduceScatter.get(reduction)));
+    }
+
+    private static TensorVector flat(List<Tensor> tensors) {
+        return new TensorVector(tensors.stream().map(tensor -> tensor.view(-1)).toArray(Tensor[]::new));
     }
 
     /** @param out empty on every rank but the root */

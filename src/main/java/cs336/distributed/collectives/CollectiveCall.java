@@ -19,6 +19,16 @@ public record CollectiveCall(String operation, DType dtype, List<Long> shape) {
         return new CollectiveCall(operation, DType.of(tensor), shape);
     }
 
+    /**
+     * Creates the signature of a collective of several tensors.
+     *
+     * @param tensors of one dtype; the shape is their total number of elements
+     */
+    static CollectiveCall of(String operation, List<Tensor> tensors) {
+        long elements = tensors.stream().mapToLong(Tensor::numel).sum();
+        return new CollectiveCall(operation, DType.of(tensors.get(0)), List.of(elements));
+    }
+
     /** Returns a hash that, unlike {@link #hashCode()}, is the same in every JVM. */
     long fingerprint() {
         return 31L * (31L * operation.hashCode() + dtype.ordinal()) + shape.hashCode();

@@ -5,6 +5,7 @@ import cs336.torch.Device;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
@@ -45,6 +46,30 @@ final class CollectiveChecks {
         if (whole.numel() != shard.numel() * ranks || DType.of(whole) != DType.of(shard)) {
             throw new IllegalArgumentException("%s must have %d × the %d elements of %s, in %s; it has %d in %s"
                     .formatted(name, ranks, shard.numel(), shardName, DType.of(shard), whole.numel(), DType.of(whole)));
+        }
+    }
+
+    /** Checks the tensors of a collective of several pairs: as many of both, at least one, all of one dtype. */
+    static void shardsOf(
+            String name,
+            List<Tensor> wholes,
+            String shardName,
+            List<Tensor> shards,
+            int ranks,
+            CollectiveBackend backend,
+            Device device) {
+        if (wholes.isEmpty() || wholes.size() != shards.size()) {
+            throw new IllegalArgumentException("%s and %s must have equally many tensors, at least 1, not %d and %d"
+                    .formatted(name, shardName, wholes.size(), shards.size()));
+        }
+        for (int i = 0; i < wholes.size(); i++) {
+            tensor(name + "[" + i + "]", wholes.get(i), backend, device);
+            tensor(shardName + "[" + i + "]", shards.get(i), backend, device);
+            shardsOf(name + "[" + i + "]", wholes.get(i), shardName + "[" + i + "]", shards.get(i), ranks);
+            if (DType.of(wholes.get(i)) != DType.of(wholes.get(0))) {
+                throw new IllegalArgumentException(name + " must have one dtype, not " + DType.of(wholes.get(0))
+                        + " and " + DType.of(wholes.get(i)));
+            }
         }
     }
 

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.BiFunction;
@@ -228,6 +229,21 @@ public final class ProcessGroup implements AutoCloseable {
         return allGather(out, in, true);
     }
 
+    /**
+     * Starts one {@link #allGather(Tensor, Tensor)} per pair of tensors; they count as one collective, and NCCL runs
+     * them in one launch.
+     *
+     * @param outs at least one tensor
+     * @param ins one tensor for each of {@code outs}, all of one dtype
+     */
+    public PendingCollective allGatherAsync(List<Tensor> outs, List<Tensor> ins) {
+        CollectiveChecks.shardsOf("outs", outs, "ins", ins, size(), backend, device);
+        return start(
+                CollectiveCall.of("all-gather (%d tensors)".formatted(ins.size()), ins),
+                () -> c10d.allGather(outs, ins),
+                List.of());
+    }
+
     private PendingCollective allGather(Tensor out, Tensor in, boolean async) {
         CollectiveChecks.tensor("out", out, backend, device);
         CollectiveChecks.tensor("in", in, backend, device);
@@ -247,6 +263,27 @@ public final class ProcessGroup implements AutoCloseable {
     /** Starts a {@link #reduceScatter}. */
     public PendingCollective reduceScatterAsync(Tensor out, Tensor in, Reduction reduction) {
         return reduceScatter(out, in, reduction, true);
+    }
+
+    /**
+     * Starts one {@link #reduceScatter} per pair of tensors; they count as one collective, and NCCL runs them in one
+     * launch.
+     *
+     * @param outs at least one tensor
+     * @param ins one tensor for each of {@code outs}, all of one dtype
+     */
+    public PendingCollective reduceScatterAsync(List<Tensor> outs, List<Tensor> ins, Reduction reduction) {
+        CollectiveChecks.shardsOf("ins", ins, "outs", outs, size(), backend, device);
+        CollectiveChecks.reducible("ins[0]", ins.get(0), reduction);
+        boolean divideFirst = dividesFirst(reduction, ins.get(0));
+        return start(
+                CollectiveCall.of(
+                        "reduce-scatter (%s, %d tensors)"
+                                .formatted(reduction.name().toLowerCase(Locale.ROOT), ins.size()),
+                        outs),
+                () -> c10d.reduceScatter(
+                        outs, divideFirst ? ins.stream().map(this::divided).toList() : ins, reduction),
+                reduction.divides(backend) && !divideFirst ? outs : List.of());
     }
 
     private PendingCollective reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {
@@ -407,6 +444,14 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private PendingCollective start(CollectiveCall call, Supplier<Work> work, Tensor toDivide) {
+        // NCCL returns null for a synchronous collective, which is in the current stream: nothing to wait for.
+        return start(
+                call,
+                () -> Optional.ofNullable(work.get()).stream().toList(),
+                Optional.ofNullable(toDivide).stream().toList());
+    }
+
+    private PendingCollective start(CollectiveCall call, Supplier<List<Work>> work, List<Tensor> toDivide) {
         synchronized (calls) { // collectives start in the order in which they are recorded
             if (closed) {
                 throw new IllegalStateException("the process group is closed");
@@ -415,10 +460,9 @@ public final class ProcessGroup implements AutoCloseable {
             try (var scope = MemoryScope.open()) {
                 number = calls.record(call);
                 meter.count(call, size());
-                Work started = work.get();
-                // NCCL returns null for a synchronous collective, which is in the current stream: nothing to wait for.
-                return new StartedCollective(
-                        started == null ? null : MemoryScope.keep(started), number, call, toDivide);
+                List<Work> started = work.get();
+                started.forEach(MemoryScope::keep);
+                return new StartedCollective(started, number, call, toDivide);
             } catch (RuntimeException e) {
                 throw failure(e, number, call);
             }
@@ -489,18 +533,20 @@ public final class ProcessGroup implements AutoCloseable {
 
     /** A started collective, with the division by the number of ranks that Gloo does not perform. */
     private final class StartedCollective implements PendingCollective {
-        private final Work work;
+        private final List<Work> works;
         private final long number;
         private final CollectiveCall call;
-        private final Tensor toDivide; // null if there is nothing to divide
+        private final List<Tensor> toDivide;
         private boolean ended;
         private CollectiveFailure failed;
 
-        StartedCollective(Work work, long number, CollectiveCall call, Tensor toDivide) {
-            this.work = work;
+        StartedCollective(List<Work> works, long number, CollectiveCall call, List<Tensor> toDivide) {
+            this.works = works;
             this.number = number;
             this.call = call;
-            this.toDivide = toDivide == null ? null : MemoryScope.keep(new Tensor(toDivide));
+            this.toDivide = toDivide.stream()
+                    .map(tensor -> MemoryScope.keep(new Tensor(tensor)))
+                    .toList();
         }
 
         @Override
@@ -513,24 +559,16 @@ public final class ProcessGroup implements AutoCloseable {
             }
             waiting = this;
             try {
-                if (work != null) {
-                    work._wait();
-                }
-                if (toDivide != null) {
-                    divide(toDivide);
-                }
+                works.forEach(Work::_wait);
+                toDivide.forEach(ProcessGroup.this::divide);
             } catch (RuntimeException e) {
                 failed = failure(e, number, call);
                 throw failed;
             } finally {
                 waiting = null;
                 ended = true;
-                if (work != null) {
-                    work.close();
-                }
-                if (toDivide != null) {
-                    toDivide.close();
-                }
+                works.forEach(Work::close);
+                toDivide.forEach(Tensor::close);
             }
         }
     }

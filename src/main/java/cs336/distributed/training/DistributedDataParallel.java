@@ -77,8 +77,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final List<GradientCollective> collectives;
     private final GradientHooks hooks; // null unless collectives overlap with the backward pass
     private final CommunicationThread thread; // likewise
-    private final Tensor ones; // [parameters]
-    private final Tensor used; // [parameters], 1 if any rank has a gradient
+    private final UsedParameters used;
 
     private final int[] collectiveOf; // by parameter
     private final boolean[] ready; // by parameter, in the current backward pass
@@ -147,11 +146,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         ready = new boolean[parameters.size()];
         present = new boolean[parameters.size()];
         order = IntStream.range(0, collectives.size()).toArray();
-        try (var scope = MemoryScope.open()) {
-            long[] all = {parameters.size()};
-            ones = MemoryScope.keep(torch.ones(all, group.device().options(DType.FLOAT32)));
-            used = MemoryScope.keep(torch.ones(all, group.device().options(DType.FLOAT32)));
-        }
+        used = new UsedParameters(parameters.size(), group.device());
         begin();
         thread = overlaps ? new CommunicationThread(group.device()) : null;
         hooks = overlaps ? GradientHooks.of(parameters, this::requireFirstPass, this::ready) : null;
@@ -189,8 +184,8 @@ public final class DistributedDataParallel implements AutoCloseable {
             while (started < order.length) {
                 start(order[started++]);
             }
-            await(allReduceUsed());
-            dropGradientsOfUnused();
+            await(used.start(group, present));
+            used.unused(present).forEach(i -> parameters.get(i).mutable_grad().reset());
             if (hooks != null && !orderIsFinal) {
                 adoptOrder();
             }
@@ -280,7 +275,6 @@ public final class DistributedDataParallel implements AutoCloseable {
             thread.close();
         }
         collectives.forEach(GradientCollective::close);
-        ones.close();
         used.close();
     }
 
@@ -379,41 +373,6 @@ public final class DistributedDataParallel implements AutoCloseable {
             others.forEach(PendingCollective::await);
         }
         last.await();
-    }
-
-    /** Starts the all-reduce that tells all ranks which parameters any rank has used. */
-    private PendingCollective allReduceUsed() {
-        if (allPresent()) {
-            used.copy_(ones); // on the device, without a copy from the host
-        } else {
-            float[] numbers = new float[present.length];
-            for (int i = 0; i < numbers.length; i++) {
-                numbers[i] = present[i] ? 1 : 0;
-            }
-            used.copy_(Tensors.of(numbers, numbers.length));
-        }
-        return group.allReduceAsync(used, Reduction.MAX);
-    }
-
-    private void dropGradientsOfUnused() {
-        if (allPresent()) {
-            return; // every parameter is used, at least on this rank
-        }
-        double[] usedAnywhere = Tensors.toDoubles(used);
-        for (int i = 0; i < usedAnywhere.length; i++) {
-            if (usedAnywhere[i] == 0) {
-                parameters.get(i).mutable_grad().reset();
-            }
-        }
-    }
-
-    private boolean allPresent() {
-        for (boolean hadGradient : present) {
-            if (!hadGradient) {
-                return false;
-            }
-        }
-        return true;
     }
 
     /**

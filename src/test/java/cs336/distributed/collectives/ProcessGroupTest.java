@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.function.BinaryOperator;
+import java.util.stream.DoubleStream;
 import java.util.stream.IntStream;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
@@ -92,6 +93,30 @@ class ProcessGroupTest {
             Tensor matrix = on(group, dtype, poison(part)).view(1, part);
             group.reduceScatter(matrix, on(group, dtype, mine), Reduction.SUM);
             found.put(dtype + " reduce-scatter, flat", Tensors.toDoubles(matrix));
+            several(group, dtype, mine, found);
+        }
+
+        /** Gathers and scatters two tensors of different shapes in one collective. */
+        private static void several(ProcessGroup group, DType dtype, double[] mine, Map<String, double[]> found) {
+            int n = group.size(), part = N / n;
+            List<Tensor> all = List.of(
+                    on(group, dtype, poison(n)), on(group, dtype, poison(N * n)).view(n, N));
+            group.allGatherAsync(all, List.of(on(group, dtype, new double[] {7}), on(group, dtype, mine)))
+                    .await();
+            found.put(dtype + " all-gather, second of two", Tensors.toDoubles(all.get(1)));
+            assertArrayEquals(DoubleStream.generate(() -> 7).limit(n).toArray(), Tensors.toDoubles(all.get(0)));
+            for (Reduction reduction : Reduction.values()) {
+                List<Tensor> parts = List.of(on(group, dtype, poison(part)), on(group, dtype, poison(1)));
+                Tensor in = on(group, dtype, mine);
+                double[] ranks = DoubleStream.generate(group::rank).limit(n).toArray();
+                group.reduceScatterAsync(parts, List.of(in, on(group, dtype, ranks)), reduction)
+                        .await();
+                found.put(dtype + " reduce-scatter, first of two " + reduction, Tensors.toDoubles(parts.get(0)));
+                assertArrayEquals(mine, Tensors.toDoubles(in));
+                double sum = n * (n - 1) / 2.0;
+                double expected = reduction == Reduction.SUM ? sum : reduction == Reduction.MAX ? n - 1 : sum / n;
+                assertEquals(expected, Tensors.toDoubles(parts.get(1))[0], reduction == Reduction.AVERAGE ? 0.01 : 0);
+            }
         }
 
         private static Tensor on(ProcessGroup group, DType dtype, double[] values) {
@@ -134,8 +159,13 @@ class ProcessGroupTest {
                             Arrays.copyOfRange(expected, rank * part, (rank + 1) * part),
                             of.get(dtype + " reduce-scatter " + reduction),
                             allowed);
+                    assertArrayEquals(
+                            Arrays.copyOfRange(expected, rank * part, (rank + 1) * part),
+                            of.get(dtype + " reduce-scatter, first of two " + reduction),
+                            allowed);
                 }
                 assertArrayEquals(gathered, of.get(dtype + " all-gather"));
+                assertArrayEquals(gathered, of.get(dtype + " all-gather, second of two"));
                 for (String shape : List.of("stacked", "flat")) {
                     assertArrayEquals(gathered, of.get(dtype + " all-gather, " + shape));
                     assertArrayEquals(
@@ -263,6 +293,18 @@ class ProcessGroupTest {
                             () -> group.allGather(six, whole),
                     "in must have 1 × the 6 elements of out, in fp32; it has 2 in int64",
                             () -> group.reduceScatter(six, whole, Reduction.SUM));
+            Map<String, Runnable> wrongLists = Map.of(
+                    "outs and ins must have equally many tensors, at least 1, not 0 and 0",
+                            () -> group.allGatherAsync(List.of(), List.of()),
+                    "outs and ins must have equally many tensors, at least 1, not 1 and 2",
+                            () -> group.allGatherAsync(List.of(six), List.of(six, six)),
+                    "ins[1] must have 1 × the 6 elements of outs[1], in fp32; it has 2 in int64",
+                            () -> group.reduceScatterAsync(List.of(six, six), List.of(six, whole), Reduction.SUM),
+                    "outs must have one dtype, not fp32 and int64",
+                            () -> group.allGatherAsync(List.of(six, whole), List.of(six, whole)));
+            wrongLists.forEach((message, call) -> assertEquals(
+                    message,
+                    assertThrows(IllegalArgumentException.class, call::run).getMessage()));
             wrong.forEach((message, call) -> assertEquals(
                     message,
                     assertThrows(IllegalArgumentException.class, call::run).getMessage()));

@@ -1,0 +1,173 @@
+package cs336.distributed.bench;
+
+import cs336.basics.Batches;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Case;
+import cs336.bench.Metric;
+import cs336.bench.Samples;
+import cs336.bench.Splits;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Traffic;
+import cs336.distributed.launch.RankProgram;
+import cs336.profile.memory.MemoryProfile;
+import cs336.profile.memory.MemoryRecord;
+import cs336.torch.MemoryScope;
+import cs336.torch.ProfilerRange;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.OptionalLong;
+
+/**
+ * A benchmark of sharded parameters: memory, time and communication volume of data-parallel training of a Transformer
+ * language model in each {@link FsdpMode}. Each rank has its own batch.
+ *
+ * <p><b>Memory</b> of the second step, one value per rank: {@code init}, when model, container and optimizer exist;
+ * {@code before-step}, directly before the optimizer's step; {@code peak}, the most of the whole step.
+ *
+ * <p><b>Time.</b> The cases are interleaved over several rounds, see {@link TrainingPlan}. Steps run back to back. Each
+ * value is that of the slowest rank in that step: {@code forward}, {@code backward}, {@code gradients} (from the end of
+ * the backward pass until the gradients are averaged), {@code update} (the optimizer's step), and {@code total}, their
+ * sum.
+ *
+ * <p><b>Communication</b> per step: {@code handed}, {@code least-sent} and {@code sent}, as in {@link ShardBenchmark}.
+ */
+public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResult> {
+    private static final List<String> PHASES =
+            List.of(FsdpTraining.FORWARD, FsdpTraining.BACKWARD, FsdpTraining.GRADIENTS, FsdpTraining.UPDATE);
+    private static final String INITIALIZATION = "initialization";
+    private static final Metric INIT = Metric.bytes("init");
+    private static final Metric BEFORE_STEP = Metric.bytes("before-step");
+    private static final Metric PEAK = Metric.bytes("peak");
+    private static final Metric TOTAL = Metric.ms("total");
+    private static final Metric HANDED = Metric.bytes("handed");
+    private static final Metric LEAST_SENT = Metric.bytes("least-sent");
+    private static final Metric SENT = Metric.bytes("sent");
+
+    /** Returns the case of a training setup, whose mode is an {@link FsdpMode}. */
+    public static Case caseOf(RankCase c) {
+        return c.toCase(INIT, BEFORE_STEP, PEAK, TOTAL, HANDED, LEAST_SENT)
+                .yields(PHASES.stream().map(Metric::ms).toArray(Metric[]::new));
+    }
+
+    @Override
+    public StoredResult run(ProcessGroup group, TrainingPlan plan) throws IOException {
+        MeasurementStore store = MeasurementStore.of(plan.storage(), group.device(), group.size());
+        List<Case> missing = store.lacking(group, plan.cases());
+        if (missing.isEmpty()) {
+            return new StoredResult(store.path().toString(), 0);
+        }
+        Torch.allowTf32(false);
+        var collected = new ArrayList<SampleCollector>();
+        for (Case c : missing) {
+            var samples = new SampleCollector();
+            measureMemory(group, RankCase.of(c), samples);
+            collected.add(samples);
+        }
+        for (int round = 1; round <= plan.rounds(); round++) {
+            for (int i = 0; i < missing.size(); i++) {
+                train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
+                List<Samples> samples = collected.get(i).samples();
+                if (group.rank() == 0) {
+                    store.put(missing.get(i), samples);
+                }
+            }
+            store.reportRound(group, round, plan.rounds());
+        }
+        return new StoredResult(store.path().toString(), missing.size());
+    }
+
+    private static Batches.Batch batch(RankCase c, TransformerConfig config, ProcessGroup group) {
+        return Batches.random(
+                        config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
+                .next();
+    }
+
+    /** Trains two steps. The first one allocates what stays, such as moments and workspaces of libraries. */
+    private static void measureMemory(ProcessGroup group, RankCase c, SampleCollector samples) {
+        TransformerConfig config = c.model().config();
+        try (var profile = MemoryProfile.start(group.device());
+                var scope = MemoryScope.open()) {
+            FsdpTraining training;
+            try (var phase = ProfilerRange.of(INITIALIZATION)) {
+                training = FsdpTraining.of(c, config, group);
+            }
+            try (training) {
+                Batches.Batch batch = batch(c, config, group);
+                for (int step = 0; step < 2; step++) {
+                    training.backward(batch, () -> {});
+                    training.update();
+                }
+                MemoryRecord record = profile.stop();
+                int beforeStep = record.phase(FsdpTraining.UPDATE, 1).from();
+                int begin = record.phase(FsdpTraining.FORWARD, 1).from();
+                int end = record.phase(FsdpTraining.UPDATE, 1).until();
+                int init = record.phase(INITIALIZATION, 0).until();
+                addPerRank(group, samples, INIT, record.bytes(init - 1));
+                addPerRank(group, samples, BEFORE_STEP, record.bytes(beforeStep - 1));
+                addPerRank(group, samples, PEAK, record.bytes(record.peakEvent(begin, end)));
+            }
+        }
+    }
+
+    private static void addPerRank(ProcessGroup group, SampleCollector samples, Metric metric, double value) {
+        group.allGather(value).forEach(each -> samples.add(metric, each));
+    }
+
+    private static void train(ProcessGroup group, TrainingPlan plan, RankCase c, SampleCollector samples)
+            throws IOException {
+        TransformerConfig config = c.model().config();
+        Torch.seed(group.rank());
+        try (var scope = MemoryScope.open();
+                var training = FsdpTraining.of(c, config, group);
+                var splits = new Splits(group.device(), 1 + PHASES.size() * plan.steps())) {
+            Batches.Batch batch = batch(c, config, group);
+            for (int i = 0; i < plan.warmup(); i++) {
+                training.backward(batch, () -> {});
+                training.update();
+            }
+            group.barrier();
+            OptionalLong sentBefore = SentBytes.of(group);
+            group.barrier(); // reading the counters takes some ranks longer than others
+            Traffic trafficBefore = group.traffic();
+            splits.start();
+            for (int i = 0; i < plan.steps(); i++) {
+                training.backward(batch, splits::mark);
+                training.update();
+                splits.mark();
+            }
+            double[] times = splits.ms();
+            Traffic traffic = group.traffic().since(trafficBefore);
+            group.barrier();
+            OptionalLong sentAfter = SentBytes.of(group);
+
+            addTimes(samples, group.max(times));
+            samples.set(HANDED, List.of((double) bytes(traffic) / plan.steps()));
+            samples.set(LEAST_SENT, List.of(traffic.leastSent(group.size()) / plan.steps()));
+            double sent = sentBefore.isPresent() && sentAfter.isPresent()
+                    ? (double) (sentAfter.getAsLong() - sentBefore.getAsLong()) / plan.steps()
+                    : Double.NaN;
+            List<Double> sentByRank = group.allGather(sent);
+            if (sentByRank.stream().noneMatch(value -> value.isNaN())) {
+                samples.set(SENT, sentByRank);
+            }
+        }
+    }
+
+    private static long bytes(Traffic traffic) {
+        return traffic.byOperation().values().stream()
+                .mapToLong(Traffic.Volume::bytes)
+                .sum();
+    }
+
+    private static void addTimes(SampleCollector samples, double[] phases) {
+        for (int from = 0; from < phases.length; from += PHASES.size()) {
+            samples.add(TOTAL, Arrays.stream(phases, from, from + PHASES.size()).sum());
+            for (int k = 0; k < PHASES.size(); k++) {
+                samples.add(Metric.ms(PHASES.get(k)), phases[from + k]);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+package cs336.distributed.bench;
+
+import cs336.bench.ArgumentCheck;
+import java.util.List;
+
+/** What each rank holds in data-parallel training; {@link FsdpBenchmark} compares the modes. */
+public enum FsdpMode {
+    /** Every rank holds parameters, gradients and optimizer state; bucketed all-reduces. */
+    DDP("ddp"),
+    /** Optimizer state is sharded (ZeRO stage 1). */
+    ZERO_1("zero-1"),
+    /** Parameters, gradients and optimizer state are sharded; the next unit is gathered while one computes. */
+    FSDP("fsdp"),
+    /** As {@link #FSDP}, but each unit waits for its all-gather: one gathered unit at once. */
+    FSDP_WITHOUT_PREFETCH("fsdp-without-prefetch");
+
+    private final String label;
+
+    FsdpMode(String label) {
+        this.label = label;
+    }
+
+    /**
+     * Parses {@code ddp}, {@code zero-1}, {@code fsdp} or {@code fsdp-without-prefetch}.
+     *
+     * @throws IllegalArgumentException if the label is none of these
+     */
+    public static FsdpMode parse(String label) {
+        return ArgumentCheck.oneOf("mode", label, List.of(values()));
+    }
+
+    /** Returns whether gradients or parameters are exchanged in buckets of a chosen size. */
+    boolean hasBuckets() {
+        return this == DDP || this == ZERO_1;
+    }
+
+    /** Returns the label, as in {@link #parse}. */
+    @Override
+    public String toString() {
+        return label;
+    }
+}

@@ -1,0 +1,77 @@
+package cs336.distributed.training;
+
+import cs336.basics.NnModule;
+import cs336.basics.TransformerBlock;
+import cs336.bench.ArgumentCheck;
+import cs336.torch.DType;
+import java.util.Arrays;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Predicate;
+
+/**
+ * The settings of {@link FullyShardedDataParallel}.
+ *
+ * @param computeDtype dtype of gathered parameters, of activations and of gradients in the backward pass; null for that
+ *     of each parameter
+ * @param reduceDtype dtype in which gradients are reduced; null for the compute dtype
+ * @param maxGatheredUnits the number of units whose gathered parameters may be in memory at once: with 1 each unit
+ *     waits for its all-gather, with 2 the next unit is gathered while one computes. Units inside of each other are all
+ *     in use and may exceed it.
+ * @param isUnit selects the modules whose parameters are gathered together. Outside of them every layer with parameters
+ *     of its own is a unit.
+ * @param shardedModules names of modules, such as {@code layers.0.attn}, whose parameters are all sharded, in addition
+ *     to those of every {@code Linear} and {@code Embedding}
+ */
+public record FsdpSettings(
+        DType computeDtype,
+        DType reduceDtype,
+        int maxGatheredUnits,
+        Predicate<NnModule> isUnit,
+        Set<String> shardedModules) {
+    /** @throws IllegalArgumentException if a dtype is not floating-point or {@code maxGatheredUnits} is below 1 */
+    public FsdpSettings {
+        requireFloatingPoint("computeDtype", computeDtype);
+        requireFloatingPoint("reduceDtype", reduceDtype);
+        ArgumentCheck.atLeast("maxGatheredUnits", 1, maxGatheredUnits);
+        shardedModules = Set.copyOf(shardedModules);
+    }
+
+    private static void requireFloatingPoint(String name, DType dtype) {
+        if (dtype != null && !dtype.isFloatingPoint()) {
+            throw new IllegalArgumentException(name + " must be a floating-point dtype, not " + dtype);
+        }
+    }
+
+    /** Returns the defaults: dtypes of the parameters, two gathered units, one unit per Transformer block. */
+    public static FsdpSettings standard() {
+        return new FsdpSettings(null, null, 2, TransformerBlock.class::isInstance, Set.of());
+    }
+
+    /** Returns these settings with another compute dtype. */
+    public FsdpSettings withComputeDtype(DType dtype) {
+        return new FsdpSettings(dtype, reduceDtype, maxGatheredUnits, isUnit, shardedModules);
+    }
+
+    /** Returns these settings with another reduce dtype. */
+    public FsdpSettings withReduceDtype(DType dtype) {
+        return new FsdpSettings(computeDtype, dtype, maxGatheredUnits, isUnit, shardedModules);
+    }
+
+    /** Returns these settings with another number of gathered units. */
+    public FsdpSettings withMaxGatheredUnits(int units) {
+        return new FsdpSettings(computeDtype, reduceDtype, units, isUnit, shardedModules);
+    }
+
+    /** Returns these settings with other units. */
+    public FsdpSettings withUnits(Predicate<NnModule> modules) {
+        return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, modules, shardedModules);
+    }
+
+    /** Returns these settings with these modules sharded, too. */
+    public FsdpSettings withShardedModules(String... names) {
+        Set<String> all = new TreeSet<>(shardedModules);
+        all.addAll(Arrays.asList(names));
+        return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, isUnit, all);
+    }
+}

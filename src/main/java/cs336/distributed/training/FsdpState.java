@@ -1,0 +1,260 @@
+package cs336.distributed.training;
+
+import cs336.basics.Checkpoint;
+import cs336.basics.Optimizer;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Safetensors;
+import cs336.torch.SafetensorsEntry;
+import cs336.torch.Tensors;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * Saves and loads the shards of {@link FullyShardedDataParallel} and of its optimizer. A checkpoint consists of one
+ * file with whole tensors, or of one file per rank with shards. Both have the names of {@link Checkpoint}, and both can
+ * be loaded by any number of ranks: the rows in the files of all ranks, in their order, are those of the whole tensor.
+ */
+final class FsdpState {
+    private static final String PREFIX = "optimizer."; // as in Checkpoint
+    private static final String KIND = "optimizer";
+    private static final String RANKS = "ranks";
+
+    private final ProcessGroup group;
+    private final Map<String, FsdpParameter> parameters;
+
+    FsdpState(ProcessGroup group, Map<String, FsdpParameter> parameters) {
+        this.group = group;
+        this.parameters = parameters;
+    }
+
+    private interface FileAction {
+        void run() throws IOException;
+    }
+
+    /** Runs an action on all ranks; if it fails on one, throws on all. */
+    private void onAllRanks(FileAction action) throws IOException {
+        String failure = "";
+        boolean isArgument = false;
+        try {
+            action.run();
+        } catch (IOException | IllegalArgumentException e) {
+            failure = e.getMessage();
+            isArgument = e instanceof IllegalArgumentException;
+        }
+        var mine = new ArrayList<>(List.of(failure, isArgument ? "argument" : ""));
+        for (List<String> rank : group.allGather(mine)) {
+            if (!rank.get(1).isEmpty()) {
+                throw new IllegalArgumentException(rank.get(0));
+            } else if (!rank.get(0).isEmpty()) {
+                throw new IOException(rank.get(0));
+            }
+        }
+    }
+
+    /** Gathers all tensors on rank 0, one after another, and writes one file there. */
+    void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Map<String, Tensor> whole = new LinkedHashMap<>();
+            parameters.forEach((name, parameter) -> gather(name, parameter, parameter.master(), whole));
+            Map<String, Tensor> state = new LinkedHashMap<>();
+            optimizer.state().forEach((key, tensor) -> gather(key, parameterOf(key), tensor, state));
+            onAllRanks(() -> {
+                if (group.rank() == 0) {
+                    Checkpoint.save(file, whole, optimizer.kind(), state, metadata);
+                }
+            });
+        }
+    }
+
+    /** Adds the whole tensor to a map on rank 0, on the CPU. */
+    private void gather(String key, FsdpParameter parameter, Tensor local, Map<String, Tensor> whole) {
+        try (var scope = MemoryScope.open()) {
+            boolean rows = parameter.isSharded() && isShaped(parameter, local);
+            Tensor all = rows ? parameter.gather(group, local.detach()) : local.detach();
+            if (group.rank() == 0) {
+                Tensor onCpu = all.to(Device.cpu().toTorch(), DType.of(all).scalarType());
+                whole.put(key, scope.escape(onCpu.is_same(local) ? onCpu.clone() : onCpu));
+            }
+        }
+    }
+
+    /** Returns whether a state tensor has the shape of the shard; a step count may have that of a small shard. */
+    private static boolean isShaped(FsdpParameter parameter, Tensor local) {
+        return local.is_floating_point() && Arrays.equals(Tensors.shape(parameter.master()), Tensors.shape(local));
+    }
+
+    private FsdpParameter parameterOf(String key) {
+        int dot = key.lastIndexOf('.');
+        FsdpParameter parameter = parameters.get(dot < 0 ? key : key.substring(0, dot));
+        if (parameter == null) {
+            throw new IllegalArgumentException("state has " + key + ", which belongs to no parameter");
+        }
+        return parameter;
+    }
+
+    /** Writes one file per rank into a folder. */
+    void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
+        try (var scope = MemoryScope.open()) {
+            Map<String, Tensor> shards = new LinkedHashMap<>();
+            parameters.forEach(
+                    (name, parameter) -> shards.put(name, parameter.master().detach()));
+            Map<String, String> texts = new LinkedHashMap<>(metadata);
+            if (texts.put(RANKS, String.valueOf(group.size())) != null) {
+                throw new IllegalArgumentException("metadata must not contain the reserved name '" + RANKS + "'");
+            }
+            onAllRanks(() -> {
+                Files.createDirectories(folder);
+                Checkpoint.save(file(folder, group.rank()), shards, optimizer.kind(), optimizer.state(), texts);
+            });
+        }
+    }
+
+    private static Path file(Path folder, int rank) {
+        return folder.resolve("rank-" + rank + ".safetensors");
+    }
+
+    /** Loads this rank's shards from a file or a folder; changes nothing on any rank if it fails on one. */
+    Map<String, String> load(Path source, Optimizer optimizer) throws IOException {
+        List<Safetensors> files = new ArrayList<>();
+        Map<String, String> metadata = new LinkedHashMap<>();
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Map<String, Tensor> values = new LinkedHashMap<>();
+            Map<String, Tensor> state = new LinkedHashMap<>();
+            onAllRanks(() -> {
+                open(source, files);
+                metadata.putAll(files.get(0).metadata());
+                requireKind(source, metadata.get(KIND), optimizer);
+                read(source, files, values, state);
+                optimizer.requireLoadable(state);
+            });
+            optimizer.loadState(state);
+            values.forEach((name, rows) -> parameters.get(name).loadShard(rows));
+        } finally {
+            for (Safetensors file : files) {
+                file.close();
+            }
+        }
+        metadata.remove(KIND);
+        metadata.remove(RANKS);
+        return metadata;
+    }
+
+    private static void open(Path source, List<Safetensors> files) throws IOException {
+        if (!Files.isDirectory(source)) {
+            files.add(Safetensors.open(source));
+            return;
+        }
+        files.add(Safetensors.open(file(source, 0)));
+        String ranks = Objects.requireNonNullElse(files.get(0).metadata().get(RANKS), "");
+        if (!ranks.matches("[1-9]\\d{0,5}")) {
+            throw new IllegalArgumentException(file(source, 0) + " is no file of a sharded checkpoint");
+        }
+        for (int rank = 1; rank < Integer.parseInt(ranks); rank++) {
+            files.add(Safetensors.open(file(source, rank)));
+        }
+    }
+
+    private static void requireKind(Path source, String found, Optimizer optimizer) {
+        if (!optimizer.kind().equals(found)) {
+            throw new IllegalArgumentException(source + " has the state of "
+                    + (found == null ? "no optimizer" : "the optimizer " + found) + "; expected " + optimizer.kind());
+        }
+    }
+
+    private void read(Path source, List<Safetensors> files, Map<String, Tensor> values, Map<String, Tensor> state)
+            throws IOException {
+        for (String name : files.get(0).entries().keySet()) {
+            if (name.startsWith(PREFIX)) {
+                String key = name.substring(PREFIX.length());
+                state.put(key, rows(source, files, name, parameterOf(key)));
+            } else if (parameters.containsKey(name)) {
+                FsdpParameter parameter = parameters.get(name);
+                boolean isComplete =
+                        !parameter.isSharded() || totalRows(source, files, name, parameter) == rows(parameter);
+                Tensor rows = rows(source, files, name, parameter);
+                Tensor master = parameter.master();
+                if (!isComplete
+                        || !Arrays.equals(Tensors.shape(rows), Tensors.shape(master))
+                        || DType.of(rows) != DType.of(master)) {
+                    throw new IllegalArgumentException(source + " has " + name + " as " + DType.of(rows) + " of shape "
+                            + entry(source, files.get(0), name).shape() + "; expected " + DType.of(master) + " of "
+                            + Arrays.toString(parameter.shape()));
+                }
+                values.put(name, rows);
+            } else {
+                throw new IllegalArgumentException(source + " has the unexpected parameter " + name);
+            }
+        }
+        for (String name : parameters.keySet()) {
+            if (!values.containsKey(name)) {
+                throw new IllegalArgumentException(source + " has no parameter " + name);
+            }
+        }
+    }
+
+    private static SafetensorsEntry entry(Path source, Safetensors file, String name) {
+        SafetensorsEntry entry = file.entries().get(name);
+        if (entry == null) {
+            throw new IllegalArgumentException("a file of " + source + " has no tensor " + name);
+        }
+        return entry;
+    }
+
+    private static long rows(FsdpParameter parameter) {
+        return parameter.shape()[0];
+    }
+
+    /** Returns the rows of a tensor in all files; 0 if it has not the dimensions of the parameter. */
+    private static long totalRows(Path source, List<Safetensors> files, String name, FsdpParameter parameter) {
+        long total = 0;
+        for (Safetensors file : files) {
+            List<Long> found = entry(source, file, name).shape();
+            total += found.size() == parameter.shape().length && !found.isEmpty() ? found.get(0) : 0;
+        }
+        return total;
+    }
+
+    /** Returns this rank's rows of a tensor that is divided among files, or the first file's tensor. */
+    private static Tensor rows(Path source, List<Safetensors> files, String name, FsdpParameter parameter)
+            throws IOException {
+        long total = totalRows(source, files, name, parameter);
+        if (!parameter.isSharded() || total != rows(parameter)) {
+            return files.get(0).tensor(name, Device.cpu());
+        }
+        long from = parameter.firstRow();
+        long until = from + parameter.master().size(0);
+        var parts = new ArrayList<Tensor>();
+        long first = 0; // row of this file
+        for (Safetensors file : files) {
+            long rows = entry(source, file, name).shape().get(0);
+            long begin = Math.max(from, first);
+            long end = Math.min(until, first + rows);
+            if (begin < end || parts.isEmpty() && first + rows == total) {
+                try (var scope = MemoryScope.open()) {
+                    Tensor all = file.tensor(name, Device.cpu());
+                    long count = Math.max(0, end - begin);
+                    parts.add(scope.escape(
+                            all.narrow(0, count == 0 ? 0 : begin - first, count).clone()));
+                }
+            }
+            first += rows;
+        }
+        return parts.size() == 1 ? parts.get(0) : torch.cat(new TensorVector(parts.toArray(new Tensor[0])), 0);
+    }
+}

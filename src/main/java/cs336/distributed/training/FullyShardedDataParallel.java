@@ -1,0 +1,757 @@
+package cs336.distributed.training;
+
+import cs336.basics.Checkpoint;
+import cs336.basics.Embedding;
+import cs336.basics.GradientClipping;
+import cs336.basics.Linear;
+import cs336.basics.NnModule;
+import cs336.basics.Optimizer;
+import cs336.distributed.collectives.PendingCollective;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Reduction;
+import cs336.distributed.training.UseSequence.Use;
+import cs336.torch.BackwardHook;
+import cs336.torch.DType;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.ProfilerRange;
+import cs336.torch.Tensors;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.BiConsumer;
+import java.util.function.Supplier;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * Fully sharded data parallelism (FSDP, ZeRO stage 3): each rank holds a shard of the parameters, of their gradients
+ * and of the optimizer state, and computes on its own fraction of the batch. The parameters of a unit, such as a
+ * Transformer block, are gathered from all ranks just before they are used, and freed afterwards.
+ *
+ * <pre>{@code
+ * var fsdp = FullyShardedDataParallel.construct(
+ *         () -> new TransformerLM(config, group.device()), group, FsdpSettings.standard());
+ * var optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(1e-3));
+ * for (Batch batch : localBatches) {
+ *     try (var scope = MemoryScope.open()) {
+ *         Losses.crossEntropy(fsdp.forward(batch.inputs()), batch.targets()).backward();
+ *         fsdp.finishGradientSynchronization();
+ *         optimizer.step();
+ *         optimizer.zeroGrad();
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p><b>Shards.</b> The parameters of every {@link Linear} and {@link Embedding}, and of the modules that
+ * {@link FsdpSettings} names, are sharded by rows (dimension 0). The others are replicated. {@link #namedParameters}
+ * returns this rank's shards, which the optimizer updates. They keep the dtype of the model (the master dtype). They
+ * are cast to the compute dtype before they are gathered. A gradient has the shape and dtype of its shard.
+ *
+ * <p><b>The module's own tensors.</b> While its unit is in use, a parameter of the module refers to the gathered
+ * tensor, otherwise to the shard. The gathered tensor is one object whose memory is freed and allocated again
+ * ({@link cs336.torch.TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as
+ * the transposed weight of a matrix multiplication. These views see the values that are gathered again.
+ *
+ * <p><b>Units.</b> A unit is gathered before the forward pass of one of its modules and freed after it. When the
+ * backward pass reaches the output of the module, the unit is gathered again. Its backward pass has ended when that of
+ * the next unit begins, or in {@link #finishGradientSynchronization}. Then its weights are freed and its gradients are
+ * reduce-scattered while the next unit computes. A unit must use its parameters only to compute its output.
+ *
+ * <p><b>Prefetch.</b> The order of units is recorded, so from the second step on the next units are gathered while one
+ * computes, up to {@link FsdpSettings#maxGatheredUnits}. A wrong prediction costs time only. All ranks must use the
+ * units in the same order; ranks that do not get an exception from {@link ProcessGroup}.
+ *
+ * <p><b>Recomputation.</b> A forward pass during the backward pass, as of activation checkpointing, gathers its unit as
+ * any other. If the backward pass of the same unit follows, it stays gathered.
+ *
+ * <p><b>Initialisation.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
+ * each parameter as soon as the constructor of the module has created it, so that the whole model is never in memory.
+ * The constructor of this class shards a module that exists. Tied weights are one parameter. Parameters that are frozen
+ * afterwards keep their state in this container.
+ *
+ * <p><b>Gradient accumulation.</b> Several backward passes may precede {@link #finishGradientSynchronization}; each
+ * reduces its gradients. {@link #noSync} postpones the reduction, but keeps whole gradients in memory.
+ *
+ * <p><b>Failed passes.</b> After an exception in a forward or backward pass on some ranks, all ranks call
+ * {@link #finishGradientSynchronization} and zero their gradients. There a rank runs the collectives of the passes that
+ * it has not completed, in the recorded order. A rank without data calls only this method. Both need a completed step
+ * before, and work for steps of one forward and one backward pass.
+ *
+ * <p><b>Exclusive use of the group.</b> From the start of a forward pass until {@link #finishGradientSynchronization},
+ * no other collective may use the group.
+ */
+public final class FullyShardedDataParallel implements AutoCloseable {
+    private final NnModule module;
+    private final ProcessGroup group;
+    private final FsdpSettings settings;
+    private final Map<String, FsdpParameter> parameters = new LinkedHashMap<>();
+    private final List<FsdpParameter> trainable;
+    private final List<FsdpUnit> units;
+    private final List<GradientBucket> replicatedGradients;
+    private final List<FsdpParameter> replicated; // and trainable
+    private final UsedParameters used;
+    private final UseSequence forwardUses = new UseSequence();
+    private final UseSequence backwardUses = new UseSequence();
+
+    private boolean isBackward; // whether the last use was in a backward pass
+    private Runnable pendingReduce = () -> {};
+    private boolean synchronising = true;
+    private int peakUnits;
+    private long peakBytes;
+    private boolean closed;
+
+    /**
+     * Shards an existing module. All ranks call it with the same model. The caller keeps the module, whose parameters
+     * become shards.
+     *
+     * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
+     *     them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable; or if a
+     *     sharded module does not exist
+     */
+    public FullyShardedDataParallel(NnModule module, ProcessGroup group, FsdpSettings settings) {
+        this(module, group, settings, sameOnAllRanks(module, group));
+    }
+
+    /** Returns no sharded parameters, after a comparison of all ranks. */
+    private static Map<Tensor, FsdpParameter> sameOnAllRanks(NnModule module, ProcessGroup group) {
+        SameParameters.require(group, module.namedParameters());
+        return new IdentityHashMap<>();
+    }
+
+    /**
+     * Constructs a module and shards it, one parameter after another, so that no rank ever holds more than its shards
+     * and one whole parameter. All ranks call it with the same constructor. The modules that {@link FsdpSettings} names
+     * are sharded after the construction.
+     *
+     * @param constructor creates the module on the group's device; it may freeze parameters afterwards
+     * @throws IllegalArgumentException as the constructor of this class
+     */
+    public static FullyShardedDataParallel construct(
+            Supplier<? extends NnModule> constructor, ProcessGroup group, FsdpSettings settings) {
+        Map<Tensor, FsdpParameter> created = new IdentityHashMap<>();
+        BiConsumer<NnModule, Tensor> shard = (layer, weight) -> {
+            if (isSharded(layer)) {
+                created.put(weight, fromRankZero(weight, true, group));
+            }
+        };
+        NnModule module = NnModule.construct(constructor::get, shard);
+        return new FullyShardedDataParallel(module, group, settings, created);
+    }
+
+    private FullyShardedDataParallel(
+            NnModule module, ProcessGroup group, FsdpSettings settings, Map<Tensor, FsdpParameter> created) {
+        this.module = module;
+        this.group = group;
+        this.settings = settings;
+        Map<String, Tensor> named = module.namedParameters();
+        requireShardable(named);
+        Set<Tensor> toShard = Collections.newSetFromMap(new IdentityHashMap<>());
+        for (NnModule layer : module.layers()) {
+            if (isSharded(layer)) {
+                toShard.addAll(layer.ownParameters());
+            }
+        }
+        named.forEach((name, weight) -> {
+            boolean isNamed = settings.shardedModules().stream().anyMatch(m -> name.startsWith(m + "."));
+            if (isNamed && weight.dim() > 0) {
+                toShard.add(weight);
+            }
+        });
+        Map<Tensor, FsdpParameter> byWeight = new IdentityHashMap<>(created);
+        named.forEach((name, weight) -> {
+            FsdpParameter parameter =
+                    byWeight.computeIfAbsent(weight, w -> fromRankZero(w, toShard.contains(w), group));
+            parameter.prepare(name, settings.computeDtype(), settings.reduceDtype());
+            parameters.put(name, parameter);
+        });
+        trainable =
+                parameters.values().stream().filter(FsdpParameter::isTrainable).toList();
+        replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
+        replicatedGradients = buckets(replicated);
+        used = new UsedParameters(trainable.size(), group.device());
+        units = units(byWeight);
+        for (FsdpUnit unit : units) {
+            unit.hook = new BackwardHook(() -> beforeBackward(unit));
+        }
+        addHooks();
+    }
+
+    private void requireShardable(Map<String, Tensor> named) {
+        named.forEach((name, parameter) -> {
+            if (!parameter.is_floating_point()) {
+                throw new IllegalArgumentException("parameter " + name + " must be a floating-point tensor");
+            }
+        });
+        if (named.values().stream().noneMatch(Tensor::requires_grad)) {
+            throw new IllegalArgumentException("module must have a trainable parameter");
+        }
+        for (String sharded : settings.shardedModules()) {
+            if (named.keySet().stream().noneMatch(name -> name.startsWith(sharded + "."))) {
+                throw new IllegalArgumentException("there is no module " + sharded + " with parameters to shard");
+            }
+        }
+    }
+
+    private static boolean isSharded(NnModule layer) {
+        return layer instanceof Linear || layer instanceof Embedding;
+    }
+
+    private static FsdpParameter fromRankZero(Tensor weight, boolean sharded, ProcessGroup group) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            group.broadcast(weight.detach(), 0);
+            return new FsdpParameter(weight, sharded, group);
+        }
+    }
+
+    private static List<GradientBucket> buckets(List<FsdpParameter> replicated) {
+        List<Tensor> masters = replicated.stream().map(FsdpParameter::master).toList();
+        List<BucketLayout.ParameterSize> sizes = masters.stream()
+                .map(master -> new BucketLayout.ParameterSize(master.numel(), DType.of(master)))
+                .toList();
+        return BucketLayout.of(sizes, Long.MAX_VALUE).buckets().stream()
+                .map(bucket -> new GradientBucket(bucket, masters))
+                .toList();
+    }
+
+    /** Returns the units in the order of their first modules. */
+    private List<FsdpUnit> units(Map<Tensor, FsdpParameter> byWeight) {
+        Map<Tensor, FsdpUnit> unitOf = new IdentityHashMap<>();
+        addUnits(module, unitOf);
+        var distinct = new LinkedHashSet<FsdpUnit>();
+        for (Tensor weight : module.parameters()) {
+            FsdpUnit unit = unitOf.get(weight);
+            unit.add(byWeight.get(weight));
+            distinct.add(unit);
+        }
+        return List.copyOf(distinct);
+    }
+
+    private void addUnits(NnModule layer, Map<Tensor, FsdpUnit> unitOf) {
+        boolean whole = settings.isUnit().test(layer);
+        List<Tensor> weights = whole ? layer.parameters() : layer.ownParameters();
+        if (!weights.isEmpty()) {
+            FsdpUnit unit = weights.stream()
+                    .map(unitOf::get)
+                    .filter(known -> known != null)
+                    .findFirst()
+                    .orElseGet(() -> new FsdpUnit(group));
+            unit.add(layer);
+            for (Tensor weight : weights) {
+                FsdpUnit known = unitOf.put(weight, unit);
+                if (known != null && known != unit) {
+                    merge(known, unit, unitOf);
+                }
+            }
+        }
+        if (!whole) {
+            layer.children().forEach(child -> addUnits(child, unitOf));
+        }
+    }
+
+    /** Merges a unit into another one that shares a parameter with it. */
+    private static void merge(FsdpUnit from, FsdpUnit into, Map<Tensor, FsdpUnit> unitOf) {
+        from.modules().forEach(into::add);
+        unitOf.replaceAll((weight, unit) -> unit == from ? into : unit);
+    }
+
+    private void addHooks() {
+        Map<NnModule, FsdpUnit> unitOf = new IdentityHashMap<>();
+        units.forEach(unit -> unit.modules().forEach(layer -> unitOf.put(layer, unit)));
+        for (NnModule layer : module.layers()) {
+            FsdpUnit unit = unitOf.get(layer);
+            boolean isRoot = layer == module;
+            if (unit != null || isRoot) {
+                layer.beforeForward(() -> {
+                    if (isRoot) {
+                        beginForward();
+                    }
+                    if (unit != null) {
+                        beforeForward(unit);
+                    }
+                });
+            }
+            if (unit != null) {
+                layer.afterForward(output -> afterForward(unit, output));
+            }
+        }
+    }
+
+    /** Runs the forward pass of the module. A floating-point input is cast to the compute dtype. */
+    public Tensor forward(Tensor input) {
+        DType compute = settings.computeDtype();
+        if (compute == null || !input.is_floating_point()) {
+            return module.forward(input);
+        }
+        try (var scope = MemoryScope.open()) {
+            return scope.escape(module.forward(input.to(compute.scalarType())));
+        }
+    }
+
+    /** Returns the wrapped module. */
+    public NnModule module() {
+        return module;
+    }
+
+    /**
+     * Returns this rank's shards by parameter name, in the order of the module. A shard has no row if the parameter has
+     * too few for all ranks.
+     */
+    public Map<String, Tensor> namedParameters() {
+        var masters = new LinkedHashMap<String, Tensor>();
+        parameters.forEach((name, parameter) -> masters.put(name, parameter.master()));
+        return Collections.unmodifiableMap(masters);
+    }
+
+    /** Returns this rank's shards. */
+    public List<Tensor> parameters() {
+        return List.copyOf(namedParameters().values());
+    }
+
+    /**
+     * Returns an optimizer for loss scaling: a {@link cs336.basics.GradScaler} then skips a step on all ranks if a
+     * gradient overflows on one. Without it each rank would decide by its own shards.
+     *
+     * @param optimizer an optimizer of {@link #namedParameters}, which the returned one closes
+     */
+    public Optimizer agreeing(Optimizer optimizer) {
+        return new AgreeingOptimizer(optimizer, group);
+    }
+
+    /**
+     * Gathers the parameters of all ranks, in the master dtype. All ranks call it.
+     *
+     * @return whole parameters by name, in the caller's memory scope
+     */
+    public Map<String, Tensor> gatherParameters() {
+        requireOpen("gatherParameters()");
+        var whole = new LinkedHashMap<String, Tensor>();
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            parameters.forEach((name, parameter) -> whole.put(
+                    name,
+                    scope.escape(parameter.gather(group, parameter.master().detach()))));
+        }
+        return whole;
+    }
+
+    /**
+     * Copies the rows of this rank from whole parameters, converted to the device and dtype of each.
+     *
+     * @param whole a tensor for each name of {@link #namedParameters}
+     * @throws IllegalArgumentException if a parameter is missing, a name is unknown, or a shape differs; then nothing
+     *     changes
+     */
+    public void load(Map<String, Tensor> whole) {
+        requireOpen("load()");
+        for (String given : whole.keySet()) {
+            if (!parameters.containsKey(given)) {
+                throw new IllegalArgumentException("there is no parameter " + given);
+            }
+        }
+        parameters.forEach((name, parameter) -> {
+            Tensors.requireDefined("parameter " + name, whole.get(name));
+            long[] shape = Tensors.shape(whole.get(name));
+            if (!Arrays.equals(shape, parameter.shape())) {
+                throw new IllegalArgumentException("parameter " + name + " has the shape "
+                        + Arrays.toString(parameter.shape()) + ", not " + Arrays.toString(shape));
+            }
+        });
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            parameters.forEach((name, parameter) -> parameter.load(whole.get(name)));
+        }
+    }
+
+    /**
+     * Saves parameters and optimizer state of all ranks in one file, which a model and an optimizer without shards can
+     * load too ({@link Checkpoint#load(Path, Map, Optimizer)}). Rank 0 holds them in host memory. All ranks call it.
+     *
+     * @param optimizer an optimizer of {@link #namedParameters}
+     * @param metadata texts to store in the file; the key {@code optimizer} is reserved
+     * @throws IOException on every rank, if the file cannot be written
+     */
+    public void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
+        requireOpen("save()");
+        new FsdpState(group, parameters).save(file, optimizer, metadata);
+    }
+
+    /**
+     * Saves the shards of each rank in a file of its own, without communication of tensors. All ranks call it.
+     *
+     * @param folder on a file system that all ranks share; created if it does not exist
+     * @param optimizer an optimizer of {@link #namedParameters}
+     * @param metadata texts to store; the keys {@code optimizer} and {@code ranks} are reserved
+     * @throws IOException on every rank, if a file cannot be written
+     */
+    public void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
+        requireOpen("saveShards()");
+        new FsdpState(group, parameters).saveShards(folder, optimizer, metadata);
+    }
+
+    /**
+     * Loads a file of {@link #save} or of an unsharded {@link Checkpoint}, or a folder of {@link #saveShards}, saved
+     * with any number of ranks. All ranks call it; each reads its own rows.
+     *
+     * @param optimizer an optimizer of {@link #namedParameters}
+     * @return the stored texts
+     * @throws IOException on every rank, if a file cannot be read
+     * @throws IllegalArgumentException on every rank, if names, shapes or dtypes differ, or the state is that of
+     *     another kind of optimizer; then nothing changes
+     */
+    public Map<String, String> load(Path source, Optimizer optimizer) throws IOException {
+        requireOpen("load()");
+        return new FsdpState(group, parameters).load(source, optimizer);
+    }
+
+    /** Discards all gradients, including those that {@link #noSync} has accumulated. */
+    public void zeroGrad() {
+        parameters.values().forEach(FsdpParameter::zeroGrad);
+    }
+
+    /**
+     * Clips the gradients by the global norm of the whole model, like {@link GradientClipping#clipByGlobalNorm}. All
+     * ranks call it after {@link #finishGradientSynchronization}.
+     *
+     * @param maxNorm above 0
+     * @return the norm of all gradients before clipping, equal on all ranks; a 0-dimensional tensor in the caller's
+     *     memory scope
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     */
+    public Tensor clipGradients(double maxNorm) {
+        requireOpen("clipGradients()");
+        if (!(maxNorm > 0)) {
+            throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
+        }
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            List<Tensor> masters = parameters();
+            Tensor squares = squaredNorm(
+                    trainable.stream().filter(FsdpParameter::isSharded).toList());
+            group.allReduce(squares, Reduction.SUM);
+            squares.add_(squaredNorm(replicated));
+            DType dtype = DType.of(masters.get(0));
+            Tensor norm =
+                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType());
+            GradientClipping.clip(masters, norm, maxNorm);
+            return scope.escape(norm);
+        }
+    }
+
+    private Tensor squaredNorm(List<FsdpParameter> some) {
+        return GradientClipping.norm(some.stream().map(FsdpParameter::master).toList())
+                .to(group.device().toTorch(), DType.FLOAT64.scalarType())
+                .square()
+                .reshape(1);
+    }
+
+    /** Returns the number of units. */
+    public int unitCount() {
+        return units.size();
+    }
+
+    /** Returns the largest number of units whose gathered parameters were in memory at once. */
+    public int peakGatheredUnits() {
+        return peakUnits;
+    }
+
+    /** Returns the largest number of bytes of gathered parameters that were in memory at once, with padding. */
+    public long peakGatheredBytes() {
+        return peakBytes;
+    }
+
+    /** A forward pass of the module begins; after an exception in the last one, units may still be in use. */
+    private void beginForward() {
+        requireOpen("forward()");
+        if (BackwardHook.isInBackwardPass()) {
+            return; // a recomputation
+        }
+        completeAll();
+        units.stream().filter(unit -> unit.forwards > 0).forEach(FullyShardedDataParallel::endFailedForward);
+        forwardUses.begin();
+        isBackward = false;
+    }
+
+    private static void endFailedForward(FsdpUnit unit) {
+        unit.forwards = 0;
+        unit.free();
+    }
+
+    private void beforeForward(FsdpUnit unit) {
+        unit.forwards++;
+        use(unit, false, BackwardHook.isInBackwardPass());
+    }
+
+    private void afterForward(FsdpUnit unit, Tensor output) {
+        if (output.requires_grad()) {
+            unit.outstanding++;
+            unit.hook.register(output);
+        }
+        unit.forwards--;
+        release(unit, output.requires_grad());
+    }
+
+    /** Hook of the backward pass, called on its thread when it reaches an output of a unit. */
+    private void beforeBackward(FsdpUnit unit) {
+        requireOpen("backward()");
+        unit.outstanding = Math.max(0, unit.outstanding - 1);
+        use(unit, true, true);
+        unit.inBackward = true;
+    }
+
+    /** Gathers a unit that is needed now, and starts to gather those that are expected next. */
+    private void use(FsdpUnit unit, boolean backward, boolean inBackwardPass) {
+        if (inBackwardPass != isBackward) {
+            (inBackwardPass ? backwardUses : forwardUses).begin();
+            isBackward = inBackwardPass;
+        }
+        if (inBackwardPass) {
+            for (FsdpUnit other : units) {
+                if (other != unit && other.inBackward && !other.contains(unit)) {
+                    complete(other);
+                }
+            }
+        }
+        UseSequence uses = inBackwardPass ? backwardUses : forwardUses;
+        var use = new Use(unit, backward);
+        uses.add(use);
+        if (use.needsParameters()) {
+            if (!unit.isGathered() && unit.hasShards()) {
+                evictUnused();
+            }
+            startGather(unit);
+        }
+        for (Use next : uses.expected()) {
+            if (gatheredUnits() >= settings.maxGatheredUnits()) {
+                break;
+            }
+            if (next.needsParameters()) {
+                startGather(next.unit());
+            }
+        }
+        if (use.needsParameters()) {
+            unit.awaitGather();
+        }
+    }
+
+    private void startGather(FsdpUnit unit) {
+        unit.startGather();
+        peakUnits = Math.max(peakUnits, gatheredUnits());
+        peakBytes = Math.max(
+                peakBytes,
+                units.stream()
+                        .filter(FsdpUnit::isGathered)
+                        .mapToLong(FsdpUnit::gatheredBytes)
+                        .sum());
+    }
+
+    private int gatheredUnits() {
+        return (int) units.stream().filter(FsdpUnit::isGathered).count();
+    }
+
+    /** Frees units that were gathered after a wrong prediction, as many as necessary to gather another one. */
+    private void evictUnused() {
+        for (FsdpUnit unit : units) {
+            if (gatheredUnits() < settings.maxGatheredUnits()) {
+                return;
+            }
+            if (unit.isGathered() && !unit.isInUse()) {
+                unit.free();
+            }
+        }
+    }
+
+    /** Frees a unit after a forward pass, unless it is in use or needed next. */
+    private void release(FsdpUnit unit, boolean backwardFollows) {
+        if (unit.isInUse()) {
+            return;
+        }
+        List<Use> expected = (isBackward ? backwardUses : forwardUses).expected();
+        if (expected.isEmpty() && !isBackward && backwardFollows) {
+            expected = backwardUses.expectedFirst();
+        }
+        if (expected.isEmpty() || expected.get(0).unit() != unit) {
+            unit.free();
+        }
+    }
+
+    /** Ends the backward pass of a unit: frees its weights, and starts to reduce its gradients. */
+    private void complete(FsdpUnit unit) {
+        unit.takeGradients();
+        unit.inBackward = false;
+        unit.unreduced = true;
+        if (unit.forwards == 0) {
+            unit.free();
+        }
+        if (synchronising && unit.outstanding == 0 && unit.isTrainable()) {
+            reduce(unit);
+        }
+    }
+
+    private void completeAll() {
+        units.stream().filter(unit -> unit.inBackward).forEach(this::complete);
+    }
+
+    /** Starts to reduce the gradients of a unit, after the reduction before has ended: only one needs memory. */
+    private void reduce(FsdpUnit unit) {
+        Runnable before = pendingReduce;
+        pendingReduce = () -> {};
+        before.run();
+        unit.unreduced = false;
+        pendingReduce = unit.startReduce();
+    }
+
+    /**
+     * Starts the remaining reductions and waits for the averaged gradients of this rank's shards. With Gloo the host
+     * blocks; with NCCL the current stream waits, so the optimizer's step can be queued at once. All ranks call it
+     * after the last backward pass of a step, before the optimizer.
+     *
+     * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
+     */
+    public void finishGradientSynchronization() {
+        requireOpen("finishGradientSynchronization()");
+        if (!synchronising) {
+            throw new IllegalStateException(
+                    "finishGradientSynchronization() was called inside noSync(); close its scope first");
+        }
+        try (var range = ProfilerRange.of("gradient synchronization");
+                var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            catchUp();
+            completeAll();
+            units.stream().filter(unit -> unit.unreduced && unit.isTrainable()).forEach(this::reduce);
+            units.forEach(FsdpUnit::free);
+            pendingReduce.run();
+            pendingReduce = () -> {};
+            reduceReplicated();
+        }
+        forwardUses.begin();
+        backwardUses.begin();
+        isBackward = false;
+    }
+
+    /** Runs the collectives of passes that this rank has not completed, and the other ranks perhaps have. */
+    private void catchUp() {
+        for (FsdpUnit unit : units) {
+            if (unit.forwards > 0) {
+                unit.forwards = 0;
+                release(unit, true);
+            }
+        }
+        if (!isBackward) {
+            for (Use use : List.copyOf(forwardUses.expected())) {
+                use(use.unit(), false, false);
+                release(use.unit(), true);
+            }
+            backwardUses.begin();
+            isBackward = true;
+        }
+        List<Use> remaining = List.copyOf(backwardUses.expected());
+        for (FsdpUnit unit : units) {
+            unit.outstanding = (int) remaining.stream()
+                    .filter(use -> use.unit() == unit && use.backward())
+                    .count();
+        }
+        for (Use use : remaining) {
+            if (use.backward()) {
+                use.unit().outstanding--;
+            }
+            use(use.unit(), use.backward(), true);
+            use.unit().inBackward |= use.backward();
+            release(use.unit(), true);
+        }
+    }
+
+    private void reduceReplicated() {
+        replicated.forEach(FsdpParameter::addReplicated);
+        boolean[] present = new boolean[trainable.size()];
+        for (int i = 0; i < present.length; i++) {
+            present[i] = trainable.get(i).testAndClearPresent()
+                    || trainable.get(i).master().grad().defined()
+                            && !trainable.get(i).isSharded();
+        }
+        boolean[] collected = new boolean[replicated.size()];
+        List<PendingCollective> reductions = new ArrayList<>();
+        for (GradientBucket bucket : replicatedGradients) {
+            reductions.add(bucket.start(group, bucket.collect(collected)));
+        }
+        reductions.add(used.start(group, present));
+        reductions.forEach(PendingCollective::await);
+        used.unused(present)
+                .forEach(i -> trainable.get(i).master().mutable_grad().reset());
+    }
+
+    /**
+     * Lets backward passes accumulate gradients locally, without communication, until the returned scope is closed:
+     *
+     * <pre>{@code
+     * try (var accumulation = fsdp.noSync()) {
+     *     loss(first).backward();
+     * }
+     * loss(second).backward();
+     * fsdp.finishGradientSynchronization();
+     * }</pre>
+     *
+     * @throws IllegalStateException if such a scope is open, or this is closed
+     */
+    public LocalAccumulation noSync() {
+        requireOpen("noSync()");
+        if (!synchronising) {
+            throw new IllegalStateException("noSync() was called inside noSync()");
+        }
+        completeAll();
+        synchronising = false;
+        return new LocalAccumulation();
+    }
+
+    /** A scope of local gradient accumulation; see {@link FullyShardedDataParallel#noSync}. */
+    public final class LocalAccumulation implements AutoCloseable {
+        private boolean ended;
+
+        private LocalAccumulation() {}
+
+        /** Ends the scope. A second call does nothing. */
+        @Override
+        public void close() {
+            if (!ended) {
+                ended = true;
+                completeAll();
+                synchronising = true;
+            }
+        }
+    }
+
+    private void requireOpen(String call) {
+        if (closed) {
+            throw new IllegalStateException(call + " was called on a closed container; create a new one");
+        }
+    }
+
+    /** Frees the gathered parameters, and removes the hooks. The module keeps this rank's shards as its parameters. */
+    @Override
+    public void close() {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        for (NnModule layer : module.layers()) {
+            layer.beforeForward(() -> {});
+            layer.afterForward(output -> {});
+        }
+        if (group.failure() == null) {
+            pendingReduce.run();
+            units.forEach(FsdpUnit::free);
+        }
+        units.forEach(FsdpUnit::close);
+        replicatedGradients.forEach(GradientBucket::close);
+        used.close();
+    }
+}

@@ -1,0 +1,42 @@
+package cs336.torch;
+
+import org.bytedeco.pytorch.Storage;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * Frees and allocates the memory of a tensor while views of it, and the autograd graph, still refer to it: Python's
+ * {@code storage.resize_}. All tensors that share the storage see the new memory. A tensor whose memory is freed keeps
+ * its shape, but its values must not be read.
+ */
+public final class TensorStorage {
+    static {
+        Torch.load();
+    }
+
+    private TensorStorage() {}
+
+    /** Frees the memory. Kernels in the current stream may still use it. */
+    public static void free(Tensor tensor) {
+        try (var scope = MemoryScope.open()) {
+            Storage storage = tensor.storage();
+            storage.mutable_data_ptr().clear();
+            storage.set_nbytes(0);
+        }
+    }
+
+    /**
+     * Allocates uninitialized memory, after {@link #free}.
+     *
+     * @param tensor contiguous, and as large as its storage was
+     */
+    public static void allocate(Tensor tensor) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Storage fresh = torch.empty_like(tensor).storage();
+            Storage storage = tensor.storage();
+            storage.set_data_ptr_noswap(fresh.mutable_data_ptr());
+            storage.set_nbytes(fresh.nbytes());
+        }
+    }
+}

@@ -1,0 +1,60 @@
+package cs336.distributed.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.CommandTest;
+import cs336.bench.Measurements;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import tech.tablesaw.api.Row;
+
+class FsdpCommandTest extends CommandTest {
+    private static final String TINY = "--d-model 64 --layers 4 --heads 2 --vocab 500 --batch 1 --context 8"
+            + " --bucket-size-mb 0.1 --machine here --device cpu --warmup 1 --steps 2 --rounds 1 ";
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "--mode half | mode 'half' is unknown; known: ddp, zero-1, fsdp, fsdp-without-prefetch",
+                "--dtype fp16 | --dtype must be fp32 or bf16, not fp16",
+                "--bucket-size-mb 0 | bucket size must be above 0 MB, not 0.0",
+                "--processes 0 | --processes must be at least 1, not 0",
+                "--device cuda:1 | device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",
+            })
+    void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
+        assertEquals(2, run(new FsdpCommand(), arguments));
+        assertEquals(message, err.toString());
+    }
+
+    @Test
+    void shardedParametersHalveTheMemoryOfTwoRanks() throws IOException {
+        assertEquals(0, run(new FsdpCommand(), TINY), err.toString());
+        Map<String, Double> numbers = new HashMap<>();
+        for (Row row : Measurements.read(folder.resolve("here/fsdp_accounting.csv"))) {
+            assertEquals("ok", row.getString("status"));
+            numbers.put(row.getString("mode") + " " + row.getString("metric"), row.getDouble("mean"));
+        }
+        double block = 4 * (4 * 64 * 64 + 3 * 64 * 256.0);
+        double parameters = 4 * block + 2 * 4 * 500 * 64 + 4 * 9 * 64;
+        for (String mode : List.of("fsdp", "fsdp-without-prefetch")) {
+            assertTrue(numbers.get(mode + " init") < 0.55 * numbers.get("ddp init"), numbers.toString());
+            assertTrue(numbers.get(mode + " peak") < 0.65 * numbers.get("ddp peak"), numbers.toString());
+            // Blocks are gathered twice, embedding and head once; gradients are reduced once. On two ranks each sends
+            // half of the bytes, but Gloo's reduce-scatter all of them.
+            double gathered = (2 * 4 * block + 2 * 4 * 500 * 64) / 2;
+            assertEquals(1, numbers.get(mode + " least-sent") / (gathered + parameters / 2), 0.01, mode);
+            assertEquals(1, numbers.get(mode + " sent") / (gathered + parameters), 0.05, mode);
+            assertTrue(numbers.get(mode + " total") > 0);
+        }
+        assertEquals(1, numbers.get("ddp least-sent") / parameters, 0.01);
+        assertTrue(numbers.get("zero-1 before-step") < 0.9 * numbers.get("ddp before-step"), numbers.toString());
+    }
+}

@@ -1,0 +1,1049 @@
+package cs336.distributed.training;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Batches;
+import cs336.basics.Checkpoint;
+import cs336.basics.Embedding;
+import cs336.basics.GradScaler;
+import cs336.basics.GradientClipping;
+import cs336.basics.Linear;
+import cs336.basics.Losses;
+import cs336.basics.ModelEdition;
+import cs336.basics.NnModule;
+import cs336.basics.Optimizer;
+import cs336.basics.RmsNorm;
+import cs336.basics.Sgd;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.launch.FailingWellTest;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.AutogradFunction;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.GradMode;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * The checks of {@link FullyShardedDataParallelTest} on several ranks, in one run. The result maps the name of each
+ * check to its failure, or to an empty text. Most checks compute in fp64, so that an error cannot be mistaken for
+ * rounding.
+ */
+public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, LinkedHashMap<String, String>> {
+    /**
+     * The input of the checks.
+     *
+     * @param seed of weights and data
+     * @param folder for checkpoints, where runs with other numbers of ranks may have left theirs
+     */
+    public record FsdpTask(long seed, String folder) implements Serializable {
+        private static final long serialVersionUID = 1;
+    }
+
+    private static final double EXACT = 1e-12;
+    private static final DType FP64 = DType.FLOAT64;
+    private static final FsdpSettings STANDARD = FsdpSettings.standard();
+
+    /** Default units, one unit at a time, the whole model gathered, each layer a unit, and one unit. */
+    private static final List<FsdpSettings> SETTINGS = List.of(
+            STANDARD,
+            STANDARD.withMaxGatheredUnits(1),
+            STANDARD.withMaxGatheredUnits(100),
+            STANDARD.withUnits(module -> false).withMaxGatheredUnits(3),
+            STANDARD.withUnits(TransformerLM.class::isInstance),
+            STANDARD.withShardedModules("ln_final", "layers.0"));
+
+    private final LinkedHashMap<String, String> wrong = new LinkedHashMap<>();
+    private Path folder;
+    private ProcessGroup group;
+    private Device device;
+    private long seed;
+
+    /** Returns all settings on two ranks, and some on more, which take longer. */
+    private List<FsdpSettings> settings() {
+        return group.size() <= 2 ? SETTINGS : List.of(SETTINGS.get(0), SETTINGS.get(3), SETTINGS.get(5));
+    }
+
+    private interface FsdpCheck {
+        void run() throws Exception;
+    }
+
+    @Override
+    public LinkedHashMap<String, String> run(ProcessGroup all, FsdpTask task) {
+        group = all;
+        device = all.device();
+        seed = task.seed;
+        folder = Path.of(task.folder);
+        each("the course's protocol in fp32", () -> course(DType.FLOAT32, 1e-4, 1e-6));
+        each("the course's protocol with fp16 compute", () -> course(DType.FLOAT16, 1e-4, 1e-4));
+        each("Transformers train as in a single process", this::transformers);
+        each("every optimizer", this::everyOptimizer);
+        each("rows that do not divide, and fewer rows than ranks", this::unevenRows);
+        each("tied weights and gradients of all shards", this::gradients);
+        each("frozen parameters", this::frozen);
+        each("bf16 compute with fp32 reduction", this::mixedPrecision);
+        each("backward passes in noSync accumulate", this::accumulation);
+        each("several forward passes may precede a backward pass, and reverse", this::severalPasses);
+        each("clipping uses the norm of all shards", this::clipping);
+        each("ranks agree on a gradient overflow", this::overflow);
+        each("parameters without gradient on any rank have none", this::unused);
+        each("units are recomputed in the backward pass", this::recomputation);
+        each("gathered units are limited", this::limits);
+        each("training continues after failed passes", this::failedPasses);
+        each("a rank may have no data", this::noData);
+        each("construction shards each parameter at once", this::construction);
+        each("checkpoints of any number of ranks resume training", this::checkpoints);
+        each("steps leak no native objects", this::leaks);
+        each("invalid calls are rejected", this::invalidCalls);
+        return wrong;
+    }
+
+    private void each(String name, FsdpCheck check) {
+        wrong.put(name, "");
+        try (var scope = MemoryScope.open()) {
+            check.run();
+        } catch (Exception | AssertionError e) {
+            String at = Arrays.stream(e.getStackTrace())
+                    .filter(frame -> frame.getClassName().startsWith("cs336"))
+                    .limit(4)
+                    .toList()
+                    .toString();
+            wrong.put(name, "rank " + group.rank() + ": " + e + " at " + at + "\n");
+            if (group.failure() != null) {
+                throw new IllegalStateException(name + ": " + e, e);
+            }
+        }
+        group.barrier();
+    }
+
+    private static void require(boolean holds, String failure) {
+        if (!holds) {
+            throw new AssertionError(failure);
+        }
+    }
+
+    private static void requireClose(Tensor expected, Tensor found, double rtol, double atol, String what) {
+        double[] a = Tensors.toDoubles(expected);
+        double[] b = Tensors.toDoubles(found);
+        require(
+                Arrays.equals(Tensors.shape(expected), Tensors.shape(found)),
+                what + " has shape " + Arrays.toString(Tensors.shape(found)));
+        for (int i = 0; i < a.length; i++) {
+            boolean close = Math.abs(a[i] - b[i]) <= atol + rtol * Math.abs(a[i]);
+            require(close, what + "[" + i + "] is " + b[i] + ", not " + a[i]);
+        }
+    }
+
+    private static void requireSame(
+            NnModule alone, FullyShardedDataParallel fsdp, double rtol, double atol, String what) {
+        try (var scope = MemoryScope.open()) {
+            Map<String, Tensor> whole = fsdp.gatherParameters();
+            Map<String, Tensor> expected = alone.namedParameters();
+            require(whole.keySet().equals(expected.keySet()), "parameters " + whole.keySet());
+            expected.forEach((name, tensor) -> requireClose(tensor, whole.get(name), rtol, atol, what + ": " + name));
+        }
+    }
+
+    /** The model of the course's test, with any sizes. */
+    private static final class CourseModel extends NnModule {
+        private final NnModule[] layers;
+
+        CourseModel(int vocabulary, int width, int hidden, int outputs, Device device, DType dtype) {
+            layers = new NnModule[] {
+                child("embedding", new Embedding(vocabulary, width, 1, device, dtype)),
+                child("norm1", new RmsNorm(width, device, dtype)),
+                child("fc1", new Linear(width, hidden, device, dtype)),
+                child("norm2", new RmsNorm(hidden, device, dtype)),
+                child("fc2", new Linear(hidden, width, device, dtype)),
+                child("head", new Linear(width, outputs, device, dtype))
+            };
+        }
+
+        @Override
+        protected Tensor compute(Tensor ids) {
+            Tensor x = layers[0].forward(ids);
+            x = layers[2].forward(layers[1].forward(x));
+            x = layers[4].forward(layers[3].forward(torch.relu(x)));
+            return layers[5].forward(x);
+        }
+    }
+
+    private static CourseModel course(long seed, int vocabulary, int outputs, Device device, DType dtype) {
+        Torch.seed(seed);
+        return new CourseModel(vocabulary, 64, 128, outputs, device, dtype);
+    }
+
+    /** Compares with a single process that also casts fp32 parameters to the compute dtype, and its gradients back. */
+    private void course(DType compute, double rtol, double atol) {
+        int examples = 20;
+        for (int run = 0; run < (group.size() <= 2 ? 3 : 1); run++) {
+            try (var alone = course(42 + run, 100, 100, device, DType.FLOAT32);
+                    var cast = course(0, 100, 100, device, compute);
+                    var model = course(42 + run + group.rank(), 100, 100, device, DType.FLOAT32);
+                    var fsdp = new FullyShardedDataParallel(model, group, STANDARD.withComputeDtype(compute));
+                    var sgd = new Sgd(fsdp.namedParameters(), 0.01, 0);
+                    var sgdAlone = new Sgd(alone.namedParameters(), 0.01, 0)) {
+                Torch.seed(123 + run);
+                Tensor ids = torch.randint(0, 100, new long[] {examples, 8}, device.options(DType.INT64));
+                Tensor targets = torch.randint(0, 100, new long[] {examples}, device.options(DType.INT64));
+                requireSame(alone, fsdp, 0, 0, "before");
+                for (int step = 0; step < 3; step++) {
+                    int from = examples * group.rank() / group.size();
+                    int count = examples * (group.rank() + 1) / group.size() - from;
+                    double weight = (double) count * group.size() / examples;
+                    loss(fsdp.forward(ids.narrow(0, from, count)), targets.narrow(0, from, count))
+                            .mul(new Scalar(weight))
+                            .backward();
+                    fsdp.finishGradientSynchronization();
+                    requireGradients(fsdp, DType.FLOAT32);
+                    step(sgd);
+                    cast.load(alone.namedParameters());
+                    loss(cast.forward(ids), targets).backward();
+                    alone.namedParameters()
+                            .forEach((name, parameter) -> parameter
+                                    .mutable_grad()
+                                    .put(cast.namedParameters().get(name).grad().to(DType.FLOAT32.scalarType())));
+                    cast.zeroGrad();
+                    step(sgdAlone);
+                    requireSame(alone, fsdp, rtol, atol, "run " + run + ", step " + step);
+                }
+            }
+        }
+    }
+
+    /** Returns the loss of the logits at the last position. */
+    private static Tensor loss(Tensor logits, Tensor targets) {
+        return Losses.crossEntropy(logits.select(1, logits.size(1) - 1), targets);
+    }
+
+    /** Checks that gradients have the shapes and dtypes of their shards, and replicated ones are equal on all ranks. */
+    private void requireGradients(FullyShardedDataParallel fsdp, DType dtype) {
+        fsdp.namedParameters().forEach((name, shard) -> {
+            Tensor gradient = shard.grad();
+            require(gradient.defined(), name + " has no gradient");
+            require(Arrays.equals(Tensors.shape(shard), Tensors.shape(gradient)), name + ": shape");
+            require(DType.of(gradient) == dtype && DType.of(shard) == dtype, name + ": dtype");
+            boolean replicated = name.contains("norm") || name.contains("ln");
+            if (replicated) {
+                for (double[] other : group.allGather(Tensors.toDoubles(gradient))) {
+                    require(Arrays.equals(other, Tensors.toDoubles(gradient)), name + " differs between ranks");
+                }
+            } else {
+                long rows = fsdp.module().namedParameters().get(name).size(0);
+                require(shard.size(0) == rows, name + ": the module has " + rows + " rows outside of its passes");
+            }
+        });
+    }
+
+    private static TransformerConfig config(ModelEdition edition, int layers) {
+        return TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(17)
+                .contextLength(6)
+                .dModel(8)
+                .numLayers(layers)
+                .numHeads(2)
+                .dFf(16)
+                .normalization("rmsnorm")
+                .attention("plain")
+                .build();
+    }
+
+    private TransformerLM transformer(ModelEdition edition, int layers, long anySeed) {
+        Torch.seed(anySeed);
+        return new TransformerLM(config(edition, layers), device, FP64);
+    }
+
+    private Tensor part(Tensor batch, int each) {
+        return batch.narrow(0, (long) each * group.rank(), each);
+    }
+
+    private void transformers() {
+        for (ModelEdition edition : List.of(ModelEdition.SPRING_2024, ModelEdition.SPRING_2025)) {
+            for (FsdpSettings settings : settings()) {
+                train(edition, settings, 4);
+            }
+        }
+    }
+
+    private void train(ModelEdition edition, FsdpSettings settings, int steps) {
+        try (var model = transformer(edition, 3, seed + group.rank());
+                var alone = transformer(edition, 3, seed);
+                var fsdp = new FullyShardedDataParallel(model, group, settings);
+                var optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01));
+                var optimizerAlone = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
+            Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+            for (int step = 0; step < steps; step++) {
+                Batches.Batch batch = batches.next();
+                backward(fsdp, batch);
+                fsdp.finishGradientSynchronization();
+                step(optimizer);
+                Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
+                        .backward();
+                step(optimizerAlone);
+            }
+            // AdamW divides by √v, which amplifies rounding errors of small gradients.
+            requireSame(alone, fsdp, 0, 1e-9, settings.toString());
+        }
+    }
+
+    private void backward(FullyShardedDataParallel fsdp, Batches.Batch batch) {
+        Losses.crossEntropy(fsdp.forward(part(batch.inputs(), 2)), part(batch.targets(), 2))
+                .backward();
+    }
+
+    private static void step(Optimizer optimizer) {
+        optimizer.step();
+        optimizer.zeroGrad();
+    }
+
+    private void everyOptimizer() {
+        List<Function<Map<String, Tensor>, Optimizer>> optimizers = List.of(
+                parameters -> new Sgd(parameters, 0.1, 0.9),
+                parameters -> new AdamW(parameters, AdamWSettings.of(0.01)),
+                parameters -> new AdamW(parameters, ShardingChecks.COURSE));
+        for (var create : optimizers) {
+            try (var alone = course(seed, 7, 2, device, FP64);
+                    var model = course(seed, 7, 2, device, FP64);
+                    var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                    var optimizer = create.apply(fsdp.namedParameters());
+                    var optimizerAlone = create.apply(alone.namedParameters())) {
+                for (int step = 0; step < 3; step++) {
+                    bothBackward(fsdp, alone, step, 7, 2);
+                    step(optimizer);
+                    step(optimizerAlone);
+                    requireSame(alone, fsdp, 0, 1e-9, optimizer.kind());
+                }
+            }
+        }
+    }
+
+    /** Runs backward passes on a random batch, of which each rank has two examples. */
+    private void bothBackward(FullyShardedDataParallel fsdp, NnModule alone, int step, int vocabulary, int outputs) {
+        Torch.seed(seed + 1000 + step);
+        long all = 2L * group.size();
+        Tensor ids = torch.randint(0, vocabulary, new long[] {all, 3}, device.options(DType.INT64));
+        Tensor targets = torch.randint(0, outputs, new long[] {all}, device.options(DType.INT64));
+        loss(fsdp.forward(part(ids, 2)), part(targets, 2)).backward();
+        fsdp.finishGradientSynchronization();
+        loss(alone.forward(ids), targets).backward();
+    }
+
+    private void unevenRows() {
+        for (int[] sizes : new int[][] {{101, 5}, {1, 1}, {3, 2}, {9, 10}}) {
+            try (var alone = course(seed, sizes[0], sizes[1], device, FP64);
+                    var model = course(seed, sizes[0], sizes[1], device, FP64);
+                    var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+                long rows = 0;
+                for (long[] shape :
+                        group.allGather(Tensors.shape(fsdp.namedParameters().get("embedding.weight")))) {
+                    rows += shape[0];
+                }
+                require(rows == sizes[0], rows + " rows of all shards");
+                bothBackward(fsdp, alone, 0, sizes[0], sizes[1]);
+                requireSameGradients(alone, fsdp);
+            }
+        }
+    }
+
+    /** Compares the gradients of all shards with those of a single process. */
+    private void requireSameGradients(NnModule alone, FullyShardedDataParallel fsdp) {
+        Map<String, Tensor> shards = fsdp.namedParameters();
+        var mine = new ArrayList<double[]>();
+        shards.forEach((name, shard) -> {
+            Tensor gradient = shard.grad();
+            boolean expected = alone.namedParameters().get(name).grad().defined();
+            require(gradient.defined() == expected, name + " has a gradient: " + !expected);
+            mine.add(expected ? Tensors.toDoubles(gradient) : new double[0]);
+        });
+        List<ArrayList<double[]>> ranks = group.allGather(mine);
+        int index = 0;
+        for (String name : shards.keySet()) {
+            Tensor expected = alone.namedParameters().get(name).grad();
+            int at = index++;
+            if (expected.defined()) {
+                double[] whole = isReplicated(fsdp, name)
+                        ? mine.get(at)
+                        : ranks.stream()
+                                .flatMapToDouble(rank -> Arrays.stream(rank.get(at)))
+                                .toArray();
+                requireClose(expected, Tensors.of(whole, Tensors.shape(expected)), EXACT, EXACT, "gradient of " + name);
+            }
+        }
+    }
+
+    private static boolean isReplicated(FullyShardedDataParallel fsdp, String name) {
+        boolean isNorm = name.contains("norm") || name.contains("ln");
+        return isNorm && fsdp.namedParameters().get(name).numel() == 8 // the width of the Transformers
+                || name.startsWith("norm");
+    }
+
+    private void gradients() {
+        for (ModelEdition edition : List.of(ModelEdition.SPRING_2024, ModelEdition.SPRING_2025)) {
+            for (FsdpSettings settings : settings()) {
+                try (var alone = transformer(edition, 2, seed);
+                        var model = transformer(edition, 2, seed);
+                        var fsdp = new FullyShardedDataParallel(model, group, settings)) {
+                    Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+                    for (int step = 0; step < 3; step++) {
+                        Batches.Batch batch = batches.next();
+                        backward(fsdp, batch);
+                        fsdp.finishGradientSynchronization();
+                        Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
+                                .backward(); // gradients of both accumulate over the steps
+                        requireSameGradients(alone, fsdp);
+                    }
+                }
+            }
+        }
+    }
+
+    private void frozen() {
+        for (String prefix : List.of("token_embeddings", "layers.1", "layers.0.ffn.w1", "lm_head", "layers")) {
+            try (var alone = transformer(ModelEdition.SPRING_2025, 2, seed);
+                    var model = transformer(ModelEdition.SPRING_2025, 2, seed)) {
+                for (NnModule each : List.of(alone, model)) {
+                    each.namedParameters().forEach((name, parameter) -> {
+                        if (name.startsWith(prefix)) {
+                            parameter.set_requires_grad(false);
+                        }
+                    });
+                }
+                try (var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+                    Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+                    for (int step = 0; step < 2; step++) {
+                        Batches.Batch batch = batches.next();
+                        backward(fsdp, batch);
+                        fsdp.finishGradientSynchronization();
+                        Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
+                                .backward();
+                        requireSameGradients(alone, fsdp);
+                    }
+                }
+            }
+        }
+    }
+
+    private void mixedPrecision() {
+        var config = config(ModelEdition.SPRING_2025, 2);
+        Torch.seed(seed);
+        try (var alone = new TransformerLM(config, device);
+                var narrow = new TransformerLM(config, device, DType.BFLOAT16)) {
+            Torch.seed(seed);
+            try (var model = new TransformerLM(config, device);
+                    var fsdp = new FullyShardedDataParallel(
+                            model,
+                            group,
+                            STANDARD.withComputeDtype(DType.BFLOAT16).withReduceDtype(DType.FLOAT32))) {
+                narrow.load(alone.namedParameters());
+                Batches.Batch batch = Batches.random(17, 2, 6, device, seed).next();
+                // The same batch on all ranks: the average of equal gradients in fp32 has no rounding error.
+                Tensor logits = fsdp.forward(batch.inputs());
+                require(DType.of(logits) == DType.BFLOAT16, "logits are " + DType.of(logits));
+                Tensor logitsNarrow = narrow.forward(batch.inputs());
+                requireClose(logitsNarrow, logits, 0, 0, "logits");
+                Losses.crossEntropy(logits, batch.targets()).backward();
+                fsdp.finishGradientSynchronization();
+                Losses.crossEntropy(logitsNarrow, batch.targets()).backward();
+                requireGradients(fsdp, DType.FLOAT32);
+                fsdp.namedParameters().forEach((name, shard) -> {
+                    Tensor whole = narrow.namedParameters().get(name).grad();
+                    List<double[]> shards = group.allGather(Tensors.toDoubles(shard.grad()));
+                    double[] found = name.contains("ln")
+                            ? shards.get(0)
+                            : shards.stream().flatMapToDouble(Arrays::stream).toArray();
+                    requireClose(whole, Tensors.of(found, Tensors.shape(whole)), 1e-6, 1e-9, "gradient of " + name);
+                });
+            }
+        }
+    }
+
+    private void accumulation() {
+        try (var alone = transformer(ModelEdition.SPRING_2024, 2, seed);
+                var model = transformer(ModelEdition.SPRING_2024, 2, seed);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+            Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+            for (int step = 0; step < 4; step++) {
+                long before = 0;
+                for (int micro = 0; micro < 3; micro++) {
+                    Batches.Batch batch = batches.next();
+                    Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
+                            .backward();
+                    boolean synchronises = step == 3 ? false : micro == 2;
+                    if (synchronises) {
+                        backward(fsdp, batch);
+                    } else {
+                        before = reduceScatters();
+                        try (var local = fsdp.noSync()) {
+                            backward(fsdp, batch);
+                        }
+                        require(reduceScatters() == before, "noSync communicates gradients");
+                    }
+                }
+                fsdp.finishGradientSynchronization();
+                require(group.size() == 1 || reduceScatters() > before, "nothing is reduced");
+                requireSameGradients(alone, fsdp);
+                fsdp.zeroGrad();
+                alone.zeroGrad();
+            }
+        }
+    }
+
+    private long reduceScatters() {
+        return group.traffic().of("reduce-scatter").calls();
+    }
+
+    private void severalPasses() {
+        for (FsdpSettings settings : settings().subList(0, group.size() <= 2 ? 3 : 1)) {
+            try (var alone = transformer(ModelEdition.SPRING_2024, 2, seed);
+                    var model = transformer(ModelEdition.SPRING_2024, 2, seed);
+                    var fsdp = new FullyShardedDataParallel(model, group, settings)) {
+                Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+                for (int step = 0; step < 3; step++) {
+                    Batches.Batch a = batches.next();
+                    Batches.Batch b = batches.next();
+                    try (var noGrad = NoGrad.open()) { // an evaluation
+                        requireClose(
+                                alone.forward(part(a.inputs(), 2)), fsdp.forward(part(a.inputs(), 2)), 0, EXACT, "y");
+                    }
+                    Tensor first = fsdp.forward(part(a.inputs(), 2));
+                    Tensor second = fsdp.forward(part(b.inputs(), 2));
+                    Losses.crossEntropy(first, part(a.targets(), 2))
+                            .add(Losses.crossEntropy(second, part(b.targets(), 2)))
+                            .backward();
+                    backward(fsdp, a);
+                    fsdp.finishGradientSynchronization();
+                    Losses.crossEntropy(alone.forward(a.inputs()), a.targets()).backward();
+                    Losses.crossEntropy(alone.forward(b.inputs()), b.targets()).backward();
+                    Losses.crossEntropy(alone.forward(a.inputs()), a.targets()).backward();
+                    requireSameGradients(alone, fsdp);
+                    fsdp.zeroGrad();
+                    alone.zeroGrad();
+                }
+            }
+        }
+    }
+
+    private void clipping() {
+        try (var alone = course(seed, 9, 10, device, FP64);
+                var model = course(seed, 9, 10, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+            for (double maxNorm : new double[] {1e3, 0.01}) {
+                bothBackward(fsdp, alone, 0, 9, 10);
+                Tensor expected = GradientClipping.clipByGlobalNorm(alone.parameters(), maxNorm);
+                requireClose(expected, fsdp.clipGradients(maxNorm), EXACT, 0, "norm");
+                requireSameGradients(alone, fsdp);
+                fsdp.zeroGrad();
+                alone.zeroGrad();
+            }
+            requireRejected(() -> fsdp.clipGradients(0), "maxNorm must be above 0");
+        }
+    }
+
+    /** Makes a gradient infinite on one rank only. */
+    private void overflow() {
+        try (var alone = course(seed, 9, 10, device, DType.FLOAT32);
+                var model = course(seed, 9, 10, device, DType.FLOAT32);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var optimizer = fsdp.agreeing(new Sgd(fsdp.namedParameters(), 0.1, 0));
+                var scaler = new GradScaler(device)) {
+            double scale = scaler.scale();
+            for (int step = 0; step < 2; step++) {
+                bothBackward(fsdp, alone, step, 9, 10);
+                if (step == 0 && group.rank() == group.size() - 1) {
+                    Tensor gradient = fsdp.namedParameters().get("fc1.weight").grad();
+                    gradient.view(-1).get(0).fill_(new Scalar(Double.POSITIVE_INFINITY));
+                }
+                require(scaler.step(optimizer) == (step == 1), "step " + step);
+                scaler.update();
+                optimizer.zeroGrad();
+                require(scaler.scale() == scale / 2, "scale " + scaler.scale());
+            }
+        }
+    }
+
+    /** Two towers, of which a forward pass uses those that are switched on. */
+    private static final class Towers extends NnModule {
+        final NnModule a;
+        final NnModule b;
+        boolean useB;
+
+        Towers(Device device) {
+            a = child("a", new Linear(3, 5, device, FP64));
+            b = child("b", new Linear(3, 5, device, FP64));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            Tensor y = a.forward(x);
+            return useB ? y.add(b.forward(x)) : y;
+        }
+    }
+
+    private void unused() {
+        Torch.seed(seed);
+        try (var model = new Towers(device);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+            for (int step = 0; step < 6; step++) {
+                model.useB = step % 3 == 1;
+                Tensor x = torch.full(new long[] {1, 3}, new Scalar(1.0 + group.rank()), device.options(FP64));
+                fsdp.forward(x).sum().backward();
+                fsdp.finishGradientSynchronization();
+                double mean = (group.size() + 1) / 2.0;
+                fsdp.namedParameters().forEach((name, shard) -> {
+                    boolean has = name.startsWith("a") || model.useB;
+                    require(shard.grad().defined() == has, name + " has a gradient: " + !has);
+                    if (has && shard.numel() > 0) {
+                        double worst =
+                                shard.grad().sub(new Scalar(mean)).abs().max().item_double();
+                        require(worst < EXACT, name + " is off by " + worst);
+                    }
+                });
+                fsdp.zeroGrad();
+            }
+        }
+    }
+
+    /** Keeps only the input of a module and runs its forward pass again in the backward pass. */
+    private static final class Recomputed extends AutogradFunction {
+        private final List<NnModule> modules;
+
+        Recomputed(List<NnModule> modules) {
+            this.modules = modules;
+        }
+
+        @Override
+        protected Tensor[] forward(Context ctx, Tensor... inputs) {
+            ctx.save(inputs[0]);
+            return new Tensor[] {run(inputs[0])};
+        }
+
+        private Tensor run(Tensor x) {
+            Tensor y = x;
+            for (NnModule module : modules) {
+                y = module.forward(y);
+            }
+            return y;
+        }
+
+        @Override
+        protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+            boolean before = GradMode.is_enabled();
+            GradMode.set_enabled(true);
+            Tensor x = ctx.saved(0).detach().set_requires_grad(true);
+            try {
+                Backward.of(run(x)).with(gradOutputs[0]).run();
+            } finally {
+                GradMode.set_enabled(before);
+            }
+            return new Tensor[] {x.grad()};
+        }
+    }
+
+    /** Residual layers, of which each segment of some layers may be recomputed in the backward pass. */
+    private static final class Chain extends NnModule {
+        private final List<NnModule> layers = new ArrayList<>();
+        private final int segment; // 0 without recomputation
+
+        Chain(int segment, Device device) {
+            this.segment = segment;
+            for (int i = 0; i < 6; i++) {
+                layers.add(child("layers." + i, new Linear(5, 5, device, FP64)));
+            }
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            Tensor y = torch.tanh(layers.get(0).forward(x));
+            int each = segment == 0 ? 6 : segment;
+            for (int from = 1; from < 6; from += each) {
+                List<NnModule> some = layers.subList(from, Math.min(6, from + each));
+                if (segment > 0) {
+                    y = new Recomputed(some).apply(y)[0];
+                } else {
+                    for (NnModule layer : some) {
+                        y = layer.forward(y);
+                    }
+                }
+            }
+            return y;
+        }
+    }
+
+    private void recomputation() {
+        for (int segment : new int[] {1, 2, 5}) {
+            for (int most : group.size() <= 2 ? new int[] {1, 2, 3} : new int[] {2}) {
+                Torch.seed(seed);
+                try (var alone = new Chain(0, device)) {
+                    Torch.seed(seed);
+                    try (var model = new Chain(segment, device);
+                            var fsdp =
+                                    new FullyShardedDataParallel(model, group, STANDARD.withMaxGatheredUnits(most))) {
+                        long gathers = 0;
+                        for (int step = 0; step < 4; step++) {
+                            Torch.seed(seed + step);
+                            Tensor x = torch.randn(new long[] {2L * group.size(), 5}, device.options(FP64));
+                            long before = group.traffic().of("all-gather").calls();
+                            Backward.of(fsdp.forward(part(x, 2)).square().mean())
+                                    .run();
+                            gathers = group.traffic().of("all-gather").calls() - before;
+                            fsdp.finishGradientSynchronization();
+                            alone.forward(x).square().mean().backward();
+                            requireSameGradients(alone, fsdp);
+                            fsdp.zeroGrad();
+                            alone.zeroGrad();
+                        }
+                        require(fsdp.peakGatheredUnits() <= most, fsdp.peakGatheredUnits() + " units of " + most);
+                        int expected = segment == 1 ? 12 : segment == 2 ? 16 : 17;
+                        require(gathers <= expected, gathers + " all-gathers with segments of " + segment);
+                    }
+                }
+            }
+        }
+    }
+
+    private void limits() {
+        for (int most = 1; most <= 4; most++) {
+            try (var model = transformer(ModelEdition.SPRING_2025, 5, seed);
+                    var fsdp = new FullyShardedDataParallel(model, group, STANDARD.withMaxGatheredUnits(most))) {
+                Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+                long gathers = 0;
+                for (int step = 0; step < 3; step++) {
+                    long before = group.traffic().of("all-gather").calls();
+                    backward(fsdp, batches.next());
+                    fsdp.finishGradientSynchronization();
+                    gathers = group.traffic().of("all-gather").calls() - before;
+                    fsdp.zeroGrad();
+                }
+                require(fsdp.unitCount() == 8, fsdp.unitCount() + " units"); // embedding, 5 blocks, norm and head
+                require(fsdp.peakGatheredUnits() == most, fsdp.peakGatheredUnits() + " units at once, not " + most);
+                // 7 units with shards, gathered in both passes; not the embedding backward; the head stays between them
+                require(gathers == 12, gathers + " all-gathers with at most " + most);
+                long n = group.size();
+                long block = 4 * padded(8, n) * 8 + 2 * padded(16, n) * 8 + padded(8, n) * 16;
+                long ends = 2 * padded(17, n) * 8;
+                long bound = Math.max(most * block, most > 1 ? ends / 2 + (most - 1) * block : 0) * FP64.bytes();
+                require(
+                        fsdp.peakGatheredBytes() <= bound,
+                        fsdp.peakGatheredBytes() + " bytes of " + bound + " with " + most);
+            }
+        }
+    }
+
+    private static long padded(long rows, long ranks) {
+        return (rows + ranks - 1) / ranks * ranks;
+    }
+
+    /** Passes its input on, and fails in the forward or backward pass when it is told to. */
+    private static final class Trap extends NnModule {
+        private final NnModule layer;
+        boolean failForward;
+        boolean failBackward;
+
+        Trap(NnModule layer) {
+            this.layer = child("layer", layer);
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            if (failForward) {
+                throw new IllegalStateException("no output today");
+            }
+            Tensor y = layer.forward(x);
+            return failBackward ? new FailingWellTest.Faulty().apply(y)[0] : y;
+        }
+    }
+
+    private static final class TrappedChain extends NnModule {
+        final List<Trap> traps = new ArrayList<>();
+
+        TrappedChain(Device device) {
+            for (int i = 0; i < 5; i++) {
+                traps.add(child("layers." + i, new Trap(new Linear(4, 4, device, FP64))));
+            }
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            Tensor y = x;
+            for (Trap trap : traps) {
+                y = torch.tanh(trap.forward(y));
+            }
+            return y;
+        }
+    }
+
+    private void failedPasses() {
+        for (int most : group.size() <= 2 ? new int[] {1, 2, 4} : new int[] {2}) {
+            for (boolean whole : new boolean[] {false, true}) {
+                Torch.seed(seed);
+                try (var alone = new TrappedChain(device)) {
+                    Torch.seed(seed);
+                    try (var model = new TrappedChain(device);
+                            var fsdp = new FullyShardedDataParallel(
+                                    model,
+                                    group,
+                                    STANDARD.withMaxGatheredUnits(most).withUnits(m -> whole && m instanceof Trap))) {
+                        for (int step = 0; step < 12; step++) {
+                            boolean fails = step % 2 == 1;
+                            boolean onThis = step % 4 == 1 || group.rank() == group.size() - 1;
+                            Trap trap = model.traps.get(step % 5);
+                            trap.failForward = fails && onThis && step < 7;
+                            trap.failBackward = fails && onThis && step >= 7;
+                            Torch.seed(seed + step);
+                            Tensor x = torch.randn(new long[] {2L * group.size(), 4}, device.options(FP64));
+                            boolean failed = false;
+                            try {
+                                Backward.of(fsdp.forward(part(x, 2)).square().mean())
+                                        .run();
+                            } catch (IllegalStateException | ArithmeticException e) {
+                                require(e.getMessage().endsWith("today"), "exception: " + e);
+                                failed = true;
+                            }
+                            require(failed == (fails && onThis), "step " + step + " failed: " + failed);
+                            fsdp.finishGradientSynchronization();
+                            if (!fails) {
+                                alone.forward(x).square().mean().backward();
+                                requireSameGradients(alone, fsdp);
+                            }
+                            trap.failForward = false;
+                            trap.failBackward = false;
+                            fsdp.zeroGrad();
+                            alone.zeroGrad();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private void noData() {
+        try (var alone = transformer(ModelEdition.SPRING_2025, 2, seed);
+                var model = transformer(ModelEdition.SPRING_2025, 2, seed);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+            Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+            for (int step = 0; step < 4; step++) {
+                Batches.Batch batch = batches.next();
+                boolean without = step % 2 == 1;
+                if (!without || group.rank() == 0) {
+                    backward(fsdp, batch);
+                }
+                fsdp.finishGradientSynchronization();
+                Tensor loss = without
+                        ? Losses.crossEntropy(
+                                        alone.forward(batch.inputs().narrow(0, 0, 2)),
+                                        batch.targets().narrow(0, 0, 2))
+                                .div(new Scalar(group.size()))
+                        : Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets());
+                loss.backward();
+                requireSameGradients(alone, fsdp);
+                fsdp.zeroGrad();
+                alone.zeroGrad();
+            }
+        }
+    }
+
+    private void construction() {
+        var config = config(ModelEdition.SPRING_2024, 2);
+        List<Long> held = new ArrayList<>();
+        Torch.seed(seed + group.rank());
+        try (var fsdp = FullyShardedDataParallel.construct(
+                        () -> {
+                            var embedding = new Embedding(12, 4, 1, device, FP64);
+                            held.add(embedding.parameterCount());
+                            embedding.close();
+                            return new TransformerLM(config, device, FP64);
+                        },
+                        group,
+                        STANDARD);
+                var model = fsdp.module()) {
+            require(held.get(0) <= padded(12, group.size()) / group.size() * 4, held + " elements of an embedding");
+            Torch.seed(seed);
+            try (var alone = new Embedding(12, 4, 1, device, FP64);
+                    var whole = new TransformerLM(config, device, FP64)) {
+                requireSame(whole, fsdp, 0, 0, "parameters of rank 0");
+                Batches.Batch batch =
+                        Batches.random(17, 2 * group.size(), 6, device, seed).next();
+                backward(fsdp, batch);
+                fsdp.finishGradientSynchronization();
+                Losses.crossEntropy(whole.forward(batch.inputs()), batch.targets())
+                        .backward();
+                requireSameGradients(whole, fsdp);
+            }
+        }
+    }
+
+    /** The checkpoints that training of some ranks leaves, and the parameters after another step. */
+    private void checkpoints() throws IOException {
+        List<Path> saved = new ArrayList<>();
+        Path mine = folder.resolve(group.size() + "-ranks");
+        try (var alone = course(seed, 9, 3, device, FP64);
+                var model = course(seed, 9, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01));
+                var adamAlone = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
+            sameBackward(fsdp, alone);
+            step(adam);
+            step(adamAlone);
+            fsdp.save(mine.resolveSibling(group.size() + ".safetensors"), adam, Map.of("step", "1"));
+            fsdp.saveShards(mine, adam, Map.of("step", "1"));
+            if (group.rank() == 0) {
+                Path whole = folder.resolve("alone.safetensors");
+                Checkpoint.save(whole, alone.namedParameters(), adamAlone, Map.of("step", "1"));
+            }
+            group.barrier();
+            try (var files = Files.list(folder)) {
+                files.sorted().forEach(saved::add);
+            }
+            require(saved.size() % 2 == 1 && saved.size() >= 3, "files: " + saved);
+            sameBackward(fsdp, alone);
+            step(adam);
+            step(adamAlone);
+            for (Path each : saved) {
+                resume(each, alone);
+            }
+            if (group.rank() == 0) {
+                requireLoadableAlone(mine.resolveSibling(group.size() + ".safetensors"), alone);
+            }
+        }
+        invalidCheckpoints(mine);
+    }
+
+    /** Runs backward passes on the same examples on all ranks, so that the gradients do not depend on their number. */
+    private void sameBackward(FullyShardedDataParallel fsdp, NnModule alone) {
+        Torch.seed(seed + 7);
+        Tensor ids = torch.randint(0, 9, new long[] {4, 3}, device.options(DType.INT64));
+        Tensor targets = torch.randint(0, 3, new long[] {4}, device.options(DType.INT64));
+        if (fsdp != null) {
+            loss(fsdp.forward(ids), targets).backward();
+            fsdp.finishGradientSynchronization();
+        }
+        loss(alone.forward(ids), targets).backward();
+    }
+
+    private void resume(Path checkpoint, NnModule alone) throws IOException {
+        try (var other = course(seed + 1, 9, 3, device, FP64);
+                var model = course(seed + 1, 9, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            Map<String, String> texts = fsdp.load(checkpoint, adam);
+            require(texts.equals(Map.of("step", "1")), "metadata " + texts);
+            sameBackward(fsdp, other);
+            step(adam);
+            requireSame(alone, fsdp, 0, 1e-9, "resumed from " + checkpoint.getFileName());
+        }
+    }
+
+    private void requireLoadableAlone(Path checkpoint, NnModule expected) throws IOException {
+        try (var alone = course(seed + 1, 9, 3, device, FP64);
+                var adam = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
+            Checkpoint.load(checkpoint, alone.namedParameters(), adam);
+            sameBackward(null, alone);
+            step(adam);
+            expected.namedParameters()
+                    .forEach((name, tensor) ->
+                            requireClose(tensor, alone.namedParameters().get(name), 0, 1e-9, "alone: " + name));
+        }
+    }
+
+    private void invalidCheckpoints(Path saved) throws IOException {
+        try (var model = course(seed, 9, 4, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01));
+                var sgd = new Sgd(fsdp.namedParameters(), 0.01, 0)) {
+            Path missing = group.rank() == group.size() - 1 ? saved.resolve("missing") : saved;
+            requireRejected(() -> load(fsdp, saved, sgd), "has the state of the optimizer AdamW; expected Sgd");
+            requireRejected(() -> load(fsdp, saved, adam), "head.weight");
+            requireRejected(() -> load(fsdp, missing, adam), group.size() == 1 ? "missing" : "");
+        }
+    }
+
+    private static void load(FullyShardedDataParallel fsdp, Path source, Optimizer optimizer) {
+        try {
+            fsdp.load(source, optimizer);
+        } catch (IOException e) {
+            throw new IllegalArgumentException(e);
+        }
+    }
+
+    private void leaks() {
+        try (var model = transformer(ModelEdition.SPRING_2024, 2, seed);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD.withComputeDtype(DType.FLOAT32));
+                var optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+            long before = 0;
+            for (int step = 0; step < 25; step++) {
+                if (step == 10) {
+                    before = Pointer.totalCount();
+                }
+                try (var scope = MemoryScope.open()) {
+                    backward(fsdp, batches.next());
+                    fsdp.finishGradientSynchronization();
+                    fsdp.clipGradients(1);
+                    step(optimizer);
+                }
+            }
+            long more = Pointer.totalCount() - before;
+            require(more <= 5, more + " more after 15 steps"); // other threads create objects too
+        }
+    }
+
+    private void invalidCalls() {
+        try (var model = course(seed, 9, 10, device, FP64)) {
+            requireRejected(
+                    () -> new FullyShardedDataParallel(model, group, STANDARD.withShardedModules("fc")),
+                    "there is no module fc");
+            var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+            try (var local = fsdp.noSync()) {
+                requireRejected(fsdp::finishGradientSynchronization, "inside noSync()");
+                requireRejected(fsdp::noSync, "noSync() was called inside noSync()");
+            }
+            requireRejected(() -> fsdp.load(Map.of()), "parameter embedding.weight");
+            requireRejected(() -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter x");
+            Tensor y = fsdp.forward(torch.zeros(new long[] {1, 2}, device.options(DType.INT64)));
+            fsdp.close();
+            fsdp.close();
+            requireRejected(() -> Backward.of(y.sum()).run(), "closed");
+            requireRejected(fsdp::finishGradientSynchronization, "was called on a closed container");
+            requireRejected(fsdp::noSync, "was called on a closed container");
+        }
+        requireRejected(() -> STANDARD.withMaxGatheredUnits(0), "maxGatheredUnits must be at least 1");
+        requireRejected(() -> STANDARD.withComputeDtype(DType.INT64), "computeDtype must be a floating-point");
+        if (group.size() > 1) {
+            try (var other = course(seed, 9, 10 + group.rank(), device, FP64)) {
+                requireRejected(
+                        () -> new FullyShardedDataParallel(other, group, STANDARD),
+                        "all ranks must have the same model");
+            }
+        }
+    }
+
+    private static void requireRejected(Runnable call, String expected) {
+        try {
+            call.run();
+        } catch (IllegalStateException | IllegalArgumentException e) {
+            require(e.getMessage().contains(expected), "message: " + e.getMessage());
+            return;
+        }
+        throw new AssertionError("no exception; expected: " + expected);
+    }
+}

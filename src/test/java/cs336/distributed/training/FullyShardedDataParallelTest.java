@@ -1,0 +1,213 @@
+package cs336.distributed.training;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.DynamicTest.dynamicTest;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Batches;
+import cs336.basics.Embedding;
+import cs336.basics.Linear;
+import cs336.basics.Losses;
+import cs336.basics.ModelEdition;
+import cs336.basics.NnModule;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.MemoryGrowth;
+import cs336.distributed.collectives.CollectiveBackend;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.World;
+import cs336.distributed.launch.Launcher;
+import cs336.distributed.launch.RankFailure;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.DeviceKind;
+import cs336.torch.MemoryScope;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Runs {@link FsdpChecks} on several ranks. */
+class FullyShardedDataParallelTest {
+    private static final long SEED = System.nanoTime();
+
+    @TempDir
+    static Path folder; // where each run loads the checkpoints of the runs before
+
+    @TestFactory
+    Stream<DynamicTest> onTwoProcesses() throws InterruptedException {
+        return on(Launcher.of(2));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> onThreeProcesses() throws InterruptedException {
+        return on(Launcher.of(3));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> onFourProcesses() throws InterruptedException {
+        return on(Launcher.of(4));
+    }
+
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> onTwoProcessesThatShareAGpu() throws InterruptedException {
+        return on(Launcher.of(2).device(DeviceKind.CUDA));
+    }
+
+    /** Uses one rank if there is only one GPU, which at least covers order and streams. */
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> withOneGpuPerRank() throws InterruptedException {
+        return on(Launcher.of(Math.min(2, Device.cudaCount())).backend(CollectiveBackend.NCCL));
+    }
+
+    private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
+        List<LinkedHashMap<String, String>> ranks = launcher.threads(1)
+                .timeout(Duration.ofSeconds(20))
+                .run(FsdpChecks.class, new FsdpChecks.FsdpTask(SEED, folder.toString()));
+        return new ArrayList<>(ranks.get(0).keySet())
+                .stream()
+                        .map(name -> dynamicTest(name, () -> {
+                            String wrong = String.join(
+                                    "",
+                                    ranks.stream().map(rank -> rank.get(name)).toList());
+                            assertEquals("", wrong, "seed " + SEED);
+                        }));
+    }
+
+    /** Training steps of a group of one rank. */
+    static final class FsdpSteps implements MemoryGrowth.Work {
+        private final Batches batches = Batches.random(17, 2, 6, Device.cpu(), 1);
+        private final FullyShardedDataParallel fsdp;
+        private final AdamW optimizer;
+
+        FsdpSteps() throws IOException {
+            Path store = Files.createTempDirectory("store").resolve("file");
+            var group =
+                    ProcessGroup.join(World.local(0, 1, 29_500), CollectiveBackend.GLOO, Duration.ofSeconds(20), store);
+            var config = TransformerConfig.builder()
+                    .edition(ModelEdition.SPRING_2025)
+                    .vocabSize(17)
+                    .contextLength(6)
+                    .dModel(8)
+                    .numLayers(2)
+                    .numHeads(2)
+                    .dFf(16)
+                    .normalization("rmsnorm")
+                    .attention("plain")
+                    .build();
+            fsdp = FullyShardedDataParallel.construct(
+                    () -> new TransformerLM(config, Device.cpu()),
+                    group,
+                    FsdpSettings.standard().withComputeDtype(DType.BFLOAT16));
+            optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(1e-3));
+        }
+
+        @Override
+        public void step() {
+            try (var scope = MemoryScope.open()) {
+                Batches.Batch batch = batches.next();
+                Losses.crossEntropy(fsdp.forward(batch.inputs()), batch.targets())
+                        .backward();
+                fsdp.finishGradientSynchronization();
+                fsdp.clipGradients(1);
+                optimizer.step();
+                optimizer.zeroGrad();
+            }
+        }
+    }
+
+    @Test
+    void thousandStepsDoNotLeakMemory() throws Exception {
+        MemoryGrowth.assertFlat(FsdpSteps.class, 100, 150);
+    }
+
+    /** Trains without end, until rank 1 is disturbed in the third step. */
+    public static final class EndlessFsdp implements RankProgram<String, Double> {
+        @Override
+        public Double run(ProcessGroup group, String disturbance) throws InterruptedException {
+            boolean[] reversed = new boolean[1];
+            try (var scope = MemoryScope.open();
+                    var model = new Reversible(group.device(), reversed);
+                    var fsdp = new FullyShardedDataParallel(model, group, FsdpSettings.standard())) {
+                for (int step = 0; ; step++) {
+                    Tensor y = fsdp.forward(torch.ones(4, 4));
+                    if (step == 2 && group.rank() == 1) {
+                        switch (disturbance) {
+                            case "is gone" -> Runtime.getRuntime().halt(7);
+                            case "hangs" -> Thread.sleep(600_000);
+                            case "fails" -> throw new IllegalStateException("the disk is full");
+                            default -> reversed[0] = true;
+                        }
+                    }
+                    Backward.of(y.sum()).run();
+                    fsdp.finishGradientSynchronization();
+                }
+            }
+        }
+    }
+
+    /** Two layers of different shapes in any order. */
+    private static final class Reversible extends NnModule {
+        private final NnModule down;
+        private final NnModule up;
+        private final boolean[] reversed;
+
+        Reversible(Device device, boolean[] reversed) {
+            down = child("down", new Linear(4, 4, device, DType.FLOAT32));
+            up = child("up", new Embedding(6, 4, 1, device, DType.FLOAT32));
+            this.reversed = reversed;
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            Tensor ids = torch.zeros(new long[] {4}, Device.cpu().options(DType.INT64));
+            return reversed[0]
+                    ? up.forward(ids).add(down.forward(x))
+                    : down.forward(x).add(up.forward(ids));
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "fails | rank 1 of 2: IllegalStateException: the disk is full",
+                "is gone | rank 1 of 2: its process ended with exit code 7",
+                "hangs | rank 1 of 2: ",
+                "reverses its units | all-gather",
+            })
+    void aDisturbedRankEndsAllInTimeAndIsNamed(String what, String message) {
+        long start = System.nanoTime();
+        var failure = assertThrows(
+                RankFailure.class,
+                () -> Launcher.of(2)
+                        .timeout(Duration.ofSeconds(3))
+                        .output(new PrintStream(OutputStream.nullOutputStream()))
+                        .run(EndlessFsdp.class, what));
+        double seconds = (System.nanoTime() - start) / 1e9;
+        assertTrue(failure.getMessage().contains(message), failure.getMessage());
+        assertTrue(seconds < 60, "took " + seconds + " s");
+    }
+}
