@@ -28,6 +28,7 @@ import org.bytedeco.pytorch.Tensor;
 public final class FlashAttention extends AutogradFunction {
     private final FlashVariant variant;
     private final boolean causal;
+    private Tensor logSumExp; // of the last forward pass, outside of every memory scope
 
     private FlashAttention(FlashVariant variant, boolean causal) {
         this.variant = variant;
@@ -49,6 +50,14 @@ public final class FlashAttention extends AutogradFunction {
         return apply(q, k, v, causal, FlashVariant::of);
     }
 
+    /**
+     * Computes {@link #apply(Tensor, Tensor, Tensor, boolean)} and returns the log-sum-exp of the scores, too. As in
+     * PyTorch, only the output is differentiable.
+     */
+    public static FlashVariant.AttentionOutput applyWithLogSumExp(Tensor q, Tensor k, Tensor v, boolean causal) {
+        return both(q, k, v, causal, FlashVariant::of);
+    }
+
     /** Computes {@link #apply(Tensor, Tensor, Tensor, boolean)} with a given variant. */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashVariant variant) {
         return apply(q, k, v, causal, queries -> variant);
@@ -56,6 +65,13 @@ public final class FlashAttention extends AutogradFunction {
 
     /** @param choice selects the variant for the queries after autocast */
     static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, Function<Tensor, FlashVariant> choice) {
+        try (var scope = MemoryScope.open()) {
+            return scope.escape(both(q, k, v, causal, choice).o());
+        }
+    }
+
+    private static FlashVariant.AttentionOutput both(
+            Tensor q, Tensor k, Tensor v, boolean causal, Function<Tensor, FlashVariant> choice) {
         TensorChecks.type("q", q, TensorChecks.FLOATING);
         TensorChecks.type("k", k, TensorChecks.FLOATING);
         TensorChecks.type("v", v, TensorChecks.FLOATING);
@@ -65,7 +81,11 @@ public final class FlashAttention extends AutogradFunction {
             Tensor values = Autocast.operand(v);
             requireMatch(queries, keys, values);
             FlashVariant variant = choice.apply(queries);
-            return scope.escape(new FlashAttention(variant, causal).apply(queries, keys, values)[0]);
+            var attention = new FlashAttention(variant, causal);
+            Tensor o = scope.escape(attention.apply(queries, keys, values)[0]);
+            try (Tensor l = attention.logSumExp) {
+                return new FlashVariant.AttentionOutput(o, scope.escape(new Tensor(l)));
+            }
         }
     }
 
@@ -75,6 +95,7 @@ public final class FlashAttention extends AutogradFunction {
         ctx.onceDifferentiable(); // kernels have no derivative; tensor operations refuse one for consistency
         ctx.save(inputs);
         ctx.save(output);
+        logSumExp = MemoryScope.keep(new Tensor(output[1]));
         return new Tensor[] {output[0]};
     }
 

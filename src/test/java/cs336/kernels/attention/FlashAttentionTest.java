@@ -2,6 +2,7 @@ package cs336.kernels.attention;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -23,6 +24,7 @@ import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Arrays;
 import java.util.List;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -270,6 +272,24 @@ class FlashAttentionTest {
         assertTrue(
                 grown < scores / 4,
                 "memory grew by " + grown / MIB + " MiB; one matrix of scores has " + scores / MIB + " MiB");
+    }
+
+    @Test
+    void theLogSumExpComesWithADifferentiableOutput() {
+        try (var scope = MemoryScope.open()) {
+            AttentionInputs inputs = AttentionInputs.random(DType.FLOAT64, 2, 7, 9, 4);
+            Tensor q = inputs.q.set_requires_grad(true);
+            FlashVariant.AttentionOutput both = FlashAttention.applyWithLogSumExp(q, inputs.k, inputs.v, false);
+            Tensor scores = q.detach().matmul(inputs.k.transpose(-2, -1)).div(new Scalar(2.0)); // √d
+            Tensor expected = torch.logsumexp(scores, -1);
+            assertArrayEquals(Tensors.shape(expected), Tensors.shape(both.l()));
+            assertTrue(both.l().sub(expected).abs().max().item_double() < 1e-12);
+            assertFalse(both.l().requires_grad());
+            Tensor o = FlashAttention.apply(q, inputs.k, inputs.v, false);
+            assertTrue(torch.equal(o, both.o()));
+            Tensor dQ = Backward.of(both.o()).with(inputs.dO).gradients(q)[0];
+            assertTrue(torch.equal(Backward.of(o).with(inputs.dO).gradients(q)[0], dQ));
+        }
     }
 
     @Test
