@@ -37,7 +37,7 @@ class KilledTrainingTest {
     Path folder;
 
     /** The command {@code train} in a process of its own. */
-    public static final class Training {
+    public static final class TrainingProcess {
         public static void main(String[] arguments) {
             System.exit(new CommandLine(new TrainCommand()).execute(arguments));
         }
@@ -58,7 +58,7 @@ class KilledTrainingTest {
         var command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-XX:TieredStopAtLevel=1",
-                Training.class.getName()));
+                TrainingProcess.class.getName()));
         command.addAll(List.of(arguments(checkpoints)));
         var builder = new ProcessBuilder(command)
                 .redirectError(folder.resolve("errors.txt").toFile());

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Data-parallel training of a model with activation checkpointing, next to a single process without it. */
-class CheckpointedTrainingTest {
+class RecomputedTrainingTest {
     private static final int STEPS = 3;
 
     /** Returns the largest difference between the weights of both trainings, by policy and strategy. */
@@ -60,7 +60,7 @@ class CheckpointedTrainingTest {
                                 policy + " " + edition + " " + strategy,
                                 difference(group, config, policy, seed, model -> {
                                     var ddp = new DistributedDataParallel(model, group, strategy);
-                                    return new Training(ddp, new Sgd(model.namedParameters(), 0.1, 0));
+                                    return new ParallelTraining(ddp, new Sgd(model.namedParameters(), 0.1, 0));
                                 }));
                     }
                     differences.put(
@@ -72,17 +72,18 @@ class CheckpointedTrainingTest {
                                         group,
                                         Sharding.allGather(0.002));
                                 optimizer.overlapWith(model);
-                                return new Training(new DistributedDataParallel(model, group, optimizer), optimizer);
+                                return new ParallelTraining(
+                                        new DistributedDataParallel(model, group, optimizer), optimizer);
                             }));
                 }
             }
             return differences;
         }
 
-        private record Training(DistributedDataParallel ddp, Optimizer optimizer) {}
+        private record ParallelTraining(DistributedDataParallel ddp, Optimizer optimizer) {}
 
         private interface Setup {
-            Training of(TransformerLM model);
+            ParallelTraining of(TransformerLM model);
         }
 
         private static double difference(
@@ -93,7 +94,7 @@ class CheckpointedTrainingTest {
                     var alone = new TransformerLM(config, device, DType.FLOAT64);
                     var model = new TransformerLM(config.withCheckpointing(policy), device, DType.FLOAT64)) {
                 model.load(alone.namedParameters());
-                Training training = setup.of(model);
+                ParallelTraining training = setup.of(model);
                 try (var ddp = training.ddp;
                         var optimizer = training.optimizer;
                         var optimizerAlone = optimizer instanceof Sgd
