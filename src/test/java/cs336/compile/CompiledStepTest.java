@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
-import cs336.basics.Batches;
 import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -17,14 +16,11 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
-import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
 
 class CompiledStepTest {
     private static final TransformerConfig CONFIG =
@@ -54,33 +50,6 @@ class CompiledStepTest {
         }
     }
 
-    @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void theLossMayBeComputedForSomeTokensAtATime(boolean fuse) {
-        double[][] losses = new double[2][4];
-        for (int rows : new int[] {0, 5}) {
-            Torch.seed(3);
-            try (var scope = MemoryScope.open();
-                    var model = new TransformerLM(CONFIG, Device.cpu());
-                    var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-2));
-                    var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
-                if (fuse) {
-                    step.fuse();
-                }
-                if (rows > 0) {
-                    step.lossRows(rows);
-                }
-                for (int i = 0; i < 4; i++) {
-                    Batches.Batch batch =
-                            Batches.random(50, 2, 8, Device.cpu(), i).next();
-                    losses[Math.min(rows, 1)][i] =
-                            step.run(batch.inputs(), batch.targets()).item_double();
-                }
-            }
-        }
-        assertArrayEquals(losses[0], losses[1], 1e-5);
-    }
-
     @Test
     void wrongInputIsNamed() {
         try (var scope = MemoryScope.open();
@@ -95,7 +64,6 @@ class CompiledStepTest {
             assertTrue(message(step, ids, null).startsWith("targets must be an int64 tensor"));
             assertThrows(IllegalArgumentException.class, () -> step.clip(0));
             assertThrows(IllegalArgumentException.class, () -> step.warmup(0));
-            assertThrows(IllegalArgumentException.class, () -> step.lossRows(0));
             step.close();
             assertThrows(IllegalStateException.class, () -> step.run(ids, ids));
         }
