@@ -67,12 +67,14 @@ final class CapturedEdges {
     /**
      * Replaces captured edges of a graph by edges to new tensors, which then receive the gradients.
      *
+     * @param firstSequenceNumber as for {@link #find}
      * @param targets the targets of the edges that {@link #find} found in an equal graph
      * @param edges the same edges; those that an enclosing recomputation has redirected lead to the target indirectly
      * @return one tensor for each captured edge, in the caller's memory scope; its own graph is the edge
-     * @throws IllegalStateException if the graph leads to a leaf other than by these edges and the aliases
+     * @throws IllegalStateException if the graph leaves the function other than by these edges and the aliases
      */
-    static Tensor[] redirect(Tensor[] outputs, Tensor[] aliases, List<EdgeTarget> targets, List<Edge> edges) {
+    static Tensor[] redirect(
+            Tensor[] outputs, Tensor[] aliases, long firstSequenceNumber, List<EdgeTarget> targets, List<Edge> edges) {
         Set<Long> inputs = nodes(aliases);
         Map<EdgeTarget, Integer> indices = new HashMap<>();
         Set<Long> addresses = new HashSet<>();
@@ -99,7 +101,7 @@ final class CapturedEdges {
             if (inputs.contains(target.address())) {
                 return false;
             }
-            if (target.sequence_nr() < 0) {
+            if (target.sequence_nr() < firstSequenceNumber) {
                 throw new IllegalStateException("the recomputation used a tensor that requires a gradient and that the"
                         + " forward pass did not use; a checkpointed function must compute the same again");
             }
