@@ -34,9 +34,9 @@ final class CapturedEdges {
 
     /** Decides where a walk through a graph ends. */
     @FunctionalInterface
-    private interface Visitor {
+    private interface EdgeVisitor {
         /** Returns whether the walk continues at the target of edge {@code i} of a node. */
-        boolean enters(Node node, int i, Edge edge);
+        boolean enters(EdgeVector edges, int i, Edge edge, Node target);
     }
 
     private static final long[] SCALAR = {};
@@ -54,8 +54,7 @@ final class CapturedEdges {
         Set<Long> inputs = nodes(aliases);
         Set<EdgeTarget> seen = new HashSet<>();
         List<Edge> captured = new ArrayList<>();
-        walk(outputs, (node, i, edge) -> {
-            Node target = edge.function();
+        walk(outputs, (edges, i, edge, target) -> {
             boolean inside = target.sequence_nr() >= firstSequenceNumber; // -1 for leaves
             if (!inside && !inputs.contains(target.address()) && seen.add(EdgeTarget.of(edge))) {
                 captured.add(new Edge(target, edge.input_nr()));
@@ -68,18 +67,22 @@ final class CapturedEdges {
     /**
      * Replaces captured edges of a graph by edges to new tensors, which then receive the gradients.
      *
+     * @param firstSequenceNumber as for {@link #find}
      * @param targets the targets of the edges that {@link #find} found in an equal graph
      * @param edges the same edges; those that an enclosing recomputation has redirected lead to the target indirectly
      * @return one tensor for each captured edge, in the caller's memory scope; its own graph is the edge
-     * @throws IllegalStateException if the graph leads to a leaf other than by these edges and the aliases
+     * @throws IllegalStateException if the graph leaves the function other than by these edges and the aliases
      */
-    static Tensor[] redirect(Tensor[] outputs, Tensor[] aliases, List<EdgeTarget> targets, List<Edge> edges) {
+    static Tensor[] redirect(
+            Tensor[] outputs, Tensor[] aliases, long firstSequenceNumber, List<EdgeTarget> targets, List<Edge> edges) {
         Set<Long> inputs = nodes(aliases);
         Map<EdgeTarget, Integer> indices = new HashMap<>();
+        Set<Long> addresses = new HashSet<>();
         Tensor[] substitutes = new Tensor[targets.size()];
         Edge[] redirected = new Edge[substitutes.length];
         for (int i = 0; i < substitutes.length; i++) {
             indices.put(targets.get(i), i);
+            addresses.add(targets.get(i).node());
             Edge original = original(edges.get(i), targets.get(i));
             Tensor leaf = standIn(original);
             substitutes[i] = leaf.view_as(leaf);
@@ -87,18 +90,18 @@ final class CapturedEdges {
             node.set_next_edge(0, original);
             redirected[i] = new Edge(node, 0);
         }
-        walk(outputs, (node, i, edge) -> {
-            Integer index = indices.get(EdgeTarget.of(edge));
-            if (index != null) {
-                EdgeVector next = node.next_edges();
-                next.put(i, redirected[index]);
-                return false;
+        walk(outputs, (next, i, edge, target) -> {
+            if (addresses.contains(target.address())) {
+                Integer index = indices.get(EdgeTarget.of(edge));
+                if (index != null) {
+                    next.put(i, redirected[index]);
+                    return false;
+                }
             }
-            Node target = edge.function();
             if (inputs.contains(target.address())) {
                 return false;
             }
-            if (target.sequence_nr() < 0) {
+            if (target.sequence_nr() < firstSequenceNumber) {
                 throw new IllegalStateException("the recomputation used a tensor that requires a gradient and that the"
                         + " forward pass did not use; a checkpointed function must compute the same again");
             }
@@ -143,7 +146,7 @@ final class CapturedEdges {
         return nodes;
     }
 
-    private static void walk(Tensor[] outputs, Visitor visitor) {
+    private static void walk(Tensor[] outputs, EdgeVisitor visitor) {
         Set<Long> visited = new HashSet<>();
         Deque<Node> open = new ArrayDeque<>();
         for (Tensor output : outputs) {
@@ -155,13 +158,16 @@ final class CapturedEdges {
         while (!open.isEmpty()) {
             Node node = open.pop();
             EdgeVector edges = node.next_edges();
-            for (int i = 0; i < edges.size(); i++) {
+            int count = node.num_outputs();
+            for (int i = 0; i < count; i++) {
                 Edge edge = edges.get(i);
-                if (edge.is_valid()) {
-                    Node target = edge.function();
-                    if (visitor.enters(node, i, edge) && visited.add(target.address())) {
-                        open.push(target);
-                    }
+                if (!edge.is_valid()) {
+                    continue;
+                }
+                Node target = edge.function();
+                if (!visited.contains(target.address()) && visitor.enters(edges, i, edge, target)) {
+                    visited.add(target.address());
+                    open.push(target);
                 }
             }
         }

@@ -73,8 +73,9 @@ final class RecomputedFunction extends AutogradFunction {
         GradMode.set_enabled(true);
         try (var range = ProfilerRange.of("recompute")) {
             Tensor[] aliases = ActivationCheckpoint.aliases(savedInputs(ctx));
+            long firstSequenceNumber = torch.peek();
             Tensor[] recomputed = recompute(aliases);
-            Tensor[] substitutes = CapturedEdges.redirect(recomputed, aliases, captured, edges);
+            Tensor[] substitutes = CapturedEdges.redirect(recomputed, aliases, firstSequenceNumber, captured, edges);
             return gradients(recomputed, gradOutputs, aliases, substitutes, createGraph);
         } finally {
             GradMode.set_enabled(createGraph);

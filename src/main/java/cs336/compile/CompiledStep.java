@@ -63,6 +63,7 @@ public final class CompiledStep implements AutoCloseable {
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
     private boolean fuse;
+    private int lossRows; // 0 for all
     private boolean closed;
 
     /**
@@ -116,6 +117,15 @@ public final class CompiledStep implements AutoCloseable {
      */
     public CompiledStep warmup(int steps) {
         warmup = ArgumentCheck.atLeast("warmup", 1, steps);
+        return this;
+    }
+
+    /**
+     * Computes the loss without storing all logits, at least 1 token at a time; see {@link TransformerLM#loss}.
+     * Default: all logits are stored.
+     */
+    public CompiledStep lossRows(int tokens) {
+        lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
         return this;
     }
 
@@ -208,7 +218,9 @@ public final class CompiledStep implements AutoCloseable {
     private Tensor loss(Tensor inputs, Tensor targets) {
         try (var range = ProfilerRange.of("forward");
                 var autocast = precision.autocast(device)) {
-            return Losses.crossEntropy(model.forward(inputs), targets);
+            return lossRows == 0
+                    ? Losses.crossEntropy(model.forward(inputs), targets)
+                    : model.loss(inputs, targets, lossRows);
         }
     }
 

@@ -409,6 +409,12 @@ class ActivationCheckpointTest {
                 Backward.of(ActivationCheckpoint.apply(t -> t.matmul(runs[0]++ == 0 ? w : v), x)
                         .sum()));
         runs[0] = 0;
+        Tensor other = torch.tanh(w); // a node that leads to a tensor of the forward pass
+        assertFails(
+                "the forward pass did not use",
+                Backward.of(ActivationCheckpoint.apply(t -> t.matmul(runs[0]++ == 0 ? w : other), x)
+                        .sum()));
+        runs[0] = 0;
         assertFails(
                 "has another shape",
                 Backward.of(ActivationCheckpoint.apply(t -> runs[0]++ == 0 ? t.matmul(w) : t.sum(), x)
