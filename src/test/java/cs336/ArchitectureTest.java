@@ -28,10 +28,11 @@ class ArchitectureTest {
     private static Map<String, Set<String>> mayUse() {
         var direct = new LinkedHashMap<String, List<String>>();
         direct.put("torch", List.of());
+        direct.put("safetensors", List.of("torch"));
         direct.put("units", List.of());
         direct.put("charts", List.of());
         direct.put("checkpointing", List.of("torch"));
-        direct.put("basics", List.of("checkpointing"));
+        direct.put("basics", List.of("checkpointing", "safetensors"));
         direct.put("bench", List.of("basics", "units"));
         direct.put("checkpoints", List.of("bench"));
         direct.put("numbers", List.of("bench", "charts"));

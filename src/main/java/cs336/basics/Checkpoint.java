@@ -1,11 +1,11 @@
 package cs336.basics;
 
+import cs336.safetensors.Safetensors;
+import cs336.safetensors.SafetensorsEntry;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Safetensors;
-import cs336.torch.SafetensorsEntry;
 import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -2,9 +2,9 @@ package cs336.checkpoints;
 
 import cs336.basics.Checkpoint;
 import cs336.basics.Optimizer;
+import cs336.safetensors.Safetensors;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Safetensors;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.channels.FileChannel;

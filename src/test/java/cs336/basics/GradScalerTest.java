@@ -7,11 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.MemoryGrowth;
+import cs336.safetensors.Safetensors;
 import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import cs336.torch.Safetensors;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.io.IOException;

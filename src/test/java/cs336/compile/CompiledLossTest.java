@@ -21,8 +21,17 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Compiled steps that compute the loss for some tokens at a time. */
 class CompiledLossTest {
     private static final int STEPS = 6;
-    private static final TransformerConfig CONFIG = new TransformerConfig(
-                    ModelEdition.SPRING_2025, 50, 16, 32, 2, 2, 64, "rmsnorm", "plain")
+    private static final TransformerConfig CONFIG = TransformerConfig.builder()
+            .edition(ModelEdition.SPRING_2025)
+            .vocabSize(50)
+            .contextLength(16)
+            .dModel(32)
+            .numLayers(2)
+            .numHeads(2)
+            .dFf(64)
+            .normalization("rmsnorm")
+            .attention("plain")
+            .build()
             .withCheckpointing(CheckpointPolicy.blocks(1));
 
     @ParameterizedTest

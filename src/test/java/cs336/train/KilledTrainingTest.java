@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.checkpoints.CheckpointFolder;
-import cs336.torch.Safetensors;
+import cs336.safetensors.Safetensors;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;

@@ -8,9 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.LabCommand;
 import cs336.checkpoints.CheckpointFolder;
+import cs336.safetensors.Safetensors;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import cs336.torch.Safetensors;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;

@@ -1,9 +1,13 @@
-package cs336.torch;
+package cs336.safetensors;
 
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.StrictJson;
 import java.io.IOException;
 import java.io.StringReader;
 import java.nio.ByteBuffer;

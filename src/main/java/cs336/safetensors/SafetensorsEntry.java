@@ -1,5 +1,6 @@
-package cs336.torch;
+package cs336.safetensors;
 
+import cs336.torch.DType;
 import java.util.List;
 
 /**

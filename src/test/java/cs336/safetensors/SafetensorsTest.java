@@ -1,10 +1,13 @@
-package cs336.torch;
+package cs336.safetensors;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
