@@ -13,8 +13,8 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * A parameter of a module under {@link FullyShardedDataParallel}: this rank's shard in the master dtype, and the
- * module's own tensor, which refers to the shard or, while its unit is in use, to the gathered parameter in the compute
- * dtype.
+ * module's own tensor, which refers to the gathered parameter in the compute dtype while its unit is in use, and has no
+ * rows otherwise.
  *
  * <p>Rank r has the rows from r·n to (r + 1)·n, with n = ⌈rows ÷ ranks⌉; the last ranks may have fewer, or none. In
  * collectives each shard is padded to n rows, so that the shards of all ranks concatenate to the parameter. A parameter
@@ -34,6 +34,7 @@ final class FsdpParameter implements AutoCloseable {
     private String name;
     private Tensor gathered; // [ranks · n, …] in the compute dtype, without memory unless in use; null if not needed
     private Tensor gatheredRows; // the rows of it that are no padding
+    private Tensor empty; // without rows, in the compute dtype: another dtype would replace autograd's leaf node
     private DType reduceDtype;
     private Tensor gradient; // of the whole parameter, not yet reduced; null if there is none
     private boolean present; // whether a gradient has arrived since clearPresent()
@@ -79,6 +80,8 @@ final class FsdpParameter implements AutoCloseable {
             gathered = MemoryScope.keep(torch.empty(paddedShape(ranks), device.options(compute), null));
             gatheredRows = MemoryScope.keep((sharded ? gathered.narrow(0, 0, shape[0]) : gathered).detach());
             TensorStorage.free(gathered);
+            empty = MemoryScope.keep(gathered.narrow(0, 0, 0).clone());
+            weight.set_data(empty);
         }
     }
 
@@ -159,7 +162,7 @@ final class FsdpParameter implements AutoCloseable {
     void free() {
         if (gathered != null) {
             if (!weight.isNull()) { // closed with its module
-                weight.set_data(masterValues);
+                weight.set_data(empty);
             }
             TensorStorage.free(gathered);
         }
@@ -191,6 +194,11 @@ final class FsdpParameter implements AutoCloseable {
         boolean was = present;
         present = false;
         return was;
+    }
+
+    /** Returns whether there is a gradient to reduce. */
+    boolean hasGradient() {
+        return gradient != null;
     }
 
     /** Removes and returns the gradient as the input of a reduce-scatter: all padded shards; zeros without gradient. */
@@ -275,13 +283,14 @@ final class FsdpParameter implements AutoCloseable {
         masterValues.copy_(rows);
     }
 
-    /** Frees this object's tensors. The module's tensor keeps the shard. */
+    /** Frees this object's tensors. */
     @Override
     public void close() {
         if (gradient != null) {
             gradient.close();
         }
         if (gathered != null) {
+            empty.close();
             gatheredRows.close();
             gathered.close();
         }

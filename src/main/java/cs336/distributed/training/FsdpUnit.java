@@ -29,8 +29,6 @@ final class FsdpUnit implements AutoCloseable {
 
     /** Forward passes of its modules that have begun and not ended. */
     int forwards;
-    /** Forward passes whose backward pass has not begun. */
-    int outstanding;
     /** Whether its backward pass has begun and not ended. */
     boolean inBackward;
     /** Whether its gradients await a reduction. */
@@ -133,6 +131,11 @@ final class FsdpUnit implements AutoCloseable {
             parameters.forEach(FsdpParameter::free);
             gathered = false;
         }
+    }
+
+    /** Returns whether it has gradients that are not reduced, after {@link #takeGradients}. */
+    boolean hasGradients() {
+        return sharded.stream().anyMatch(FsdpParameter::hasGradient);
     }
 
     /** Collects the gradients of a backward pass. */

@@ -56,7 +56,7 @@ import org.bytedeco.pytorch.Tensor;
  * are cast to the compute dtype before they are gathered. A gradient has the shape and dtype of its shard.
  *
  * <p><b>The module's own tensors.</b> While its unit is in use, a parameter of the module refers to the gathered
- * tensor, otherwise to the shard. The gathered tensor is one object whose memory is freed and allocated again
+ * tensor, otherwise it has no rows. The gathered tensor is one object whose memory is freed and allocated again
  * ({@link cs336.torch.TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as
  * the transposed weight of a matrix multiplication. These views see the values that are gathered again.
  *
@@ -70,7 +70,8 @@ import org.bytedeco.pytorch.Tensor;
  * units in the same order; ranks that do not get an exception from {@link ProcessGroup}.
  *
  * <p><b>Recomputation.</b> A forward pass during the backward pass, as of activation checkpointing, gathers its unit as
- * any other. If the backward pass of the same unit follows, it stays gathered.
+ * any other. If the backward pass of the same unit follows, it stays gathered. If several units are recomputed
+ * together, their gradients may arrive after the backward pass of the last one; they are reduced then.
  *
  * <p><b>Initialisation.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
  * each parameter as soon as the constructor of the module has created it, so that the whole model is never in memory.
@@ -104,6 +105,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private boolean isBackward; // whether the last use was in a backward pass
     private Runnable pendingReduce = () -> {};
     private boolean synchronising = true;
+    private boolean isCatchingUp;
     private int peakUnits;
     private long peakBytes;
     private boolean closed;
@@ -474,7 +476,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         if (BackwardHook.isInBackwardPass()) {
             return; // a recomputation
         }
-        completeAll();
+        endAllBackward();
         units.stream().filter(unit -> unit.forwards > 0).forEach(FullyShardedDataParallel::endFailedForward);
         forwardUses.begin();
         isBackward = false;
@@ -492,7 +494,6 @@ public final class FullyShardedDataParallel implements AutoCloseable {
 
     private void afterForward(FsdpUnit unit, Tensor output) {
         if (output.requires_grad()) {
-            unit.outstanding++;
             unit.hook.register(output);
         }
         unit.forwards--;
@@ -502,7 +503,6 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     /** Hook of the backward pass, called on its thread when it reaches an output of a unit. */
     private void beforeBackward(FsdpUnit unit) {
         requireOpen("backward()");
-        unit.outstanding = Math.max(0, unit.outstanding - 1);
         use(unit, true, true);
         unit.inBackward = true;
     }
@@ -516,7 +516,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         if (inBackwardPass) {
             for (FsdpUnit other : units) {
                 if (other != unit && other.inBackward && !other.contains(unit)) {
-                    complete(other);
+                    endBackward(other);
+                }
+                if (other != unit && other.unreduced && !other.inBackward) {
+                    reduceIfComplete(other);
                 }
             }
         }
@@ -583,21 +586,30 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         }
     }
 
-    /** Ends the backward pass of a unit: frees its weights, and starts to reduce its gradients. */
-    private void complete(FsdpUnit unit) {
+    /** Ends the backward pass of a unit: frees its weights. */
+    private void endBackward(FsdpUnit unit) {
         unit.takeGradients();
         unit.inBackward = false;
-        unit.unreduced = true;
+        unit.unreduced = unit.isTrainable();
         if (unit.forwards == 0) {
             unit.free();
         }
-        if (synchronising && unit.outstanding == 0 && unit.isTrainable()) {
+    }
+
+    /**
+     * Starts to reduce the gradients of a unit whose backward pass has ended, unless more are expected: from another
+     * backward pass of the unit, as with tied weights, or all of them when the recomputation of several units ends.
+     */
+    private void reduceIfComplete(FsdpUnit unit) {
+        unit.takeGradients();
+        boolean usedAgain = backwardUses.expected().stream().anyMatch(use -> use.unit() == unit && use.backward());
+        if (synchronising && !usedAgain && (unit.hasGradients() || isCatchingUp)) {
             reduce(unit);
         }
     }
 
-    private void completeAll() {
-        units.stream().filter(unit -> unit.inBackward).forEach(this::complete);
+    private void endAllBackward() {
+        units.stream().filter(unit -> unit.inBackward).forEach(this::endBackward);
     }
 
     /** Starts to reduce the gradients of a unit, after the reduction before has ended: only one needs memory. */
@@ -626,8 +638,13 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             catchUp();
-            completeAll();
-            units.stream().filter(unit -> unit.unreduced && unit.isTrainable()).forEach(this::reduce);
+            endAllBackward();
+            for (FsdpUnit unit : units) {
+                if (unit.unreduced) {
+                    unit.takeGradients();
+                    reduce(unit);
+                }
+            }
             units.forEach(FsdpUnit::free);
             pendingReduce.run();
             pendingReduce = () -> {};
@@ -654,19 +671,15 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             backwardUses.begin();
             isBackward = true;
         }
-        List<Use> remaining = List.copyOf(backwardUses.expected());
-        for (FsdpUnit unit : units) {
-            unit.outstanding = (int) remaining.stream()
-                    .filter(use -> use.unit() == unit && use.backward())
-                    .count();
-        }
-        for (Use use : remaining) {
-            if (use.backward()) {
-                use.unit().outstanding--;
+        isCatchingUp = true;
+        try {
+            for (Use use : List.copyOf(backwardUses.expected())) {
+                use(use.unit(), use.backward(), true);
+                use.unit().inBackward |= use.backward();
+                release(use.unit(), true);
             }
-            use(use.unit(), use.backward(), true);
-            use.unit().inBackward |= use.backward();
-            release(use.unit(), true);
+        } finally {
+            isCatchingUp = false;
         }
     }
 
@@ -707,7 +720,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         if (!synchronising) {
             throw new IllegalStateException("noSync() was called inside noSync()");
         }
-        completeAll();
+        endAllBackward();
         synchronising = false;
         return new LocalAccumulation();
     }
@@ -723,7 +736,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         public void close() {
             if (!ended) {
                 ended = true;
-                completeAll();
+                endAllBackward();
                 synchronising = true;
             }
         }
@@ -735,7 +748,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         }
     }
 
-    /** Frees the gathered parameters, and removes the hooks. The module keeps this rank's shards as its parameters. */
+    /** Frees shards and gathered parameters, and removes the hooks. The sharded parameters of the module stay empty. */
     @Override
     public void close() {
         if (closed) {

@@ -249,7 +249,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 }
             } else {
                 long rows = fsdp.module().namedParameters().get(name).size(0);
-                require(shard.size(0) == rows, name + ": the module has " + rows + " rows outside of its passes");
+                require(rows == 0, name + ": the module has " + rows + " rows outside of its passes");
             }
         });
     }
