@@ -20,7 +20,7 @@ public final class NativeCrossing {
     private NativeCrossing() {}
 
     /** Returns the exception that a callback must throw in place of {@code thrown}. */
-    static RuntimeException wrap(Throwable thrown) {
+    public static RuntimeException wrap(Throwable thrown) {
         Throwable original = origin(thrown);
         synchronized (IN_TRANSIT) {
             lastNumber++;

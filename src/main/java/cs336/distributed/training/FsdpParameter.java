@@ -5,7 +5,6 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.TensorStorage;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;

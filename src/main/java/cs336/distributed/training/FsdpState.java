@@ -41,12 +41,12 @@ final class FsdpState {
         this.parameters = parameters;
     }
 
-    private interface StateFileAction {
+    private interface ShardFileAction {
         void run() throws IOException;
     }
 
     /** Runs an action on all ranks; if it fails on one, throws on all. */
-    private void onAllRanks(StateFileAction action) throws IOException {
+    private void onAllRanks(ShardFileAction action) throws IOException {
         String failure = "";
         boolean isArgument = false;
         try {

@@ -10,7 +10,6 @@ import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.distributed.training.UseSequence.Use;
-import cs336.torch.BackwardHook;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -57,8 +56,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p><b>The module's own tensors.</b> While its unit is in use, a parameter of the module refers to the gathered
  * tensor, otherwise it has no rows. The gathered tensor is one object whose memory is freed and allocated again
- * ({@link cs336.torch.TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as
- * the transposed weight of a matrix multiplication. These views see the values that are gathered again.
+ * ({@code TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as the
+ * transposed weight of a matrix multiplication. These views see the values that are gathered again.
  *
  * <p><b>Units.</b> A unit is gathered before the forward pass of one of its modules and freed after it. When the
  * backward pass reaches the output of the module, the unit is gathered again. Its backward pass has ended when that of

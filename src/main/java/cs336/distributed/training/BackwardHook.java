@@ -1,5 +1,8 @@
-package cs336.torch;
+package cs336.distributed.training;
 
+import cs336.torch.MemoryScope;
+import cs336.torch.NativeCrossing;
+import cs336.torch.Torch;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.bytedeco.pytorch.Tensor;
@@ -14,7 +17,7 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>The action runs on the engine's thread. Its exceptions end the backward pass and reach the caller.
  */
-public final class BackwardHook implements AutoCloseable {
+final class BackwardHook implements AutoCloseable {
     static {
         Torch.load();
     }

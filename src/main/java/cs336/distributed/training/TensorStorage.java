@@ -1,5 +1,8 @@
-package cs336.torch;
+package cs336.distributed.training;
 
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Torch;
 import org.bytedeco.pytorch.Storage;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -9,7 +12,7 @@ import org.bytedeco.pytorch.global.torch;
  * {@code storage.resize_}. All tensors that share the storage see the new memory. A tensor whose memory is freed keeps
  * its shape, but its values must not be read.
  */
-public final class TensorStorage {
+final class TensorStorage {
     static {
         Torch.load();
     }
