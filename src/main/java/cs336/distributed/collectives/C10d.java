@@ -57,11 +57,9 @@ final class C10d {
         return group._allgather_base(out.view(-1), in.view(-1), options(async).allGather);
     }
 
-    /**
-     * Starts asynchronous all-gathers: one launch with NCCL, one per pair with Gloo, which cannot combine CUDA tensors.
-     */
+    /** Starts asynchronous all-gathers: one launch with NCCL, one per pair with Gloo. */
     List<Work> allGather(List<Tensor> outs, List<Tensor> ins) {
-        if (backend == CollectiveBackend.GLOO && ins.get(0).is_cuda()) {
+        if (backend == CollectiveBackend.GLOO) {
             return IntStream.range(0, ins.size())
                     .mapToObj(i -> allGather(outs.get(i), ins.get(i), true))
                     .toList();
@@ -71,7 +69,7 @@ final class C10d {
 
     /** Starts asynchronous reduce-scatters; see {@link #allGather(List, List)}. */
     List<Work> reduceScatter(List<Tensor> outs, List<Tensor> ins, Reduction reduction) {
-        if (backend == CollectiveBackend.GLOO && ins.get(0).is_cuda()) {
+        if (backend == CollectiveBackend.GLOO) {
             return IntStream.range(0, ins.size())
                     .mapToObj(i -> reduceScatter(outs.get(i), ins.get(i), reduction, true))
                     .toList();

@@ -10,6 +10,7 @@ import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
+import cs336.torch.Backward;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -105,7 +106,9 @@ public final class PassMemory {
                 return;
             }
             try (var phase = ProfilerRange.of(BACKWARD)) {
-                loss.backward();
+                // On this thread, because the recording's callbacks must not nest in Java code on a thread of the
+                // autograd engine: recomputed activations, for example.
+                Backward.of(loss).run();
             }
         }
         memory.markGradients(model.namedParameters());
