@@ -16,6 +16,7 @@ import cs336.basics.RmsNorm;
 import cs336.basics.Sgd;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
+import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.FailingWellTest;
 import cs336.distributed.launch.RankProgram;
@@ -112,6 +113,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("ranks agree on a gradient overflow", this::overflow);
         each("parameters without gradient on any rank have none", this::unused);
         each("units are recomputed in the backward pass", this::recomputation);
+        each("Transformers with activation checkpointing train as in a single process", this::checkpointing);
         each("gathered units are limited", this::limits);
         each("training continues after failed passes", this::failedPasses);
         each("construction shards each parameter at once", this::construction);
@@ -719,6 +721,29 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                         int expected = segment == 1 ? 12 : segment == 2 ? 16 : 17;
                         require(gathers <= expected, gathers + " all-gathers with segments of " + segment);
                     }
+                }
+            }
+        }
+    }
+
+    private void checkpointing() {
+        for (CheckpointPolicy policy :
+                List.of(CheckpointPolicy.nothing(), CheckpointPolicy.blocks(2), CheckpointPolicy.recursive())) {
+            Torch.seed(seed);
+            TransformerConfig config = config(ModelEdition.SPRING_2025, 5).withCheckpointing(policy);
+            try (var model = new TransformerLM(config, device, FP64);
+                    var alone = transformer(ModelEdition.SPRING_2025, 5, seed);
+                    var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+                Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+                for (int step = 0; step < 2; step++) {
+                    Batches.Batch batch = batches.next();
+                    backward(fsdp, batch);
+                    fsdp.finishGradientSynchronization();
+                    Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
+                            .backward();
+                    requireSameGradients(alone, fsdp);
+                    fsdp.zeroGrad();
+                    alone.zeroGrad();
                 }
             }
         }
