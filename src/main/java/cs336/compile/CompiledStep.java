@@ -132,6 +132,10 @@ public final class CompiledStep implements AutoCloseable {
     /**
      * Fuses pointwise operations and reductions of both passes into generated kernels on a GPU; on the CPU, runs the
      * recorded operators. Default: neither.
+     *
+     * <p>With {@link AdamW} in bf16 on a GPU, the optimizer stores bf16 copies of the weights for the forward pass, and
+     * after a step {@code grad()} of a weight is bf16. Clipping then changes what the optimizer reads, but not
+     * {@code grad()}.
      */
     public CompiledStep fuse() {
         fuse = true;
