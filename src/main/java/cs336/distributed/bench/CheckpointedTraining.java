@@ -11,6 +11,7 @@ import cs336.checkpoints.CheckpointSettings;
 import cs336.checkpoints.TrainingProgress;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
+import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.Backward;
 import cs336.torch.MemoryScope;
@@ -78,8 +79,19 @@ public final class CheckpointedTraining
         return new TrainingJob(cases.get(0), steps, checkpoints);
     }
 
-    /** Prints where the training started and ended. */
-    static void print(TrainingEnd end, TrainingJob job, PrintWriter out) {
+    /**
+     * Trains on the ranks of a launcher, and prints where the training started and ended.
+     *
+     * @param out null if another process prints it
+     */
+    static void train(Launcher launcher, TrainingJob job, PrintWriter out) throws InterruptedException {
+        TrainingEnd end = launcher.run(CheckpointedTraining.class, job).get(0);
+        if (out != null) {
+            print(end, job, out);
+        }
+    }
+
+    private static void print(TrainingEnd end, TrainingJob job, PrintWriter out) {
         String folder = job.checkpoints.folder();
         if (end.first >= job.steps) {
             out.printf("%s: nothing is left of --steps %d after step %d%n", folder, job.steps, end.first);

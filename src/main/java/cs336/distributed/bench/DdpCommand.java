@@ -222,12 +222,8 @@ public final class DdpCommand extends LabCommand {
             }
             return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
         });
-        CheckpointedTraining.TrainingEnd end = checked(() -> ranks.launcher(storage.device()))
-                .run(CheckpointedTraining.class, job)
-                .get(0);
-        if (ranks.reports()) {
-            CheckpointedTraining.print(end, job, out());
-        }
+        Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+        CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);
         return 0;
     }
 

@@ -7,7 +7,6 @@ import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.bench.Splits;
 import cs336.distributed.collectives.ProcessGroup;
-import cs336.distributed.collectives.Traffic;
 import cs336.distributed.launch.RankProgram;
 import cs336.profile.memory.MemoryProfile;
 import cs336.profile.memory.MemoryRecord;
@@ -18,7 +17,6 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.OptionalLong;
 
 /**
  * A benchmark of sharded parameters: memory, time and communication volume of data-parallel training of a Transformer
@@ -32,7 +30,8 @@ import java.util.OptionalLong;
  * the backward pass until the gradients are averaged), {@code update} (the optimizer's step), and {@code total}, their
  * sum.
  *
- * <p><b>Communication</b> per step: {@code handed}, {@code least-sent} and {@code sent}, as in {@link ShardBenchmark}.
+ * <p><b>Communication</b> per step: {@code handed}, {@code least-sent} and {@code sent}, see
+ * {@link CommunicationVolume}.
  */
 public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResult> {
     private static final List<String> PHASES =
@@ -42,13 +41,10 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
     private static final Metric BEFORE_STEP = Metric.bytes("before-step");
     private static final Metric PEAK = Metric.bytes("peak");
     private static final Metric TOTAL = Metric.ms("total");
-    private static final Metric HANDED = Metric.bytes("handed");
-    private static final Metric LEAST_SENT = Metric.bytes("least-sent");
-    private static final Metric SENT = Metric.bytes("sent");
 
     /** Returns the case of a training setup, whose mode is an {@link FsdpMode}. */
     public static Case caseOf(RankCase c) {
-        return c.toCase(INIT, BEFORE_STEP, PEAK, TOTAL, HANDED, LEAST_SENT)
+        return c.toCase(INIT, BEFORE_STEP, PEAK, TOTAL, CommunicationVolume.HANDED, CommunicationVolume.LEAST_SENT)
                 .yields(PHASES.stream().map(Metric::ms).toArray(Metric[]::new));
     }
 
@@ -128,10 +124,7 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
                 training.backward(batch, () -> {});
                 training.update();
             }
-            group.barrier();
-            OptionalLong sentBefore = SentBytes.of(group);
-            group.barrier(); // reading the counters takes some ranks longer than others
-            Traffic trafficBefore = group.traffic();
+            CommunicationVolume volume = CommunicationVolume.start(group);
             splits.start();
             for (int i = 0; i < plan.steps(); i++) {
                 training.backward(batch, splits::mark);
@@ -139,27 +132,11 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
                 splits.mark();
             }
             double[] times = splits.ms();
-            Traffic traffic = group.traffic().since(trafficBefore);
-            group.barrier();
-            OptionalLong sentAfter = SentBytes.of(group);
+            volume.stop();
 
             addTimes(samples, group.max(times));
-            samples.set(HANDED, List.of((double) bytes(traffic) / plan.steps()));
-            samples.set(LEAST_SENT, List.of(traffic.leastSent(group.size()) / plan.steps()));
-            double sent = sentBefore.isPresent() && sentAfter.isPresent()
-                    ? (double) (sentAfter.getAsLong() - sentBefore.getAsLong()) / plan.steps()
-                    : Double.NaN;
-            List<Double> sentByRank = group.allGather(sent);
-            if (sentByRank.stream().noneMatch(value -> value.isNaN())) {
-                samples.set(SENT, sentByRank);
-            }
+            volume.addTo(samples, plan.steps());
         }
-    }
-
-    private static long bytes(Traffic traffic) {
-        return traffic.byOperation().values().stream()
-                .mapToLong(Traffic.Volume::bytes)
-                .sum();
     }
 
     private static void addTimes(SampleCollector samples, double[] phases) {

@@ -8,7 +8,6 @@ import cs336.bench.Metric;
 import cs336.bench.Samples;
 import cs336.bench.Splits;
 import cs336.distributed.collectives.ProcessGroup;
-import cs336.distributed.collectives.Traffic;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
@@ -17,7 +16,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalLong;
 
 /**
  * A benchmark of optimizer state sharding: memory, time and communication volume of data-parallel training of a
@@ -43,17 +41,13 @@ import java.util.OptionalLong;
  *   <li>{@code parameters-share}: percentage of {@code parameters} in the total.
  * </ul>
  *
- * <p><b>Communication.</b> Per step: {@code handed}, bytes of the tensors passed to collectives; {@code least-sent},
- * the minimum bytes that a rank must send for them; {@code sent}, the bytes that each rank sent according to the
- * counters of the operating system and the NVLinks; {@code imbalance}, see {@link ShardTraining#imbalance}.
+ * <p><b>Communication.</b> The metrics of {@link CommunicationVolume}, and {@code imbalance}, see
+ * {@link ShardTraining#imbalance}.
  */
 public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredResult> {
     private static final List<String> PHASES = List.of("forward", "backward", "gradients", "update", "parameters");
     private static final Metric TOTAL = Metric.ms("total");
     private static final Metric PARAMETERS_PERCENTAGE = new Metric("parameters-share", "%");
-    private static final Metric HANDED = Metric.bytes("handed");
-    private static final Metric LEAST_SENT = Metric.bytes("least-sent");
-    private static final Metric SENT = Metric.bytes("sent");
     private static final Metric IMBALANCE = new Metric("imbalance", "ratio");
 
     /**
@@ -62,7 +56,12 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
      * @param c the setup in fp32; its mode is a {@link ShardMode}
      */
     public static Case caseOf(RankCase c) {
-        Case timed = c.toCase(TOTAL, PARAMETERS_PERCENTAGE, HANDED, LEAST_SENT, IMBALANCE)
+        Case timed = c.toCase(
+                        TOTAL,
+                        PARAMETERS_PERCENTAGE,
+                        CommunicationVolume.HANDED,
+                        CommunicationVolume.LEAST_SENT,
+                        IMBALANCE)
                 .yields(PHASES.stream().map(Metric::ms).toArray(Metric[]::new));
         boolean recordsMemory = ShardMode.parse(c.mode()) != ShardMode.UNSYNCHRONISED && c.nodes() == 1;
         return recordsMemory ? timed.yields(FirstStepMemory.metrics()) : timed;
@@ -117,43 +116,18 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
             for (int i = 0; i < plan.warmup(); i++) {
                 training.step(batch, () -> {});
             }
-            group.barrier();
-            OptionalLong sentBefore = SentBytes.of(group);
-            group.barrier(); // reading the counters takes some ranks longer than others
-            Traffic trafficBefore = group.traffic();
+            CommunicationVolume volume = CommunicationVolume.start(group);
             splits.start();
             for (int i = 0; i < steps; i++) {
                 training.step(batch, splits::mark);
             }
             double[] times = splits.ms();
-            Traffic traffic = group.traffic().since(trafficBefore);
-            group.barrier();
-            OptionalLong sentAfter = SentBytes.of(group);
+            volume.stop();
             training.awaitParameters();
 
             addTimes(samples, group.max(Arrays.copyOfRange(times, PHASES.size(), times.length)));
-            samples.set(HANDED, List.of((double) bytes(traffic) / steps));
-            samples.set(LEAST_SENT, List.of(traffic.leastSent(group.size()) / steps));
-            setSent(group, steps, sentBefore, sentAfter, samples);
+            volume.addTo(samples, steps);
             samples.set(IMBALANCE, List.of(training.imbalance()));
-        }
-    }
-
-    private static long bytes(Traffic traffic) {
-        return traffic.byOperation().values().stream()
-                .mapToLong(Traffic.Volume::bytes)
-                .sum();
-    }
-
-    /** Sets one value per rank, the mean over the steps, if all ranks have counters. */
-    private static void setSent(
-            ProcessGroup group, int steps, OptionalLong before, OptionalLong after, SampleCollector samples) {
-        double sent = before.isPresent() && after.isPresent()
-                ? (double) (after.getAsLong() - before.getAsLong()) / steps
-                : Double.NaN;
-        List<Double> byRank = group.allGather(sent);
-        if (byRank.stream().noneMatch(d -> d.isNaN())) {
-            samples.set(SENT, byRank);
         }
     }
 

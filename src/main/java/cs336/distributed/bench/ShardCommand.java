@@ -1,11 +1,8 @@
 package cs336.distributed.bench;
 
-import static cs336.units.UnitFactors.MB;
-
 import cs336.bench.AlignedText;
 import cs336.bench.Case;
 import cs336.bench.LabCommand;
-import cs336.bench.Measurements;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
@@ -18,16 +15,11 @@ import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
-import tech.tablesaw.api.Row;
-import tech.tablesaw.api.StringColumn;
-import tech.tablesaw.api.Table;
 
 /** The command {@code cs336 shard}: memory, step time and communication volume of optimizer state sharding. */
 @Command(
@@ -97,7 +89,7 @@ public final class ShardCommand extends LabCommand {
             if (!ranks.reports()) {
                 continue;
             }
-            out().println(AlignedText.of(table(Path.of(result.file()), plan.cases())));
+            out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), plan.cases(), modes)));
             out().flush();
         }
         return 0;
@@ -112,12 +104,8 @@ public final class ShardCommand extends LabCommand {
                     .toList();
             return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
         });
-        CheckpointedTraining.TrainingEnd end = checked(() -> ranks.launcher(storage.device()))
-                .run(CheckpointedTraining.class, job)
-                .get(0);
-        if (ranks.reports()) {
-            CheckpointedTraining.print(end, job, out());
-        }
+        Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+        CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);
         return 0;
     }
 
@@ -146,38 +134,5 @@ public final class ShardCommand extends LabCommand {
                         bucketSize,
                         rounds.round())))
                 .toList();
-    }
-
-    /** Returns a row per metric and a column per mode, with means over ranks or steps. */
-    private Table table(Path file, List<Case> cases) throws IOException {
-        Map<String, Map<String, String>> byMetric = new LinkedHashMap<>();
-        for (Row row : new Measurements(file).table()) {
-            boolean requested = cases.stream()
-                    .anyMatch(c -> c.parameters().entrySet().stream()
-                            .allMatch(p -> isSame(row.getObject(p.getKey()), p.getValue())));
-            if (requested) {
-                boolean bytes = row.getString("unit").equals("bytes");
-                String unit = bytes ? "MB" : row.getString("unit");
-                String metric = row.getString("metric").replace('-', ' ') + (unit.isEmpty() ? "" : " (" + unit + ")");
-                byMetric.computeIfAbsent(metric, m -> new LinkedHashMap<>())
-                        .put(row.getString("mode"), AlignedText.number(row.getDouble("mean") / (bytes ? MB : 1)));
-            }
-        }
-        Table table = Table.create(StringColumn.create("metric", List.copyOf(byMetric.keySet())));
-        for (String mode : modes) {
-            table.addColumns(StringColumn.create(
-                    mode,
-                    byMetric.values().stream()
-                            .map(values -> values.getOrDefault(mode, ""))
-                            .toList()));
-        }
-        return table;
-    }
-
-    /** Compares with a stored cell; a whole number in a column of doubles is stored as a double. */
-    private static boolean isSame(Object stored, String requested) {
-        return stored instanceof Double number
-                ? number == Double.parseDouble(requested)
-                : String.valueOf(stored).equals(requested);
     }
 }

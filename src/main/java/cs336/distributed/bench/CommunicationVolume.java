@@ -1,0 +1,61 @@
+package cs336.distributed.bench;
+
+import cs336.bench.Metric;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.Traffic;
+import java.io.IOException;
+import java.util.List;
+import java.util.OptionalLong;
+
+/**
+ * The bytes that training steps communicate, per step: {@code handed}, bytes of the tensors passed to collectives;
+ * {@code least-sent}, the minimum bytes that a rank must send for them; {@code sent}, the bytes that each rank sent
+ * according to the counters of the operating system and the NVLinks, where all ranks have such counters.
+ */
+final class CommunicationVolume {
+    static final Metric HANDED = Metric.bytes("handed");
+    static final Metric LEAST_SENT = Metric.bytes("least-sent");
+    private static final Metric SENT = Metric.bytes("sent");
+
+    private final ProcessGroup group;
+    private final OptionalLong sentBefore;
+    private final Traffic before;
+    private OptionalLong sentAfter;
+    private Traffic traffic;
+
+    private CommunicationVolume(ProcessGroup group) throws IOException {
+        this.group = group;
+        group.barrier();
+        sentBefore = SentBytes.of(group);
+        group.barrier(); // reading the counters takes some ranks longer than others
+        before = group.traffic();
+    }
+
+    /** Starts to count; all ranks call it. */
+    static CommunicationVolume start(ProcessGroup group) throws IOException {
+        return new CommunicationVolume(group);
+    }
+
+    /** Ends counting; all ranks call it. */
+    void stop() throws IOException {
+        traffic = group.traffic().since(before);
+        group.barrier();
+        sentAfter = SentBytes.of(group);
+    }
+
+    /** Sets the metrics of so many steps, after {@link #stop}; all ranks call it. */
+    void addTo(SampleCollector samples, int steps) {
+        long handed = traffic.byOperation().values().stream()
+                .mapToLong(Traffic.Volume::bytes)
+                .sum();
+        samples.set(HANDED, List.of((double) handed / steps));
+        samples.set(LEAST_SENT, List.of(traffic.leastSent(group.size()) / steps));
+        double sent = sentBefore.isPresent() && sentAfter.isPresent()
+                ? (double) (sentAfter.getAsLong() - sentBefore.getAsLong()) / steps
+                : Double.NaN;
+        List<Double> byRank = group.allGather(sent);
+        if (byRank.stream().noneMatch(value -> value.isNaN())) {
+            samples.set(SENT, byRank);
+        }
+    }
+}
