@@ -219,27 +219,14 @@ public final class DistributedDataParallel implements AutoCloseable {
                     + " call finishGradientSynchronization() first");
         }
         synchronising = false;
-        return new NoSync();
+        return new NoSync(this::endNoSync);
     }
 
-    /** A scope of local gradient accumulation; see {@link DistributedDataParallel#noSync}. */
-    public final class NoSync implements AutoCloseable {
-        private boolean ended;
-
-        private NoSync() {}
-
-        /** Ends the scope. A second call does nothing. */
-        @Override
-        public void close() {
-            if (ended) {
-                return;
-            }
-            ended = true;
-            if (hooks != null) {
-                hooks.flush();
-            }
-            synchronising = true;
+    private void endNoSync() {
+        if (hooks != null) {
+            hooks.flush();
         }
+        synchronising = true;
     }
 
     /**

@@ -714,31 +714,19 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      *
      * @throws IllegalStateException if such a scope is open, or this is closed
      */
-    public LocalAccumulation noSync() {
+    public NoSync noSync() {
         requireOpen("noSync()");
         if (!synchronising) {
             throw new IllegalStateException("noSync() was called inside noSync()");
         }
         endAllBackward();
         synchronising = false;
-        return new LocalAccumulation();
+        return new NoSync(this::endNoSync);
     }
 
-    /** A scope of local gradient accumulation; see {@link FullyShardedDataParallel#noSync}. */
-    public final class LocalAccumulation implements AutoCloseable {
-        private boolean ended;
-
-        private LocalAccumulation() {}
-
-        /** Ends the scope. A second call does nothing. */
-        @Override
-        public void close() {
-            if (!ended) {
-                ended = true;
-                endAllBackward();
-                synchronising = true;
-            }
-        }
+    private void endNoSync() {
+        endAllBackward();
+        synchronising = true;
     }
 
     private void requireOpen(String call) {
