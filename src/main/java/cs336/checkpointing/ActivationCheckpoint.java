@@ -126,7 +126,7 @@ public final class ActivationCheckpoint {
                 outputs.length,
                 captured.stream().map(CapturedEdges.EdgeTarget::of).toList(),
                 autocast,
-                random.orNullIfUnused(inputs),
+                random.orNullIfUnused(),
                 values);
         Tensor[] results = node.apply(withStandIns(inputs, captured));
         Node recorded = results[0].grad_fn();

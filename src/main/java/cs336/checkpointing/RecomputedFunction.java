@@ -154,11 +154,11 @@ final class RecomputedFunction extends AutogradFunction {
             return ActivationCheckpoint.run(function, aliases);
         }
         RandomState present = RandomState.of(aliases);
-        random.restore(aliases);
+        random.restore();
         try {
             return ActivationCheckpoint.run(function, aliases);
         } finally {
-            present.restore(aliases);
+            present.restore();
         }
     }
 }

@@ -54,9 +54,8 @@ public final class Autocast implements AutoCloseable {
      * @return the tensor itself, or its differentiable cast in the caller's memory scope
      */
     public static Tensor operand(Tensor tensor) {
-        DeviceType type = tensor.is_cuda() ? DeviceType.CUDA : DeviceType.CPU;
         boolean isCastable = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
-        return isCastable && torch.is_autocast_enabled(type) ? tensor.to(torch.get_autocast_dtype(type)) : tensor;
+        return isCastable && isEnabled(tensor) ? tensor.to(torch.get_autocast_dtype(typeOf(tensor))) : tensor;
     }
 
     /**
@@ -74,7 +73,11 @@ public final class Autocast implements AutoCloseable {
 
     /** Returns whether autocast is enabled for the device of a tensor. */
     public static boolean isEnabled(Tensor tensor) {
-        return torch.is_autocast_enabled(tensor.is_cuda() ? DeviceType.CUDA : DeviceType.CPU);
+        return torch.is_autocast_enabled(typeOf(tensor));
+    }
+
+    private static DeviceType typeOf(Tensor tensor) {
+        return tensor.is_cuda() ? DeviceType.CUDA : DeviceType.CPU;
     }
 
     /** Returns the autocast dtypes of this thread for CPU and CUDA as text, for keys of caches. */

@@ -91,10 +91,17 @@ public final class Torch {
      * Sets the state of a device's random generator.
      *
      * @param state as {@link #randomState} returned it for a device of this kind
+     * @throws IllegalArgumentException if it has another length than a state of this device
      */
     public static void setRandomState(Device device, byte[] state) {
         try (var scope = MemoryScope.open()) {
-            generator(device).set_state(Tensor.create(state, false, state.length));
+            Generator generator = generator(device);
+            Tensor copy = generator.get_state(); // filled without an operator, which a recorded program would contain
+            if (state.length != copy.numel()) {
+                throw new IllegalArgumentException("state must have " + copy.numel() + " bytes, not " + state.length);
+            }
+            new BytePointer(copy.data_ptr()).put(state);
+            generator.set_state(copy);
         }
     }
 

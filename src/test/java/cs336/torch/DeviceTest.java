@@ -64,4 +64,12 @@ class DeviceTest {
         }
         assertTrue(gpu.productName().contains("NVIDIA"), gpu.productName());
     }
+
+    @Test
+    void aRandomStateOfAnotherLengthIsRefused() {
+        byte[] state = Torch.randomState(Device.cpu());
+        var error = assertThrows(IllegalArgumentException.class, () -> Torch.setRandomState(Device.cpu(), new byte[3]));
+        assertEquals("state must have " + state.length + " bytes, not 3", error.getMessage());
+        Torch.setRandomState(Device.cpu(), state);
+    }
 }
