@@ -1,6 +1,7 @@
 package cs336.compile;
 
 import cs336.basics.NnModule;
+import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Layout;
 import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
@@ -125,7 +126,8 @@ public final class Compiled implements AutoCloseable {
             CompiledProgram program = programs.get(guard);
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
-                program = CompiledProgram.record(function, guard.device(), fuse, Map.of(), null, ofRecording, inputs);
+                program = CompiledProgram.record(
+                        function, guard.device(), fuse, Map.of(), MasterWeights.NONE, ofRecording, inputs);
                 programs.put(guard, program);
             }
             boolean isGraph = graphed && guard.device().isCuda();

@@ -44,7 +44,7 @@ final class CompiledProgram implements AutoCloseable {
      * @param fuse whether pointwise operations and reductions become generated kernels on a GPU; otherwise the program
      *     computes exactly what the function did
      * @param names names of parameters for printed programs
-     * @param weights the casts that an optimizer takes over from a fused program; null for none
+     * @param weights the casts that an optimizer takes over from a fused program
      * @param results receives the outputs of this run, in the caller's memory scope
      */
     static CompiledProgram record(

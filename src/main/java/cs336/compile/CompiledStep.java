@@ -326,7 +326,7 @@ public final class CompiledStep implements AutoCloseable {
                             device,
                             true,
                             optimizer.parameters(),
-                            masterWeights,
+                            masterWeights == null ? MasterWeights.NONE : masterWeights,
                             ofFirstRun,
                             inputs,
                             targets);

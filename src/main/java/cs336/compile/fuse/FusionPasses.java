@@ -27,7 +27,7 @@ public final class FusionPasses {
 
     /** Returns a program whose pointwise operations and reductions are generated kernels. */
     public static Program fuse(Program recorded, Device device) {
-        return stages(recorded, device).get("fused");
+        return fuse(recorded, device, MasterWeights.NONE);
     }
 
     /**

@@ -5,6 +5,19 @@ import org.bytedeco.pytorch.Tensor;
 
 /** The casts of mixed precision that an optimizer of fp32 parameters takes over from a compiled training step. */
 public interface MasterWeights {
+    /** No cast is taken over. */
+    MasterWeights NONE = new MasterWeights() {
+        @Override
+        public Tensor copy(String name, DType dtype) {
+            return null;
+        }
+
+        @Override
+        public boolean readsNarrowGradients() {
+            return false;
+        }
+    };
+
     /**
      * Returns a copy that the optimizer keeps up to date.
      *

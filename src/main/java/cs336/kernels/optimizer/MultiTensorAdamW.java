@@ -62,12 +62,12 @@ public final class MultiTensorAdamW implements AdamWKernel {
         return supported ? Optional.of(new TensorTables(tensors)) : Optional.empty();
     }
 
-    private static long type(Tensor tensor) {
-        return switch (DType.of(tensor)) {
+    private static long type(DType dtype) {
+        return switch (dtype) {
             case FLOAT32 -> FP32;
             case BFLOAT16 -> BF16;
             case FLOAT16 -> FP16;
-            default -> throw new IllegalArgumentException("the kernel has no code for " + DType.of(tensor));
+            default -> throw new IllegalArgumentException("the kernel has no code for " + dtype);
         };
     }
 
@@ -96,7 +96,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
                 Tensor copy = all.copies().get(i);
                 if (copy != null) {
                     words[WORDS * i + COPY] = copy.data_ptr().address();
-                    words[WORDS * i + COPY_TYPE] = type(copy);
+                    words[WORDS * i + COPY_TYPE] = type(DType.of(copy));
                 }
                 for (int start = 0; (long) start * CHUNK < elements; start++) {
                     indices.add(i);
@@ -122,7 +122,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
             if (chunks == 0) {
                 return;
             }
-            updateGradients(gradients.stream().map(TensorTables::readable).toList());
+            updateGradients(gradients);
             kernel.launch(
                     new GridDim(chunks),
                     new BlockDim(THREADS),
@@ -141,18 +141,18 @@ public final class MultiTensorAdamW implements AdamWKernel {
                     (float) scalars.eps());
         }
 
-        /** Returns a gradient in a dtype that the kernel reads. */
-        private static Tensor readable(Tensor gradient) {
-            DType dtype = DType.of(gradient);
-            return dtype == DType.FLOAT32 || dtype == DType.BFLOAT16 ? gradient : gradient.to(ScalarType.Float);
-        }
-
         /** Copies the addresses and types of the gradients to the GPU if they differ from those of the last step. */
         private void updateGradients(List<Tensor> gradients) {
             boolean moved = kernel == null;
             for (int i = 0; i < gradients.size(); i++) {
-                long address = gradients.get(i).data_ptr().address();
-                long type = type(gradients.get(i));
+                Tensor gradient = gradients.get(i);
+                DType dtype = DType.of(gradient);
+                if (dtype != DType.FLOAT32 && dtype != DType.BFLOAT16) { // the kernel reads these two
+                    gradient = gradient.to(ScalarType.Float);
+                    dtype = DType.FLOAT32;
+                }
+                long address = gradient.data_ptr().address();
+                long type = type(dtype);
                 moved |= words[WORDS * i + GRADIENT] != address || words[WORDS * i + GRADIENT_TYPE] != type;
                 words[WORDS * i + GRADIENT] = address;
                 words[WORDS * i + GRADIENT_TYPE] = type;
