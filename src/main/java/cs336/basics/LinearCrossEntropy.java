@@ -104,7 +104,7 @@ public final class LinearCrossEntropy extends AutogradFunction {
         return new Tensor[] {sum.div(new Scalar((double) tokens)).to(wide)};
     }
 
-    /** Which gradients are saved, before the division by the number of tokens. */
+    /** The gradients that are saved, before the division by the number of tokens. */
     private record Gradients(long tokens, boolean ofX, boolean ofWeight) {}
 
     /**

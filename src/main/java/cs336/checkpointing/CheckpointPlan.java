@@ -4,7 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What a chain of blocks keeps and recomputes: the result of a {@link CheckpointPolicy} for a number of blocks.
+ * The blocks that a chain of blocks keeps and recomputes: the result of a {@link CheckpointPolicy} for a number of
+ * blocks.
  *
  * @param parts the parts of the chain, in the order of the forward pass
  */

@@ -1,7 +1,5 @@
 package cs336.compile;
 
-import static org.junit.jupiter.api.Assertions.assertTrue;
-
 import cs336.basics.Attention;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -42,23 +40,17 @@ class CompiledAttentionTest {
                 }
                 Tensor expected = plain.apply(inputs[0], inputs[1], inputs[2], causal);
                 Tensor got = compiled.apply(inputs[0], inputs[1], inputs[2], causal);
-                near(expected, got, bound);
+                NormwiseError.assertAtMost(bound, expected, got);
                 Tensor dO = torch.randn_like(expected);
                 Tensor[] expectedGradients = Backward.of(expected).with(dO).gradients(inputs);
                 Tensor[] gradients = Backward.of(got).with(dO).gradients(inputs);
                 for (int i = 0; i < inputs.length; i++) {
-                    near(expectedGradients[i], gradients[i], bound);
+                    NormwiseError.assertAtMost(bound, expectedGradients[i], gradients[i]);
                 }
             }
         } finally {
             plain.freeCache();
             compiled.freeCache();
         }
-    }
-
-    private static void near(Tensor expected, Tensor got, double bound) {
-        double error = got.sub(expected).norm().item_double();
-        double size = expected.norm().item_double();
-        assertTrue(error <= bound * size, error / size + " > " + bound);
     }
 }

@@ -50,24 +50,17 @@ class CompiledRmsNormTest {
                 Tensor z = values.clone().set_requires_grad(true);
                 Tensor expected = plain.forward(x);
                 Tensor got = compiled.forward(z);
-                near(expected, got, bound);
+                NormwiseError.assertAtMost(bound, expected, got);
                 Tensor[] expectedGradients = Backward.of(expected)
                         .with(dy)
                         .gradients(x, plain.parameters().get(0));
                 Tensor[] gradients = Backward.of(got)
                         .with(dy)
                         .gradients(z, compiled.parameters().get(0));
-                near(expectedGradients[0], gradients[0], bound);
-                near(expectedGradients[1], gradients[1], bound);
+                NormwiseError.assertAtMost(bound, expectedGradients[0], gradients[0]);
+                NormwiseError.assertAtMost(bound, expectedGradients[1], gradients[1]);
             }
         }
-    }
-
-    private static void near(Tensor expected, Tensor got, double bound) {
-        assertEquals(DType.of(expected), DType.of(got));
-        double error = got.sub(expected).to(DType.FLOAT64.scalarType()).norm().item_double();
-        double size = expected.to(DType.FLOAT64.scalarType()).norm().item_double();
-        assertTrue(error <= bound * size, error / size + " > " + bound);
     }
 
     @Test

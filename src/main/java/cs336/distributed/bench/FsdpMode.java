@@ -3,7 +3,7 @@ package cs336.distributed.bench;
 import cs336.bench.ArgumentCheck;
 import java.util.List;
 
-/** What each rank holds in data-parallel training; {@link FsdpBenchmark} compares the modes. */
+/** A division of a model and its optimizer state among ranks; {@link FsdpBenchmark} compares the modes. */
 public enum FsdpMode {
     /** Every rank holds parameters, gradients and optimizer state; bucketed all-reduces. */
     DDP("ddp"),

@@ -28,9 +28,9 @@ final class FsdpUnit implements AutoCloseable {
 
     /** Forward passes of its modules that have begun and not ended. */
     int forwards;
-    /** Whether its backward pass has begun and not ended. */
+    /** True while its backward pass has begun and not ended. */
     boolean inBackward;
-    /** Whether its gradients await a reduction. */
+    /** True while its gradients await a reduction. */
     boolean unreduced;
 
     FsdpUnit(ProcessGroup group) {

@@ -1,15 +1,9 @@
 package cs336.distributed.training;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.DynamicTest.dynamicTest;
-
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Tag;
@@ -42,14 +36,6 @@ class DistributedDataParallelTest {
 
     private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
         long seed = System.nanoTime();
-        List<LinkedHashMap<String, String>> ranks = launcher.threads(1).run(DdpChecks.class, seed);
-        return new ArrayList<>(ranks.get(0).keySet())
-                .stream()
-                        .map(name -> dynamicTest(name, () -> {
-                            String wrong = String.join(
-                                    "",
-                                    ranks.stream().map(rank -> rank.get(name)).toList());
-                            assertEquals("", wrong, "seed " + seed);
-                        }));
+        return RankChecks.on(launcher, DdpChecks.class, seed, seed);
     }
 }

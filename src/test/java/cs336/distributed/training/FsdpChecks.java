@@ -299,11 +299,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
             for (int step = 0; step < steps; step++) {
                 Batches.Batch batch = batches.next();
-                backward(fsdp, batch);
-                fsdp.finishGradientSynchronization();
+                bothBackward(fsdp, alone, batch);
                 step(optimizer);
-                Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
-                        .backward();
                 step(optimizerAlone);
             }
             // AdamW divides by √v, which amplifies rounding errors of small gradients.
@@ -314,6 +311,13 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     private void backward(FullyShardedDataParallel fsdp, Batches.Batch batch) {
         Losses.crossEntropy(fsdp.forward(part(batch.inputs(), 2)), part(batch.targets(), 2))
                 .backward();
+    }
+
+    /** Runs backward passes on the whole batch, and on this rank's part of it. */
+    private void bothBackward(FullyShardedDataParallel fsdp, NnModule alone, Batches.Batch batch) {
+        backward(fsdp, batch);
+        fsdp.finishGradientSynchronization();
+        Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets()).backward();
     }
 
     private static void step(Optimizer optimizer) {
@@ -411,10 +415,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                     Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
                     for (int step = 0; step < 3; step++) {
                         Batches.Batch batch = batches.next();
-                        backward(fsdp, batch);
-                        fsdp.finishGradientSynchronization();
-                        Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
-                                .backward(); // gradients of both accumulate over the steps
+                        bothBackward(fsdp, alone, batch); // gradients of both accumulate over the steps
                         requireSameGradients(alone, fsdp);
                     }
                 }
@@ -437,10 +438,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                     Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
                     for (int step = 0; step < 2; step++) {
                         Batches.Batch batch = batches.next();
-                        backward(fsdp, batch);
-                        fsdp.finishGradientSynchronization();
-                        Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
-                                .backward();
+                        bothBackward(fsdp, alone, batch);
                         requireSameGradients(alone, fsdp);
                     }
                 }
@@ -737,10 +735,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
                 for (int step = 0; step < 2; step++) {
                     Batches.Batch batch = batches.next();
-                    backward(fsdp, batch);
-                    fsdp.finishGradientSynchronization();
-                    Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
-                            .backward();
+                    bothBackward(fsdp, alone, batch);
                     requireSameGradients(alone, fsdp);
                     fsdp.zeroGrad();
                     alone.zeroGrad();
@@ -911,10 +906,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 requireSame(whole, fsdp, 0, 0, "parameters of rank 0");
                 Batches.Batch batch =
                         Batches.random(17, 2 * group.size(), 6, device, seed).next();
-                backward(fsdp, batch);
-                fsdp.finishGradientSynchronization();
-                Losses.crossEntropy(whole.forward(batch.inputs()), batch.targets())
-                        .backward();
+                bothBackward(fsdp, whole, batch);
                 requireSameGradients(whole, fsdp);
             }
         }

@@ -1,9 +1,7 @@
 package cs336.distributed.training;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
@@ -33,9 +31,6 @@ import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -83,17 +78,8 @@ class FullyShardedDataParallelTest {
     }
 
     private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
-        List<LinkedHashMap<String, String>> ranks = launcher.threads(1)
-                .timeout(Duration.ofSeconds(20))
-                .run(FsdpChecks.class, new FsdpChecks.FsdpTask(SEED, folder.toString()));
-        return new ArrayList<>(ranks.get(0).keySet())
-                .stream()
-                        .map(name -> dynamicTest(name, () -> {
-                            String wrong = String.join(
-                                    "",
-                                    ranks.stream().map(rank -> rank.get(name)).toList());
-                            assertEquals("", wrong, "seed " + SEED);
-                        }));
+        var task = new FsdpChecks.FsdpTask(SEED, folder.toString());
+        return RankChecks.on(launcher.timeout(Duration.ofSeconds(20)), FsdpChecks.class, task, SEED);
     }
 
     /** Training steps of a group of one rank. */
