@@ -53,6 +53,7 @@ public enum ModelSize {
                 "plain",
                 Normalization.EPS,
                 TransformerConfig.ROPE_THETA,
+                Fuser.NONE,
                 CheckpointPolicy.everything());
     }
 

@@ -22,6 +22,8 @@ public final class RotaryEmbedding implements AutoCloseable {
     /** e^(i·angle), complex [contextLength, 1, d/2]. */
     private final Tensor rotations;
 
+    private final Fuser.FusedFunction rotate;
+
     /**
      * Precomputes the rotations for positions 0 … contextLength − 1 of heads of this even width.
      *
@@ -30,6 +32,11 @@ public final class RotaryEmbedding implements AutoCloseable {
      *     there are more than 2³⁰ rotations
      */
     public RotaryEmbedding(double theta, int headDim, int contextLength, Device device, DType dtype) {
+        this(theta, headDim, contextLength, new NoFuser(), device, dtype);
+    }
+
+    /** Precomputes the rotations, and lets a fuser execute them. */
+    RotaryEmbedding(double theta, int headDim, int contextLength, Fuser fuser, Device device, DType dtype) {
         if (!(theta > 0 && Double.isFinite(theta))) {
             throw new IllegalArgumentException("theta must be positive, not " + theta);
         }
@@ -43,6 +50,7 @@ public final class RotaryEmbedding implements AutoCloseable {
         }
         this.headDim = headDim;
         narrow = dtype.bytes() < Float.BYTES;
+        rotate = fuser.of(in -> rotated(in[0]));
         int pairs = headDim / 2;
         double[] rotation = new double[contextLength * pairs * 2];
         for (int t = 0; t < contextLength; t++) {
@@ -79,6 +87,10 @@ public final class RotaryEmbedding implements AutoCloseable {
             throw new IllegalArgumentException("x must have the shape [batch, at most " + rotations.size(0)
                     + " positions, heads · " + headDim + "], not " + Arrays.toString(Tensors.shape(x)));
         }
+        return rotate.apply(x);
+    }
+
+    private Tensor rotated(Tensor x) {
         long batch = x.size(0);
         long positions = x.size(1);
         Tensor wide = x.element_size() < Float.BYTES ? x.to(ScalarType.Float) : x;
@@ -90,6 +102,7 @@ public final class RotaryEmbedding implements AutoCloseable {
 
     @Override
     public void close() {
+        rotate.close();
         rotations.close();
     }
 }

@@ -32,7 +32,9 @@ public final class TransformerBlock extends NnModule {
         attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
         this.attention = child("attn", new SelfAttention(dModel, config.numHeads(), attention, rotary, device, dtype));
         feedForwardNorm = child("ln2", norm.create(dModel, config.eps(), device, dtype));
-        feedForward = child("ffn", FeedForward.of(config.edition(), dModel, config.dFf(), device, dtype));
+        feedForward = child(
+                "ffn",
+                FeedForward.of(config.edition(), dModel, config.dFf(), Fuser.named(config.fusion()), device, dtype));
     }
 
     @Override

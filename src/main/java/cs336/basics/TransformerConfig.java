@@ -20,6 +20,7 @@ import cs336.checkpointing.CheckpointPolicy;
  * @param attention name of the attention, see {@link Attention#named}
  * @param eps ε of the normalization, positive
  * @param ropeTheta θ, the base of the rotary frequencies in the 2025 model, positive
+ * @param fusion name of the executor of elementwise functions, see {@link Fuser#named}
  * @param checkpointing which activations are kept for the backward pass; changes memory and time, but no result
  */
 public record TransformerConfig(
@@ -34,6 +35,7 @@ public record TransformerConfig(
         String attention,
         double eps,
         double ropeTheta,
+        String fusion,
         CheckpointPolicy checkpointing) {
 
     /** The default base of the rotary frequencies. */
@@ -62,6 +64,7 @@ public record TransformerConfig(
         }
         Normalization.named(normalization);
         Attention.named(attention);
+        Fuser.named(fusion);
         requirePositive("eps", eps);
         requirePositive("ropeTheta", ropeTheta);
         try {
@@ -111,6 +114,11 @@ public record TransformerConfig(
     /** Returns this configuration with another attention implementation. */
     public TransformerConfig withAttention(String name) {
         return toBuilder().attention(name).build();
+    }
+
+    /** Returns this configuration with another executor of elementwise functions. */
+    public TransformerConfig withFusion(String name) {
+        return toBuilder().fusion(name).build();
     }
 
     /** Returns this configuration with another policy of activation checkpointing. */

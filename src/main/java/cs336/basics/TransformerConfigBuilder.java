@@ -18,6 +18,7 @@ public final class TransformerConfigBuilder {
     private String attention;
     private double eps;
     private double ropeTheta;
+    private String fusion;
     private CheckpointPolicy checkpointing;
 
     TransformerConfigBuilder(TransformerConfig config) {
@@ -32,6 +33,7 @@ public final class TransformerConfigBuilder {
         attention = config.attention();
         eps = config.eps();
         ropeTheta = config.ropeTheta();
+        fusion = config.fusion();
         checkpointing = config.checkpointing();
     }
 
@@ -101,6 +103,12 @@ public final class TransformerConfigBuilder {
         return this;
     }
 
+    /** Sets the name of the executor of elementwise functions, see {@link Fuser#named}. */
+    public TransformerConfigBuilder fusion(String name) {
+        fusion = name;
+        return this;
+    }
+
     /** Sets which activations are kept for the backward pass. */
     public TransformerConfigBuilder checkpointing(CheckpointPolicy policy) {
         checkpointing = policy;
@@ -125,6 +133,7 @@ public final class TransformerConfigBuilder {
                 attention,
                 eps,
                 ropeTheta,
+                fusion,
                 checkpointing);
     }
 }

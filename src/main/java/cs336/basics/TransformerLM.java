@@ -60,7 +60,13 @@ public final class TransformerLM extends NnModule {
                 : null;
         rotary = tied
                 ? null
-                : new RotaryEmbedding(config.ropeTheta(), config.headDim(), config.contextLength(), device, dtype);
+                : new RotaryEmbedding(
+                        config.ropeTheta(),
+                        config.headDim(),
+                        config.contextLength(),
+                        Fuser.named(config.fusion()),
+                        device,
+                        dtype);
         attention = Attention.named(config.attention());
         for (int i = 0; i < config.numLayers(); i++) {
             boolean recomputesFeedForward = plan.recomputesFeedForward(i);

@@ -35,7 +35,8 @@ public final class ModelCases {
                 .setting("heads", config.numHeads())
                 .setting("vocab", config.vocabSize())
                 .setting("normalization", config.normalization())
-                .setting("attention", config.attention());
+                .setting("attention", config.attention())
+                .setting("fusion", config.fusion());
     }
 
     /** Returns the configuration of the case's model. */
@@ -50,6 +51,7 @@ public final class ModelCases {
                 .dFf(c.integer("d_ff"))
                 .normalization(c.text("normalization"))
                 .attention(c.text("attention"))
+                .fusion(c.text("fusion"))
                 .build();
     }
 

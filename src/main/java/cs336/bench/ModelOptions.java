@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.basics.Fuser;
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.basics.RotaryEmbedding;
@@ -7,6 +8,9 @@ import cs336.basics.TransformerConfig;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import picocli.CommandLine.Option;
 
 /** The options that select Transformer language models and their batch size. */
@@ -54,6 +58,14 @@ public final class ModelOptions {
                     + " scaled_dot_product_attention)")
     private List<String> attentions;
 
+    @Option(
+            names = "--fusion",
+            defaultValue = Fuser.NONE,
+            paramLabel = "<name>",
+            description = "how the elementwise functions of SwiGLU and RoPE run: none (one kernel per PyTorch operator)"
+                    + " or compiled (fused kernels)")
+    private String fusion;
+
     @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model. Default: from --size")
     private Integer dModel;
 
@@ -80,17 +92,19 @@ public final class ModelOptions {
      * @param batch sequences in a batch
      */
     public record Model(String label, TransformerConfig config, int batch) {
+        private static final String PLAIN = "plain";
+        private static final Set<String> DEFAULTS = Set.of("rmsnorm", PLAIN, Fuser.NONE);
+
         /**
-         * Returns the value of the column {@code implementation}: {@code plain} for the normalization {@code rmsnorm}
-         * with the attention {@code plain}, otherwise the names of those that differ from these.
+         * Returns the value of the column {@code implementation}: the names of normalization, attention and fusion,
+         * joined by {@code +}, except for the defaults {@code rmsnorm}, {@code plain} and {@code none}; {@code plain}
+         * if all are defaults.
          */
         public String implementation() {
-            boolean plainNorm = config.normalization().equals("rmsnorm");
-            boolean plainAttention = config.attention().equals("plain");
-            if (plainNorm) {
-                return config.attention();
-            }
-            return plainAttention ? config.normalization() : config.normalization() + "+" + config.attention();
+            String names = Stream.of(config.normalization(), config.attention(), config.fusion())
+                    .filter(name -> !DEFAULTS.contains(name))
+                    .collect(Collectors.joining("+"));
+            return names.isEmpty() ? PLAIN : names;
         }
     }
 
@@ -130,8 +144,9 @@ public final class ModelOptions {
                 String label = label(size, plain);
                 for (String normalization : normalizations) {
                     for (String attention : attentions) {
-                        TransformerConfig config =
-                                plain.withNormalization(normalization).withAttention(attention);
+                        TransformerConfig config = plain.withNormalization(normalization)
+                                .withAttention(attention)
+                                .withFusion(fusion);
                         models.add(new Model(label, config, batchSize));
                     }
                 }

@@ -1,0 +1,43 @@
+package cs336.basics;
+
+import java.util.ServiceLoader;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * An executor of the elementwise functions of a model: the product silu(W₁·x) ∘ W₃·x of SwiGLU and the rotary position
+ * embedding. A model configuration selects one by name; other packages register theirs as services
+ * ({@link ServiceLoader}).
+ *
+ * <p>At long contexts these functions are memory-bound. PyTorch runs each of their operators as a kernel that reads and
+ * writes whole tensors; a fused kernel reads each input once and writes each output once.
+ */
+public interface Fuser {
+    /** The name of the executor that runs each operator as it is. */
+    String NONE = "none";
+
+    /** Returns the name of the executor in configurations and on the command line. */
+    String name();
+
+    /** Returns an executable form of a function that depends on its inputs and on constants only. */
+    FusedFunction of(Function<Tensor[], Tensor> function);
+
+    /**
+     * Returns the executor of this name.
+     *
+     * @throws IllegalArgumentException if there is none; the message lists the known names
+     */
+    static Fuser named(String name) {
+        return Named.find("fusion", name, Fuser.class, Fuser::name);
+    }
+
+    /** A differentiable function of tensors. */
+    interface FusedFunction extends AutoCloseable {
+        /** Returns the value of the function, in the caller's memory scope. */
+        Tensor apply(Tensor... inputs);
+
+        /** Frees what the executor has prepared. The function may be used again. */
+        @Override
+        void close();
+    }
+}

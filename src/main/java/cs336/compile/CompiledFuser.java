@@ -1,0 +1,29 @@
+package cs336.compile;
+
+import cs336.basics.Fuser;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Tensor;
+
+/** The {@link Fuser} {@code compiled}: each function is {@link Compiled}, which fuses its forward and backward pass. */
+public final class CompiledFuser implements Fuser {
+    @Override
+    public String name() {
+        return "compiled";
+    }
+
+    @Override
+    public FusedFunction of(Function<Tensor[], Tensor> function) {
+        Compiled compiled = Compiled.of(inputs -> new Tensor[] {function.apply(inputs)});
+        return new FusedFunction() {
+            @Override
+            public Tensor apply(Tensor... inputs) {
+                return compiled.apply(inputs)[0];
+            }
+
+            @Override
+            public void close() {
+                compiled.close();
+            }
+        };
+    }
+}
