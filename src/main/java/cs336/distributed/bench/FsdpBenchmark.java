@@ -1,7 +1,6 @@
 package cs336.distributed.bench;
 
 import cs336.basics.Batches;
-import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.bench.Samples;
@@ -17,6 +16,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /**
  * A benchmark of sharded parameters: memory, time and communication volume of data-parallel training of a Transformer
@@ -24,6 +24,9 @@ import java.util.List;
  *
  * <p><b>Memory</b> of the second step, one value per rank: {@code init}, when model, container and optimizer exist;
  * {@code before-step}, directly before the optimizer's step; {@code peak}, the most of the whole step.
+ *
+ * <p><b>Results</b> of the first three steps from the same parameters and batches: {@code loss-1} to {@code loss-3},
+ * one value per rank, and {@code gradient-norm-1} to {@code gradient-norm-3}, the norm of the averaged gradients.
  *
  * <p><b>Time.</b> The cases are interleaved over several rounds, see {@link TrainingPlan}. Steps run back to back. Each
  * value is that of the slowest rank in that step: {@code forward}, {@code backward}, {@code gradients} (from the end of
@@ -41,10 +44,27 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
     private static final Metric BEFORE_STEP = Metric.bytes("before-step");
     private static final Metric PEAK = Metric.bytes("peak");
     private static final Metric TOTAL = Metric.ms("total");
+    private static final List<Metric> LOSSES = firstSteps("loss", "nats");
+    private static final List<Metric> GRADIENT_NORMS = firstSteps("gradient-norm", "");
 
-    /** Returns the case of a training setup, whose mode is an {@link FsdpMode}. */
-    public static Case caseOf(RankCase c) {
+    private static List<Metric> firstSteps(String name, String unit) {
+        return IntStream.rangeClosed(1, 3)
+                .mapToObj(step -> new Metric(name + "-" + step, unit))
+                .toList();
+    }
+
+    /**
+     * Returns the case of a training setup.
+     *
+     * @param c with an {@link FsdpMode}; the configuration of its model states the checkpointing policy
+     * @param lossRows number of tokens whose logits are in memory at a time; 0 for all
+     */
+    public static Case caseOf(RankCase c, int lossRows) {
         return c.toCase(INIT, BEFORE_STEP, PEAK, TOTAL, CommunicationVolume.HANDED, CommunicationVolume.LEAST_SENT)
+                .with("checkpointing", c.model().config().checkpointing())
+                .with(FsdpTraining.LOSS_ROWS, lossRows)
+                .yields(LOSSES.toArray(Metric[]::new))
+                .yields(GRADIENT_NORMS.toArray(Metric[]::new))
                 .yields(PHASES.stream().map(Metric::ms).toArray(Metric[]::new));
     }
 
@@ -59,12 +79,12 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
         var collected = new ArrayList<SampleCollector>();
         for (Case c : missing) {
             var samples = new SampleCollector();
-            measureMemory(group, RankCase.of(c), samples);
+            measureFirstSteps(group, c, samples);
             collected.add(samples);
         }
         for (int round = 1; round <= plan.rounds(); round++) {
             for (int i = 0; i < missing.size(); i++) {
-                train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
+                train(group, plan, missing.get(i), collected.get(i));
                 List<Samples> samples = collected.get(i).samples();
                 if (group.rank() == 0) {
                     store.put(missing.get(i), samples);
@@ -75,25 +95,34 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
         return new StoredResult(store.path().toString(), missing.size());
     }
 
-    private static Batches.Batch batch(RankCase c, TransformerConfig config, ProcessGroup group) {
+    private static Batches.Batch batch(Case c, ProcessGroup group) {
         return Batches.random(
-                        config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
+                        c.integer("vocab"), c.integer("batch"), c.integer("context"), group.device(), group.rank())
                 .next();
     }
 
-    /** Trains two steps. The first one allocates what stays, such as moments and workspaces of libraries. */
-    private static void measureMemory(ProcessGroup group, RankCase c, SampleCollector samples) {
-        TransformerConfig config = c.model().config();
+    /**
+     * Trains three steps, and measures the memory of the second one. The first one allocates what stays, such as
+     * moments and workspaces of libraries.
+     */
+    private static void measureFirstSteps(ProcessGroup group, Case c, SampleCollector samples) {
+        Torch.seed(group.rank());
         try (var profile = MemoryProfile.start(group.device());
                 var scope = MemoryScope.open()) {
             FsdpTraining training;
             try (var phase = ProfilerRange.of(INITIALIZATION)) {
-                training = FsdpTraining.of(c, config, group);
+                training = FsdpTraining.of(c, group);
             }
             try (training) {
-                Batches.Batch batch = batch(c, config, group);
-                for (int step = 0; step < 2; step++) {
-                    training.backward(batch, () -> {});
+                Batches.Batch batch = batch(c, group);
+                for (int step = 0; step < LOSSES.size(); step++) {
+                    try (var each = MemoryScope.open()) {
+                        double loss = training.backward(batch, () -> {}).item_double();
+                        addPerRank(group, samples, LOSSES.get(step), loss);
+                        samples.add(
+                                GRADIENT_NORMS.get(step),
+                                training.gradientNorm().item_double());
+                    }
                     training.update();
                 }
                 MemoryRecord record = profile.stop();
@@ -112,23 +141,20 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
         group.allGather(value).forEach(each -> samples.add(metric, each));
     }
 
-    private static void train(ProcessGroup group, TrainingPlan plan, RankCase c, SampleCollector samples)
+    private static void train(ProcessGroup group, TrainingPlan plan, Case c, SampleCollector samples)
             throws IOException {
-        TransformerConfig config = c.model().config();
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
-                var training = FsdpTraining.of(c, config, group);
+                var training = FsdpTraining.of(c, group);
                 var splits = new Splits(group.device(), 1 + PHASES.size() * plan.steps())) {
-            Batches.Batch batch = batch(c, config, group);
+            Batches.Batch batch = batch(c, group);
             for (int i = 0; i < plan.warmup(); i++) {
-                training.backward(batch, () -> {});
-                training.update();
+                step(training, batch, () -> {});
             }
             CommunicationVolume volume = CommunicationVolume.start(group);
             splits.start();
             for (int i = 0; i < plan.steps(); i++) {
-                training.backward(batch, splits::mark);
-                training.update();
+                step(training, batch, splits::mark);
                 splits.mark();
             }
             double[] times = splits.ms();
@@ -137,6 +163,13 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
             addTimes(samples, group.max(times));
             volume.addTo(samples, plan.steps());
         }
+    }
+
+    private static void step(FsdpTraining training, Batches.Batch batch, Runnable endOfPhase) {
+        try (var scope = MemoryScope.open()) {
+            training.backward(batch, endOfPhase);
+        }
+        training.update();
     }
 
     private static void addTimes(SampleCollector samples, double[] phases) {

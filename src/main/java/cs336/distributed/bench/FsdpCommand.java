@@ -1,11 +1,13 @@
 package cs336.distributed.bench;
 
 import cs336.bench.AlignedText;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
+import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
@@ -32,6 +34,10 @@ import picocli.CommandLine.Option;
             "    cs336 fsdp --d-model 64 --layers 4 --heads 2 --vocab 500 --batch 2 --context 32",
             "  One GPU for each of two processes, bf16 compute with fp32 master weights:",
             "    cs336 fsdp --backend nccl --size xl --batch 1 --context 512 --dtype bf16 --bucket-size-mb 100",
+            "  A model with 8.1 billion parameters and 32,768 tokens, on two GPUs of 141 GB:",
+            "    cs336 fsdp --mode fsdp --backend nccl --d-model 4096 --d-ff 11008 --layers 34 --heads 32 --vocab 151936"
+                    + " --batch 1 --context 32768 --dtype bf16 --attention flash --normalization rmsnorm-fused --fusion"
+                    + " compiled --checkpointing all-but-ffn --loss-rows 2048",
             "",
             "Exit codes: 0 measured, 1 a rank failed, 2 invalid arguments."
         })
@@ -58,6 +64,22 @@ public final class FsdpCommand extends LabCommand {
             paramLabel = "<n>",
             description = "maximum bucket size of gradients and parameters in ddp and zero-1, in MB (10^6 bytes)")
     private double bucketSize;
+
+    @Option(
+            names = "--checkpointing",
+            defaultValue = "everything",
+            paramLabel = "<policy>",
+            description =
+                    "activations that are kept for the backward pass: everything, all-but-ffn, blocks-<k> (the input"
+                            + " of every k-th block), nothing (as blocks-1), or recursive; the others are recomputed")
+    private String checkpointing;
+
+    @Option(
+            names = "--loss-rows",
+            defaultValue = "0",
+            paramLabel = "<n>",
+            description = "number of tokens whose logits are in memory at a time; 0 for all")
+    private int lossRows;
 
     @Mixin
     private final RankOptions ranks = new RankOptions();
@@ -88,6 +110,8 @@ public final class FsdpCommand extends LabCommand {
 
     private List<ModelOptions.Model> checkedModels() {
         modes.forEach(FsdpMode::parse);
+        ArgumentCheck.atLeast("--loss-rows", 0, lossRows);
+        CheckpointPolicy policy = CheckpointPolicy.parse(checkpointing);
         Strategy.bucketed(bucketSize);
         ranks.check();
         rounds.check();
@@ -95,7 +119,10 @@ public final class FsdpCommand extends LabCommand {
         if (precision() != Precision.FP32 && precision() != Precision.BF16) {
             throw new IllegalArgumentException("--dtype must be fp32 or bf16, not " + dtype);
         }
-        return models.models();
+        return models.models().stream()
+                .map(model ->
+                        new ModelOptions.Model(model.label(), model.config().withCheckpointing(policy), model.batch()))
+                .toList();
     }
 
     private Precision precision() {
@@ -104,15 +131,17 @@ public final class FsdpCommand extends LabCommand {
 
     private List<Case> cases(ModelOptions.Model model) {
         return modes.stream()
-                .map(mode -> FsdpBenchmark.caseOf(new RankCase(
-                        model,
-                        precision(),
-                        ranks.backend(),
-                        ranks.nodes(),
-                        ranks.ranks(),
-                        mode,
-                        FsdpMode.parse(mode).hasBuckets() ? bucketSize : 0,
-                        rounds.round())))
+                .map(mode -> FsdpBenchmark.caseOf(
+                        new RankCase(
+                                model,
+                                precision(),
+                                ranks.backend(),
+                                ranks.nodes(),
+                                ranks.ranks(),
+                                mode,
+                                FsdpMode.parse(mode).hasBuckets() ? bucketSize : 0,
+                                rounds.round()),
+                        lossRows))
                 .toList();
     }
 }

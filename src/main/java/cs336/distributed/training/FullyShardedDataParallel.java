@@ -419,6 +419,26 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
+     * Returns the global L2 norm of the gradients of the whole model. All ranks call it after
+     * {@link #finishGradientSynchronization}.
+     *
+     * @return equal on all ranks; a 0-dimensional tensor in the caller's memory scope
+     */
+    public Tensor gradientNorm() {
+        requireOpen("gradientNorm()");
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Tensor squares = squaredNorm(
+                    trainable.stream().filter(FsdpParameter::isSharded).toList());
+            group.allReduce(squares, Reduction.SUM);
+            squares.add_(squaredNorm(replicated));
+            DType dtype = DType.of(trainable.get(0).master());
+            return scope.escape(
+                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType()));
+        }
+    }
+
+    /**
      * Clips the gradients by the global norm of the whole model, like {@link GradientClipping#clipByGlobalNorm}. All
      * ranks call it after {@link #finishGradientSynchronization}.
      *
@@ -434,15 +454,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            List<Tensor> masters = parameters();
-            Tensor squares = squaredNorm(
-                    trainable.stream().filter(FsdpParameter::isSharded).toList());
-            group.allReduce(squares, Reduction.SUM);
-            squares.add_(squaredNorm(replicated));
-            DType dtype = DType.of(masters.get(0));
-            Tensor norm =
-                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType());
-            GradientClipping.clip(masters, norm, maxNorm);
+            Tensor norm = gradientNorm();
+            GradientClipping.clip(parameters(), norm, maxNorm);
             return scope.escape(norm);
         }
     }

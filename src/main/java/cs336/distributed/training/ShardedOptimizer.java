@@ -316,6 +316,38 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
+     * Returns the global L2 norm of the gradients of the whole model. Must be called directly before {@link #step} or
+     * {@link #clipGradients}.
+     *
+     * @return equal on all ranks; a 0-dimensional tensor in the caller's memory scope
+     * @throws IllegalArgumentException if there are no parameters
+     */
+    public Tensor gradientNorm() {
+        requireOpen("gradientNorm()");
+        if (parameters.isEmpty()) {
+            throw new IllegalArgumentException("there are no parameters, so there is no gradient norm");
+        }
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            assignGradients();
+            Tensor squares = GradientClipping.norm(localShards())
+                    .to(group.device().toTorch(), DType.FLOAT64.scalarType())
+                    .square()
+                    .reshape(1);
+            group.allReduce(squares, Reduction.SUM);
+            DType dtype = DType.of(parameters.values().iterator().next());
+            return scope.escape(
+                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType()));
+        }
+    }
+
+    private List<Tensor> localShards() {
+        List<Tensor> local = new ArrayList<>();
+        shardedGroups.forEach(sharded -> local.addAll(sharded.shards.local().values()));
+        return local;
+    }
+
+    /**
      * Clips the gradients by the global norm of the whole model, like {@link GradientClipping#clipByGlobalNorm}. Must
      * be called directly before {@link #step}. Each rank scales the gradients of its own shard only, so afterwards
      * {@code grad()} of a parameter is meaningful to {@link #step} only.
@@ -335,18 +367,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
         }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            assignGradients();
-            List<Tensor> local = new ArrayList<>();
-            shardedGroups.forEach(sharded -> local.addAll(sharded.shards.local().values()));
-            Tensor squares = GradientClipping.norm(local)
-                    .to(group.device().toTorch(), DType.FLOAT64.scalarType())
-                    .square()
-                    .reshape(1);
-            group.allReduce(squares, Reduction.SUM);
-            DType dtype = DType.of(parameters.values().iterator().next());
-            Tensor norm =
-                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType());
-            GradientClipping.clip(local, norm, maxNorm);
+            Tensor norm = gradientNorm();
+            GradientClipping.clip(localShards(), norm, maxNorm);
             return scope.escape(norm);
         }
     }

@@ -26,12 +26,39 @@ class FsdpCommandTest extends CommandTest {
                 "--mode half | mode 'half' is unknown; known: ddp, zero-1, fsdp, fsdp-without-prefetch",
                 "--dtype fp16 | --dtype must be fp32 or bf16, not fp16",
                 "--bucket-size-mb 0 | bucket size must be above 0 MB, not 0.0",
+                "--loss-rows -1 | --loss-rows must be at least 0, not -1",
+                "--checkpointing some | checkpointing policy 'some' is unknown; known: everything, all-but-ffn, nothing, blocks-<k>, recursive",
+                "--fusion some | fusion 'some' is unknown; known: compiled, none",
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--device cuda:1 | device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",
             })
     void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, run(new FsdpCommand(), arguments));
         assertEquals(message, err.toString());
+    }
+
+    @Test
+    void recomputationAndFusionDoNotChangeTheLoss() throws IOException {
+        String options = TINY + "--mode ddp,fsdp ";
+        assertEquals(0, run(new FsdpCommand(), options), err.toString());
+        assertEquals(
+                0,
+                run(
+                        new FsdpCommand(),
+                        options + "--attention flash --fusion compiled --checkpointing all-but-ffn --loss-rows 3"),
+                err.toString());
+        Map<String, Double> plain = new HashMap<>();
+        int compared = 0;
+        for (Row row : Measurements.read(folder.resolve("here/fsdp_accounting.csv"))) {
+            String key = row.getString("mode") + " " + row.getString("metric");
+            if (row.getString("implementation").equals("plain")) {
+                plain.put(key, row.getDouble("mean"));
+            } else if (key.contains("loss-") || key.contains("gradient-norm-")) {
+                assertEquals(1, row.getDouble("mean") / plain.get(key), 1e-4, key);
+                compared++;
+            }
+        }
+        assertEquals(2 * 6, compared);
     }
 
     @Test
@@ -53,6 +80,13 @@ class FsdpCommandTest extends CommandTest {
             assertEquals(1, numbers.get(mode + " least-sent") / (gathered + parameters / 2), 0.01, mode);
             assertEquals(1, numbers.get(mode + " sent") / (gathered + parameters), 0.05, mode);
             assertTrue(numbers.get(mode + " total") > 0);
+        }
+        for (String mode : List.of("zero-1", "fsdp", "fsdp-without-prefetch")) {
+            for (int step = 1; step <= 3; step++) { // all modes train the same model on the same batches
+                for (String result : List.of(" loss-" + step, " gradient-norm-" + step)) {
+                    assertEquals(1, numbers.get(mode + result) / numbers.get("ddp" + result), 1e-4, mode + result);
+                }
+            }
         }
         assertEquals(1, numbers.get("ddp least-sent") / parameters, 0.01);
         assertTrue(numbers.get("zero-1 before-step") < 0.9 * numbers.get("ddp before-step"), numbers.toString());
