@@ -47,13 +47,13 @@ public final class Compiled implements AutoCloseable {
      */
     private record Guard(
             List<Layout> layouts,
-            List<Boolean> onGpu,
+            List<Device> devices,
             List<Boolean> trainable,
             List<Long> storages,
             List<Integer> sharedParameters,
             String autocast) {
         Device device() {
-            return onGpu.contains(true) ? Device.cuda(0) : Device.cpu();
+            return devices.stream().filter(Device::isCuda).findFirst().orElse(Device.cpu());
         }
     }
 
@@ -172,7 +172,7 @@ public final class Compiled implements AutoCloseable {
 
     private Guard guard(Tensor... inputs) {
         List<Layout> layouts = new ArrayList<>();
-        List<Boolean> onGpu = new ArrayList<>();
+        List<Device> devices = new ArrayList<>();
         List<Boolean> trainable = new ArrayList<>();
         List<Long> storages = new ArrayList<>();
         List<Integer> sharedParameters = new ArrayList<>();
@@ -182,13 +182,13 @@ public final class Compiled implements AutoCloseable {
             Tensor earlier = first.putIfAbsent(storage, input);
             long distance = earlier == null ? 0 : input.storage_offset() - earlier.storage_offset();
             layouts.add(Layout.of(input).withOffset(distance));
-            onGpu.add(input.is_cuda());
+            devices.add(input.is_cuda() ? Device.cuda(input.device().index()) : Device.cpu());
             trainable.add(GradMode.is_enabled() && input.requires_grad());
             storages.add(earlier == null ? first.size() - 1L : storages.get(indexOf(earlier, inputs)));
             sharedParameters.add(indexOfShared(input));
         }
         parameters.forEach(parameter -> trainable.add(GradMode.is_enabled() && parameter.requires_grad()));
-        return new Guard(layouts, onGpu, trainable, storages, sharedParameters, Autocast.state());
+        return new Guard(layouts, devices, trainable, storages, sharedParameters, Autocast.state());
     }
 
     private static int indexOf(Tensor tensor, Tensor... tensors) {
