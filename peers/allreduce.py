@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from measurements import provenance, row, store
+from measurements import provenance, require_clean, row, storage_arguments, store
 
 LEAST_STEPS, GROUPS, QUEUED, LEAST_QUEUED = 3, 10, 20, 2
 
@@ -115,7 +115,7 @@ def run(rank, size, args):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("csv")
+    storage_arguments(parser)
     parser.add_argument("--backend", choices=["gloo", "nccl"], required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--processes", default="2")
@@ -126,6 +126,7 @@ def main():
     parser.add_argument("--emulate-nodes", type=int)
     parser.add_argument("--port", type=int, default=29400)
     args = parser.parse_args()
+    require_clean(args, args.device)
     for size in map(int, args.processes.split(",")):
         mp.spawn(run, (size, args), nprocs=size)
 

@@ -20,7 +20,7 @@ import statistics
 
 import torch
 
-from measurements import provenance, row, store
+from measurements import provenance, require_clean, row, storage_arguments, store
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BACKENDS = {"sdpa-flash": "FLASH_ATTENTION", "sdpa-cudnn": "CUDNN_ATTENTION", "sdpa-efficient": "EFFICIENT_ATTENTION"}
@@ -155,7 +155,7 @@ def arguments(line=None):
     commands = parser.add_subparsers(dest="command", required=True)
     flash_parser, leaderboard_parser = commands.add_parser("flash"), commands.add_parser("leaderboard")
     for command in (flash_parser, leaderboard_parser):
-        command.add_argument("csv")
+        storage_arguments(command)
         command.add_argument("--attention", type=names(IMPLEMENTATIONS))
         command.add_argument("--d", type=numbers)
     flash_parser.add_argument("--full", action="store_true")
@@ -217,6 +217,7 @@ def leaderboard_cases(args):
 
 def main():
     args = arguments()
+    require_clean(args)
     import triton
 
     def time(run):

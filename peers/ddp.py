@@ -23,7 +23,7 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from measurements import provenance, row, store
+from measurements import provenance, require_clean, row, storage_arguments, store
 from transformer_step import SIZES, VOCAB, TransformerLM
 
 PHASES = ["forward", "backward", "communication", "optimizer"]
@@ -174,7 +174,7 @@ def run(rank, args, port):
 def options(size, mode, warmup):
     """Returns a parser of the options that all programs of several ranks share, with these defaults."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("csv")
+    storage_arguments(parser)
     parser.add_argument("--size", default=size)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--context", type=int, default=128)
@@ -191,6 +191,7 @@ def options(size, mode, warmup):
 
 def launch(run, args):
     """Starts run(rank, args, port) in one process per rank."""
+    require_clean(args, args.device)
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]

@@ -15,7 +15,7 @@ import statistics
 import torch
 import torch.nn.functional as F
 
-from measurements import provenance, row, store
+from measurements import provenance, require_clean, row, storage_arguments, store
 
 GROUPS, WARMUP, LEAD = 20, 5, 2
 EPS = 1e-5
@@ -84,12 +84,13 @@ def rows(case, name, tensors, tensor_bytes, ms, copy_bandwidth, origin):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("csv")
+    storage_arguments(parser)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--hidden", default="1024,2048,4096,8192")
     parser.add_argument("--dtype", default="fp32,bf16")
     parser.add_argument("--passes", type=int, default=1000)
     args = parser.parse_args()
+    require_clean(args)
 
     torch.manual_seed(0)
     origin = provenance()

@@ -19,7 +19,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from measurements import provenance, row, store
+from measurements import provenance, require_clean, row, storage_arguments, store
 
 SIZES = {  # d_model, d_ff, layers, heads
     "small": (768, 3072, 12, 12),
@@ -145,7 +145,7 @@ def time_pass(name, model, optimizer, inputs, targets, dtype, warmup, steps):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("csv")
+    storage_arguments(parser)
     parser.add_argument("--size", default=",".join(SIZES))
     parser.add_argument("--context", default="128,512")
     parser.add_argument("--dtype", default="fp32")
@@ -154,6 +154,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
     args = parser.parse_args()
+    require_clean(args)
 
     origin = provenance()
     for size, context in itertools.product(args.size.split(","), map(int, args.context.split(","))):

@@ -16,6 +16,7 @@ import cs336.kernels.attention.FlashCommand;
 import cs336.kernels.attention.LeaderboardCommand;
 import cs336.kernels.norms.NormsCommand;
 import cs336.notebook.NotebooksCommand;
+import cs336.numbers.MeasurementsCommand;
 import cs336.precision.PrecisionCommand;
 import cs336.profile.OverlapCommand;
 import cs336.profile.ProfileCommand;
@@ -65,6 +66,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             AccountingCommand.class,
             IsoFlopsCommand.class,
             LaunchCommand.class,
+            MeasurementsCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
             ReportCommand.class

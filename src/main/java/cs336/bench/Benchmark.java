@@ -28,13 +28,14 @@ import org.bytedeco.pytorch.Tensor;
  * }</pre>
  *
  * <p>The benchmark has two rounds, because separate times of the phases require a synchronisation after each, which
- * makes the whole step slower:
+ * makes the whole step slower. Both have w warm-up steps of their own:
  *
  * <ol>
  *   <li>w warm-up steps, then n steps that are timed as a whole, with one synchronisation at the end of each: metric
  *       {@code total}. With w = 0 the first timed step is the first step of this model.
- *   <li>n more steps with a synchronisation after each phase: metrics {@code forward}, {@code backward},
- *       {@code optimizer}. They need no further warm-up.
+ *   <li>w warm-up steps, then n timed steps, with a synchronisation after each phase: metrics {@code forward},
+ *       {@code backward}, {@code optimizer}. Because the first round precedes them, only {@code total} shows the effect
+ *       of too few warm-up steps.
  * </ol>
  *
  * {@link Pass#FORWARD} has a single phase, so the first round provides {@code forward} too. Its second round is timed
@@ -98,7 +99,7 @@ public final class Benchmark {
         return this;
     }
 
-    /** Sets the number of warm-up steps, at least 0. */
+    /** Sets the number of warm-up steps of each round, at least 0. */
     public Benchmark warmup(int w) {
         warmup = ArgumentCheck.atLeast("warmup", 0, w);
         return this;
@@ -176,13 +177,12 @@ public final class Benchmark {
                 total.samples()
                         .forEach(s -> record.accept(renamed(s, pass.phases().get(0))));
                 stopwatch
-                        .warmup(0)
                         .synchronised(false)
                         .time(UNSYNCHRONISED, step::run)
                         .samples()
                         .forEach(record);
             } else {
-                Map<String, Timing> phases = stopwatch.warmup(0).laps(step::runInLaps);
+                Map<String, Timing> phases = stopwatch.laps(step::runInLaps);
                 phases.values().forEach(t -> t.samples().forEach(record));
             }
             record.accept(Samples.once(PEAK_MEMORY, peak));

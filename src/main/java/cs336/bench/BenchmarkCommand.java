@@ -41,7 +41,7 @@ public final class BenchmarkCommand extends LabCommand {
             names = "--warmup",
             split = ",",
             paramLabel = "<n>",
-            description = "number of warm-up steps. Default: 5 (2024: 1)")
+            description = "number of warm-up steps of each round. Default: 5 (2024: 1)")
     private List<Integer> warmups;
 
     @Option(names = "--steps", paramLabel = "<n>", description = "number of timed steps. Default: 10 (2024: 5)")

@@ -28,6 +28,11 @@ public record MachineSurvey(Provenance provenance, String device, long available
     /** The message from the child process: a survey, or an error message if there is no such device. */
     private record SurveyReply(MachineSurvey survey, String error) {}
 
+    /** Returns whether the device is a GPU. */
+    boolean isGpu() {
+        return device.startsWith("cuda");
+    }
+
     /**
      * Surveys this machine.
      *

@@ -8,11 +8,13 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
@@ -26,8 +28,9 @@ import tech.tablesaw.columns.Column;
  * {@code data/measurements/<machine>/<problem>.csv}, with one row for each case and metric. Its first columns are the
  * parameters of the cases ({@code size}, {@code context} …), followed by {@code implementation}, {@code metric},
  * {@code unit}, {@code n}, {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}, {@code status},
- * {@code device}, {@code versions}, {@code commit}, {@code date}. A cell without a number is empty, such as the mean of
- * an out-of-memory case or the standard deviation of a single sample; an infinite number is {@code Infinity}.
+ * {@code device}, {@code versions}, {@code commit}, {@code date}, {@code host}, {@code load}. A cell without a number
+ * is empty, such as the mean of an out-of-memory case or the standard deviation of a single sample; an infinite number
+ * is {@code Infinity}. In files without the last two columns, these cells are empty.
  *
  * <p>The values of single steps can be stored in {@code <problem>_steps.csv} in the same folder: the parameters, then
  * {@code implementation}, {@code metric}, {@code unit}, {@code step} (from 1), {@code value}.
@@ -40,7 +43,10 @@ public final class Measurements {
     private static final List<String> COLUMNS = concat(
             List.of("implementation", "metric", "unit"),
             NUMBERS,
-            List.of("status", "device", "versions", "commit", "date"));
+            List.of("status", "device", "versions", "commit", "date", "host", "load"));
+    /** Columns at the end that older files do not have. */
+    private static final List<String> LATER_COLUMNS = List.of("host", "load");
+
     private static final Pattern INTEGER = Pattern.compile("-?\\d{1,9}");
     private static final String DECIMAL = "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?";
     private static final Pattern NUMBER = Pattern.compile(DECIMAL + "|-?Infinity");
@@ -78,8 +84,8 @@ public final class Measurements {
     }
 
     /**
-     * Reads stored measurements or stored steps. {@code n} and {@code step} are integers, the statistics and
-     * {@code value} are doubles. A parameter is numeric if all of its values are, otherwise text ({@code 2.7B} is
+     * Reads stored measurements or stored steps. {@code n} and {@code step} are integers, the statistics, {@code value}
+     * and {@code load} are doubles. A parameter is numeric if all of its values are, otherwise text ({@code 2.7B} is
      * text). All other columns are text.
      *
      * @throws NoSuchFileException if the file does not exist
@@ -94,7 +100,7 @@ public final class Measurements {
     }
 
     private static Table table(TidyCsv file) throws IOException {
-        List<List<String>> lines = file.lines();
+        List<List<String>> lines = lines(file);
         Table table = Table.create(file.path().getFileName().toString());
         if (lines.isEmpty()) {
             return table;
@@ -165,7 +171,9 @@ public final class Measurements {
                             provenance.device(),
                             provenance.versions(),
                             provenance.commit(),
-                            provenance.date())));
+                            provenance.date(),
+                            provenance.host(),
+                            provenance.load())));
         }
         rows.exclusively(() -> put(rows, c, COLUMNS, cells));
     }
@@ -220,7 +228,7 @@ public final class Measurements {
     }
 
     private static void requireSameColumns(TidyCsv file, Case c, List<String> columns) throws IOException {
-        List<List<String>> lines = file.lines();
+        List<List<String>> lines = lines(file);
         if (lines.isEmpty()) {
             return;
         }
@@ -237,14 +245,29 @@ public final class Measurements {
         List<List<String>> added = cells.stream()
                 .map(row -> concat(List.copyOf(c.parameters().values()), row))
                 .toList();
-        List<List<String>> stored = file.lines().stream().skip(1).toList();
+        List<List<String>> lines = lines(file);
+        List<List<String>> stored = lines.stream().skip(1).toList();
         List<List<String>> others =
                 stored.stream().filter(isRowOf(c, header).negate()).toList();
-        if (others.size() == stored.size()) {
+        if (others.size() == stored.size() && lines.equals(file.lines())) {
             file.append(header, added);
         } else {
             file.replace(header, Stream.concat(others.stream(), added.stream()).toList());
         }
+    }
+
+    /** Returns header and rows of a file, with empty cells in the columns that an older file does not have. */
+    private static List<List<String>> lines(TidyCsv file) throws IOException {
+        List<List<String>> lines = file.lines();
+        boolean isOlder =
+                !lines.isEmpty() && lines.get(0).get(lines.get(0).size() - 1).equals("date");
+        if (!isOlder) {
+            return lines;
+        }
+        List<String> empty = Collections.nCopies(LATER_COLUMNS.size(), "");
+        return IntStream.range(0, lines.size())
+                .mapToObj(i -> concat(lines.get(i), i == 0 ? LATER_COLUMNS : empty))
+                .toList();
     }
 
     /** Returns a filter for the rows of a case, given the file's header. */
@@ -278,7 +301,7 @@ public final class Measurements {
     private static Column<?> column(TidyCsv file, String name, List<String> cells, boolean parameter)
             throws IOException {
         boolean integer = name.equals("n") || name.equals("step");
-        if (integer || NUMBERS.contains(name) || name.equals("value")) {
+        if (integer || NUMBERS.contains(name) || List.of("value", "load").contains(name)) {
             Pattern valid = integer ? INTEGER : NUMBER;
             for (int i = 0; i < cells.size(); i++) {
                 String cell = cells.get(i);

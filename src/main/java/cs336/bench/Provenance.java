@@ -1,15 +1,14 @@
 package cs336.bench;
 
 import cs336.torch.Device;
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Path;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Locale;
-import java.util.concurrent.TimeUnit;
 
 /**
- * The origin of measurements: machine, versions, commit and date.
+ * The origin of measurements: machine, versions, commit, date, host and load.
  *
  * @param machine short name of the kind of machine, used as a folder name: {@code h200}, {@code h200-x2},
  *     {@code cpu-2core}
@@ -19,8 +18,14 @@ import java.util.concurrent.TimeUnit;
  *     of the repository, with {@code +dirty} if files outside {@code data/} and {@code figures/} differ from it;
  *     {@code unknown} without a repository
  * @param date date and time in UTC, as in {@code 2026-11-20T14:05:00Z}
+ * @param host CPU model and number of cores; on the CPU the same as {@code device}
+ * @param load the host's load average over the last minute, as in {@code 1.25}. It includes the measuring processes.
+ *     Empty if the operating system does not report it
  */
-public record Provenance(String machine, String device, String versions, String commit, String date) {
+public record Provenance(
+        String machine, String device, String versions, String commit, String date, String host, String load) {
+    private static final String DIRTY = "+dirty";
+
     /** @throws IllegalArgumentException if the machine is not a valid folder name */
     public Provenance {
         requireName("machine", machine);
@@ -50,19 +55,25 @@ public record Provenance(String machine, String device, String versions, String 
     public static Provenance of(Device device, int count) {
         String name = device.productName();
         int cores = Runtime.getRuntime().availableProcessors();
+        String host = Device.cpu().productName() + " (" + cores + " cores)";
         String machine = device.isCuda() ? shortName(name) + (count > 1 ? "-x" + count : "") : "cpu-" + cores + "core";
-        String full = device.isCuda() ? (count > 1 ? count + " × " : "") + name : name + " (" + cores + " cores)";
-        return new Provenance(machine, full, Versions.of(device), head(), now());
+        String full = device.isCuda() ? (count > 1 ? count + " × " : "") + name : host;
+        return new Provenance(machine, full, Versions.of(device), commitHere(), now(), host, loadAverage());
     }
 
     /** Returns the same provenance with another machine name; null keeps the name. */
     public Provenance named(String machine) {
-        return machine == null ? this : new Provenance(machine, device, versions, commit, date);
+        return machine == null ? this : new Provenance(machine, device, versions, commit, date, host, load);
     }
 
-    /** Returns the same provenance with the current date. */
-    Provenance dated() {
-        return new Provenance(machine, device, versions, commit, now());
+    /** Returns the same provenance with the current date and load. */
+    public Provenance updated() {
+        return new Provenance(machine, device, versions, commit, now(), host, loadAverage());
+    }
+
+    /** Returns whether files differed from the commit. */
+    static boolean isDirty(String commit) {
+        return commit.endsWith(DIRTY);
     }
 
     /** Returns {@code h200} for {@code NVIDIA H200} and {@code rtx-4090} for {@code NVIDIA GeForce RTX 4090}. */
@@ -76,35 +87,23 @@ public record Provenance(String machine, String device, String versions, String 
         return Instant.now().truncatedTo(ChronoUnit.SECONDS).toString();
     }
 
-    private static String head() {
+    private static String loadAverage() {
+        double load = ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage();
+        return load < 0 ? "" : String.format(Locale.ROOT, "%.2f", load);
+    }
+
+    /** Returns the commit of the sources, see {@link #commit()}. */
+    public static String commitHere() {
         String given = System.getenv("CS336_COMMIT");
         if (given != null && !given.isBlank()) {
             return given.strip();
         }
-        String commit = git("rev-parse", "--short=10", "HEAD");
+        String commit = Git.output(Path.of(""), "rev-parse", "--short=10", "HEAD");
         if (commit == null) {
             return "unknown";
         }
-        String changed = git("status", "--porcelain", "--", ".", ":(exclude)data", ":(exclude)figures");
-        return commit + (changed == null || changed.isEmpty() ? "" : "+dirty");
-    }
-
-    /** Returns the output of a git command, or null if git or the repository is missing. */
-    private static String git(String... arguments) {
-        try {
-            var command = new String[arguments.length + 1];
-            command[0] = "git";
-            System.arraycopy(arguments, 0, command, 1, arguments.length);
-            Process git = new ProcessBuilder(command)
-                    .redirectError(ProcessBuilder.Redirect.DISCARD)
-                    .start();
-            var output = new String(git.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
-            return git.waitFor(10, TimeUnit.SECONDS) && git.exitValue() == 0 ? output : null;
-        } catch (IOException e) {
-            return null;
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            return null;
-        }
+        String changed =
+                Git.output(Path.of(""), "status", "--porcelain", "--", ".", ":(exclude)data", ":(exclude)figures");
+        return commit + (changed == null || changed.isEmpty() ? "" : DIRTY);
     }
 }

@@ -35,6 +35,9 @@ public final class StorageOptions {
     @Option(names = "--again", description = "measure the stored cases again")
     private boolean again;
 
+    @Option(names = "--allow-dirty", description = "measure on GPUs although files differ from the commit")
+    private boolean allowDirty;
+
     /** @param defaultProblem the file of the measurements if --problem is not given */
     public StorageOptions(String defaultProblem) {
         problem = defaultProblem;
@@ -86,6 +89,19 @@ public final class StorageOptions {
     }
 
     /**
+     * Checks that a reader can find the sources of measurements on a GPU: no file differs from the commit, or
+     * --allow-dirty is given.
+     *
+     * @throws IllegalArgumentException if the measurements must not be stored
+     */
+    public void requireClean(boolean gpu, String commit) {
+        if (gpu && !allowDirty && Provenance.isDirty(commit)) {
+            throw new IllegalArgumentException("files differ from the commit (" + commit
+                    + "), so measurements on a GPU could not be repeated: commit the changes or give --allow-dirty");
+        }
+    }
+
+    /**
      * Checks that measurements can be stored. Creates the folder if it is missing.
      *
      * @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name
@@ -119,6 +135,7 @@ public final class StorageOptions {
                 .distinct()
                 .toList();
         Provenance provenance = named(survey.provenance());
+        requireClean(survey.isGpu(), provenance.commit());
         Measurements measurements = measurements(provenance);
         System.err.printf("%s: %d cases into %s%n", provenance.device(), all.size(), measurements.path());
         Sweep sweep = configure.apply(new Sweep(measurements, provenance).again(again));

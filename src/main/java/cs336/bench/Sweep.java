@@ -245,9 +245,9 @@ public final class Sweep {
             measurements.putSteps(c, outcome.samples);
         }
         if (outcome.status == Status.OK) {
-            extraResults.store(c, measurements, provenance.dated());
+            extraResults.store(c, measurements, provenance.updated());
         }
-        measurements.put(c, rows, provenance.dated());
+        measurements.put(c, rows, provenance.updated());
     }
 
     private static String describe(CaseOutcome outcome) {

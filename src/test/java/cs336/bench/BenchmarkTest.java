@@ -89,6 +89,20 @@ class BenchmarkTest {
         assertFalse(hasGradients());
     }
 
+    @Test
+    void bothRoundsHaveTheirOwnWarmUp() {
+        Benchmark.of(model).batch(2).context(8).warmup(2).steps(1).run(Pass.STEP);
+        double[] benchmarked = head();
+        Torch.seed(0);
+        try (var same = new TransformerLM(TINY, Device.cpu());
+                var step = Benchmark.of(same).batch(2).context(8).step(Pass.STEP)) {
+            for (int i = 0; i < 2 * (2 + 1); i++) {
+                step.run();
+            }
+            assertArrayEquals(Tensors.toDoubles(same.namedParameters().get("lm_head.weight")), benchmarked);
+        }
+    }
+
     static final class LargeSteps implements MemoryGrowth.Work {
         private final Benchmark large = Benchmark.of(new TransformerLM(TINY, Device.cpu()))
                 .batch(64) // about 5 MB of activations

@@ -27,8 +27,14 @@ import tech.tablesaw.api.ColumnType;
 import tech.tablesaw.api.Table;
 
 class MeasurementsTest {
-    static final Provenance HERE =
-            new Provenance("h200", "NVIDIA H200, \"SXM\"", "pytorch 2.10.0", "1234567", "2026-11-20T10:00:00Z");
+    static final Provenance HERE = new Provenance(
+            "h200",
+            "NVIDIA H200, \"SXM\"",
+            "pytorch 2.10.0",
+            "1234567",
+            "2026-11-20T10:00:00Z",
+            "Xeon 8480C (64 cores)",
+            "1.25");
     static final Metric TOTAL = Metric.ms("total"), PEAK = Metric.bytes("peak-memory");
 
     @TempDir
@@ -77,7 +83,9 @@ class MeasurementsTest {
                         "device",
                         "versions",
                         "commit",
-                        "date"),
+                        "date",
+                        "host",
+                        "load"),
                 table.columnNames());
         assertEquals(folder.resolve("h200/benchmarking_script.csv"), measurements.path());
         assertEquals(3, table.rowCount());
@@ -90,6 +98,34 @@ class MeasurementsTest {
         assertEquals("NVIDIA H200, \"SXM\"", table.stringColumn("device").get(0));
         assertEquals("1234567", table.stringColumn("commit").get(0));
         assertEquals("2026-11-20T10:00:00Z", table.stringColumn("date").get(2));
+        assertEquals("Xeon 8480C (64 cores)", table.stringColumn("host").get(1));
+        assertEquals(1.25, table.doubleColumn("load").get(2));
+    }
+
+    @Test
+    void olderFilesWithoutHostAndLoadAreReadAndExtended() throws IOException {
+        measurements.put(size("small", 128), measured(1), HERE);
+        Path file = measurements.path();
+        String older =
+                Files.readString(file).replace(",host,load\n", "\n").replace(",Xeon 8480C (64 cores),1.25\n", "\n");
+        Files.writeString(file, older);
+
+        assertEquals("", measurements.table().stringColumn("host").get(0));
+        assertTrue(measurements.table().doubleColumn("load").isMissing(0));
+        assertTrue(measurements.holds(size("small", 128)));
+        measurements.requireSameColumns(size("small", 128));
+
+        measurements.put(size("large", 128), measured(2), HERE);
+        Table table = measurements.table();
+        assertEquals(
+                List.of("small", "small", "large", "large"),
+                table.stringColumn("size").asList());
+        assertEquals("2026-11-20T10:00:00Z", table.stringColumn("date").get(0));
+        assertEquals(
+                List.of("", "", "Xeon 8480C (64 cores)", "Xeon 8480C (64 cores)"),
+                table.stringColumn("host").asList());
+        assertTrue(table.doubleColumn("load").isMissing(1));
+        assertEquals(1.25, table.doubleColumn("load").get(3));
     }
 
     @Test
@@ -147,7 +183,7 @@ class MeasurementsTest {
         measurements.put(size("small", 128), measured(1), HERE);
         Files.writeString(measurements.path(), "medium,128\n", StandardOpenOption.APPEND);
         var e = assertThrows(IOException.class, () -> measurements.table());
-        assertTrue(e.getMessage().contains("line 4: the row has 2 cells, the header 16"), e.getMessage());
+        assertTrue(e.getMessage().contains("line 4: the row has 2 cells, the header 18"), e.getMessage());
     }
 
     /** Replaces a text in a file of two rows by bytes, and expects an error about one of its lines. */
@@ -166,7 +202,7 @@ class MeasurementsTest {
     void aDamagedLineIsReportedWithFileAndLine() throws IOException {
         assertDamaged("total", new byte[] {(byte) 0xff}, "line 2: the line is not UTF-8");
         assertDamaged("\"NVIDIA", "NVIDIA".getBytes(), "line 2: a quote is not closed");
-        assertDamaged("1\\.5", "1,5".getBytes(), "line 2: the row has 17 cells, the header 16");
+        assertDamaged("1\\.5", "1,5".getBytes(), "line 2: the row has 19 cells, the header 18");
         assertDamaged("1\\.5", "1.5.5".getBytes(), "line 2: mean must be a number, not '1.5.5'");
         assertDamaged("137438953471", "x".getBytes(), "line 3: mean must be a number, not 'x'");
         assertDamaged("ms,1,", "ms,1.5,".getBytes(), "line 2: n must be a number, not '1.5'");
@@ -263,7 +299,7 @@ class MeasurementsTest {
 
     @Test
     void lineBreaksInACellBecomeSpaces() throws IOException {
-        var odd = new Provenance("h200", "two\nlines", "", "", "");
+        var odd = new Provenance("h200", "two\nlines", "", "", "", "", "");
         measurements.put(size("small", 128), measured(1), odd);
         assertEquals("two lines", measurements.table().stringColumn("device").get(0));
     }

@@ -26,6 +26,8 @@ class ProvenanceTest {
         assertTrue(here.device().endsWith("(" + cores + " cores)"), here.device());
         assertTrue(here.versions().matches("pytorch \\d+\\.\\d+\\.\\d+-[\\d.]+; java \\d[\\d.]*"), here.versions());
         assertTrue(here.commit().matches("[0-9a-f]{7,40}(\\+dirty)?|unknown"), here.commit());
+        assertEquals(here.device(), here.host());
+        assertTrue(here.load().matches("\\d+\\.\\d\\d"), here.load());
         assertTrue(Instant.parse(here.date()).isAfter(Instant.parse("2026-01-01T00:00:00Z")));
     }
 

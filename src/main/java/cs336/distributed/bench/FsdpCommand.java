@@ -96,7 +96,7 @@ public final class FsdpCommand extends LabCommand {
     @Override
     public Integer call() throws IOException, InterruptedException {
         for (ModelOptions.Model model : checked(this::checkedModels)) {
-            TrainingPlan plan = rounds.plan(checked(() -> cases(model)), storage);
+            TrainingPlan plan = checked(() -> rounds.plan(cases(model), storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
             StoredResult result = launcher.run(FsdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {

@@ -1,6 +1,9 @@
 package cs336.distributed.bench;
 
+import cs336.bench.Provenance;
 import cs336.bench.StorageOptions;
+import cs336.distributed.launch.LaunchOptions;
+import cs336.torch.Device;
 import java.io.IOException;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
@@ -18,9 +21,13 @@ public record MeasurementFile(String folder, String machine, String problem, boo
      * Returns the file that the options of a command select, after a check that it can be written, so that nothing is
      * measured that cannot be stored.
      *
+     * @throws IllegalArgumentException if the devices are GPUs and files differ from the commit, see
+     *     {@link StorageOptions#requireClean}
      * @throws UncheckedIOException if files cannot be created in the folder
      */
     public static MeasurementFile of(StorageOptions options) {
+        Device device = Device.parse(LaunchOptions.forAllRanks(options.device()));
+        options.requireClean(device.isCuda(), Provenance.commitHere());
         try {
             options.requireWritable();
         } catch (IOException e) {

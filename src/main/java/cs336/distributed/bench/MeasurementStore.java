@@ -59,7 +59,7 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
 
     /** Stores a case's samples and replaces earlier ones of the same case. */
     public void put(Case c, List<Samples> samples) throws IOException {
-        measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance);
+        measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance.updated());
     }
 
     /** Prints on rank 0 that a round is complete. */

@@ -83,7 +83,7 @@ public final class ShardCommand extends LabCommand {
         }
         checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         for (ModelOptions.Model model : checked(this::checkedModels)) {
-            TrainingPlan plan = rounds.plan(checked(() -> cases(model)), storage);
+            TrainingPlan plan = checked(() -> rounds.plan(cases(model), storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
             StoredResult result = launcher.run(ShardBenchmark.class, plan).get(0);
             if (!ranks.reports()) {

@@ -130,6 +130,7 @@ public final class NormsCommand extends LabCommand {
         storage.requireWritable();
         Device device = Device.parse(storage.device());
         Provenance provenance = storage.named(Provenance.of(device));
+        storage.requireClean(device.isCuda(), provenance.commit());
         Measurements measurements = storage.measurements(provenance);
         List<Case> cases = new ArrayList<>();
         for (int width : widths) {

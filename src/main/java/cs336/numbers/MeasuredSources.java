@@ -1,0 +1,83 @@
+package cs336.numbers;
+
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Stream;
+
+/** The sources that each file of measurements measures, as Git path specifications relative to the project's root. */
+final class MeasuredSources {
+    private static final String JAVA = "src/main/java/cs336/";
+    private static final List<String> STEP =
+            List.of(JAVA + "basics", JAVA + "bench/Benchmark.java", JAVA + "bench/Stopwatch.java");
+    private static final List<String> NORMS = List.of(
+            JAVA + "kernels/norms",
+            "kernels/rmsnorm.cu",
+            "kernels/column_sum.cu",
+            "kernels/row_sum.cuh",
+            "kernels/elements.cuh");
+    private static final List<String> ATTENTION =
+            List.of(JAVA + "kernels/attention", JAVA + "bench/DoBench.java", "kernels/flash_*", "kernels/*mma.cuh");
+    private static final List<String> RANKS =
+            List.of(JAVA + "basics", JAVA + "distributed/collectives", JAVA + "distributed/training");
+    private static final List<String> COMPILER = List.of(JAVA + "compile", "kernels/fused.cuh", "kernels/adamw.cu");
+    private static final List<String> PEERS = List.of("peers");
+
+    /** The sources by the beginning of the file's name; the longest one that matches counts. */
+    private static final Map<String, List<String>> SOURCES = new TreeMap<>(Map.ofEntries(
+            Map.entry("benchmarking", STEP),
+            Map.entry("normalization", concat(STEP, NORMS)),
+            Map.entry("profiling", concat(STEP, List.of(":(glob)" + JAVA + "profile/*.java"))),
+            Map.entry("memory", concat(STEP, List.of(JAVA + "profile/memory"))),
+            Map.entry("gradient_checkpointing", concat(STEP, List.of(JAVA + "checkpointing", JAVA + "profile/memory"))),
+            Map.entry("mixed_precision", List.of(JAVA + "precision")),
+            Map.entry("rmsnorm", NORMS),
+            Map.entry("pytorch_attention", concat(ATTENTION, List.of(JAVA + "basics/PlainAttention.java"))),
+            Map.entry("flash", ATTENTION),
+            Map.entry("torch_compile", concat(STEP, COMPILER)),
+            Map.entry("torch_compile_attention", COMPILER),
+            Map.entry("torch_compile_rmsnorm", COMPILER),
+            Map.entry("kernel_resources", List.of("kernels/*.cu", "kernels/*.cuh", JAVA + "kernels")),
+            Map.entry(
+                    "distributed_communication",
+                    List.of(JAVA + "distributed/collectives", JAVA + "distributed/bench/AllReduce*")),
+            Map.entry("link_topology", List.of(JAVA + "distributed/bench/LinkTopology.java")),
+            Map.entry("ddp", concat(RANKS, List.of(JAVA + "distributed/bench/Ddp*"))),
+            Map.entry("optimizer_state_sharding", concat(RANKS, List.of(JAVA + "distributed/bench/Shard*"))),
+            Map.entry("fsdp", concat(RANKS, List.of(JAVA + "distributed/bench/Fsdp*"))),
+            Map.entry("communication_accounting", List.of(":(glob)" + JAVA + "scaling/*.java")),
+            Map.entry("scaling", List.of(":(glob)" + JAVA + "scaling/*.java")),
+            Map.entry("isoflops", List.of(JAVA + "scaling/laws"))));
+
+    private MeasuredSources() {}
+
+    /**
+     * Returns the sources that some rows measure; empty if none are declared.
+     *
+     * @param problem name of the file of measurements, without {@code .csv}
+     * @param versions versions of the rows; those of a peer name Python
+     */
+    static List<String> of(String problem, String versions) {
+        if (versions.contains("python ")) {
+            return PEERS;
+        }
+        List<String> longest = List.of();
+        for (Map.Entry<String, List<String>> entry : SOURCES.entrySet()) { // a prefix precedes its extensions
+            if (problem.startsWith(entry.getKey())) {
+                longest = entry.getValue();
+            }
+        }
+        return longest;
+    }
+
+    /** Returns the declared sources of all files. */
+    static List<String> all() {
+        return Stream.concat(SOURCES.values().stream().flatMap(List::stream), PEERS.stream())
+                .distinct()
+                .toList();
+    }
+
+    private static List<String> concat(List<String> first, List<String> second) {
+        return Stream.concat(first.stream(), second.stream()).toList();
+    }
+}

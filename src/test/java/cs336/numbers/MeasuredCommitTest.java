@@ -1,0 +1,106 @@
+package cs336.numbers;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.Git;
+import cs336.bench.Project;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class MeasuredCommitTest {
+    private static final String PRECISION = "src/main/java/cs336/precision/Rounding.java";
+    private static final String HEADER =
+            "on,implementation,metric,unit,n,mean,std,median,min,max,status,device,versions,commit,date\n";
+
+    @TempDir
+    Path folder;
+
+    private String commit(String subject, String file, String content) throws IOException {
+        Path path = folder.resolve(file);
+        Files.createDirectories(path.getParent());
+        Files.writeString(path, content);
+        assertNotNull(Git.output(folder, "add", "-A"));
+        assertNotNull(
+                Git.output(folder, "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", subject),
+                "commit failed");
+        return Git.output(folder, "rev-parse", "--short=10", "HEAD");
+    }
+
+    private static String row(String on, String versions, String commit, String date) {
+        return on + ",torch,bits,bits,1,8,,8,8,8,ok,CPU," + versions + "," + commit + "," + date + "\n";
+    }
+
+    private List<MeasuredCommit> list(String rows) throws IOException {
+        Path machine = Files.createDirectories(folder.resolve("data/measurements/cpu"));
+        Files.writeString(machine.resolve("mixed_precision.csv"), HEADER + rows);
+        return MeasuredCommit.list(folder, folder.resolve("data/measurements"));
+    }
+
+    @Test
+    void rowsAreOlderThanTheLastChangeOfTheirSources() throws IOException {
+        Git.output(folder, "init", "-q");
+        String first = commit("Round", PRECISION, "1");
+        String other = commit("Describe", "README.md", "1");
+        String rows = row("a", "java 17", first, "2026-01-01T00:00:00Z")
+                + row("b", "java 17", first, "2026-01-02T00:00:00Z")
+                + row("c", "java 17", other + "+dirty", "2026-01-03T00:00:00Z");
+        assertTrue(list(rows).stream().allMatch(each -> each.change().isEmpty()), "only README.md has changed");
+
+        String second = commit("Round to even", PRECISION, "2");
+        List<MeasuredCommit> commits = list(rows
+                + row("d", "java 17", second, "2026-01-04T00:00:00Z")
+                + row("e", "python 3.12", first, "2026-01-04T00:00:00Z")
+                + row("f", "java 17", "unknown", "2026-01-04T00:00:00Z"));
+        String change = commits.stream()
+                .filter(each -> each.commit().equals(first) && each.rows() == 2)
+                .findFirst()
+                .orElseThrow()
+                .change();
+        assertTrue(change.matches("[0-9a-f]{7,} \\d{4}-\\d\\d-\\d\\d Round to even"), change);
+        assertEquals(
+                List.of("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z", "2026-01-04T00:00:00Z"),
+                commits.stream()
+                        .filter(each -> !each.change().isEmpty())
+                        .map(MeasuredCommit::lastDate)
+                        .sorted()
+                        .toList());
+        assertEquals(
+                List.of("", "the commit is not in this repository"),
+                commits.stream()
+                        .filter(each -> each.lastDate().startsWith("2026-01-04"))
+                        .map(MeasuredCommit::change)
+                        .distinct()
+                        .toList(),
+                "peers/ has not changed");
+    }
+
+    @Test
+    void withoutARepositoryThereIsOneClearLine() {
+        var e = assertThrows(IOException.class, () -> list(""));
+        assertEquals(
+                "commits cannot be compared: git is missing, or " + folder + " is not a repository", e.getMessage());
+    }
+
+    @Test
+    void everyStoredFileHasSourcesAndEverySourceExists() throws IOException {
+        try (Stream<Path> files = Files.walk(Project.path("data/measurements"), 2)) {
+            files.map(file -> file.getFileName().toString())
+                    .filter(name -> name.endsWith(".csv"))
+                    .forEach(name -> assertFalse(
+                            MeasuredSources.of(name.replace(".csv", ""), "").isEmpty(), name));
+        }
+        for (String source : MeasuredSources.all()) {
+            String path = source.replace(":(glob)", "").replaceFirst("/[^/]*\\*.*", "");
+            assertTrue(Files.exists(Project.path(path)), source);
+        }
+    }
+}
