@@ -4,7 +4,6 @@ import cs336.basics.Batches;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
-import cs336.bench.Samples;
 import cs336.bench.Splits;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.RankProgram;
@@ -34,8 +33,11 @@ import java.util.List;
  * {@link CommunicationVolume}.
  */
 public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResult> {
-    private static final List<String> PHASES =
-            List.of(FsdpTraining.FORWARD, FsdpTraining.BACKWARD, FsdpTraining.GRADIENTS, FsdpTraining.UPDATE);
+    private static final List<String> PHASES = List.of(
+            DataParallelTraining.FORWARD,
+            DataParallelTraining.BACKWARD,
+            DataParallelTraining.GRADIENTS,
+            DataParallelTraining.UPDATE);
     private static final String INITIALIZATION = "initialization";
     private static final Metric INIT = Metric.bytes("init");
     private static final Metric BEFORE_STEP = Metric.bytes("before-step");
@@ -61,21 +63,20 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
             var samples = new SampleCollector();
             measureMemory(group, RankCase.of(c), samples);
             collected.add(samples);
+            store.put(group, c, samples);
         }
         for (int round = 1; round <= plan.rounds(); round++) {
             for (int i = 0; i < missing.size(); i++) {
                 train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
-                List<Samples> samples = collected.get(i).samples();
-                if (group.rank() == 0) {
-                    store.put(missing.get(i), samples);
-                }
+                store.put(group, missing.get(i), collected.get(i));
             }
             store.reportRound(group, round, plan.rounds());
         }
         return new StoredResult(store.path().toString(), missing.size());
     }
 
-    private static Batches.Batch batch(RankCase c, TransformerConfig config, ProcessGroup group) {
+    private static Batches.Batch batch(RankCase c, ProcessGroup group) {
+        TransformerConfig config = c.model().config();
         return Batches.random(
                         config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
                 .next();
@@ -83,28 +84,32 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
 
     /** Trains two steps. The first one allocates what stays, such as moments and workspaces of libraries. */
     private static void measureMemory(ProcessGroup group, RankCase c, SampleCollector samples) {
-        TransformerConfig config = c.model().config();
         try (var profile = MemoryProfile.start(group.device());
                 var scope = MemoryScope.open()) {
-            FsdpTraining training;
+            DataParallelTraining training;
             try (var phase = ProfilerRange.of(INITIALIZATION)) {
-                training = FsdpTraining.of(c, config, group);
+                training = DataParallelTraining.of(c, group);
             }
             try (training) {
-                Batches.Batch batch = batch(c, config, group);
+                Batches.Batch batch = batch(c, group);
                 for (int step = 0; step < 2; step++) {
-                    training.backward(batch, () -> {});
-                    training.update();
+                    step(training, batch, () -> {});
                 }
                 MemoryRecord record = profile.stop();
-                int beforeStep = record.phase(FsdpTraining.UPDATE, 1).from();
-                int begin = record.phase(FsdpTraining.FORWARD, 1).from();
-                int end = record.phase(FsdpTraining.UPDATE, 1).until();
+                int beforeStep = record.phase(DataParallelTraining.UPDATE, 1).from();
+                int begin = record.phase(DataParallelTraining.FORWARD, 1).from();
+                int end = record.phase(DataParallelTraining.UPDATE, 1).until();
                 int init = record.phase(INITIALIZATION, 0).until();
                 addPerRank(group, samples, INIT, record.bytes(init - 1));
                 addPerRank(group, samples, BEFORE_STEP, record.bytes(beforeStep - 1));
                 addPerRank(group, samples, PEAK, record.bytes(record.peakEvent(begin, end)));
             }
+        }
+    }
+
+    private static void step(DataParallelTraining training, Batches.Batch batch, Runnable endOfPhase) {
+        try (var scope = MemoryScope.open()) {
+            training.step(batch, endOfPhase);
         }
     }
 
@@ -114,22 +119,18 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
 
     private static void train(ProcessGroup group, TrainingPlan plan, RankCase c, SampleCollector samples)
             throws IOException {
-        TransformerConfig config = c.model().config();
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
-                var training = FsdpTraining.of(c, config, group);
+                var training = DataParallelTraining.of(c, group);
                 var splits = new Splits(group.device(), 1 + PHASES.size() * plan.steps())) {
-            Batches.Batch batch = batch(c, config, group);
+            Batches.Batch batch = batch(c, group);
             for (int i = 0; i < plan.warmup(); i++) {
-                training.backward(batch, () -> {});
-                training.update();
+                step(training, batch, () -> {});
             }
             CommunicationVolume volume = CommunicationVolume.start(group);
             splits.start();
             for (int i = 0; i < plan.steps(); i++) {
-                training.backward(batch, splits::mark);
-                training.update();
-                splits.mark();
+                step(training, batch, splits::mark);
             }
             double[] times = splits.ms();
             volume.stop();

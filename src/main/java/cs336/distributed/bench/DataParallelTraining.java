@@ -1,0 +1,167 @@
+package cs336.distributed.bench;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Batches;
+import cs336.basics.Checkpoint;
+import cs336.basics.Losses;
+import cs336.basics.NnModule;
+import cs336.basics.Optimizer;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Precision;
+import cs336.checkpoints.CheckpointFolder;
+import cs336.checkpoints.TrainingProgress;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.training.FsdpSettings;
+import cs336.distributed.training.FullyShardedDataParallel;
+import cs336.distributed.training.Strategy;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.ProfilerRange;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * A Transformer language model that is trained with AdamW in a mode of {@code cs336 ddp}, {@code cs336 shard} or
+ * {@code cs336 fsdp}. In a 16-bit precision containers of whole parameters run the forward pass under autocast; FSDP
+ * casts parameters before it gathers them.
+ *
+ * @param model the module in the container
+ * @param whole the container of a mode with whole parameters; otherwise null
+ * @param fsdp the container of a mode with sharded parameters; otherwise null
+ */
+record DataParallelTraining(
+        Precision precision,
+        Device device,
+        NnModule model,
+        ShardTraining whole,
+        FullyShardedDataParallel fsdp,
+        Optimizer optimizer)
+        implements AutoCloseable {
+    private static final AdamWSettings ADAMW = AdamWSettings.of(1e-3);
+
+    /** The phases of a step. */
+    static final String FORWARD = "forward";
+
+    static final String BACKWARD = "backward";
+    static final String GRADIENTS = "gradients";
+    static final String UPDATE = "update";
+
+    /**
+     * Creates a model, its container and its optimizer.
+     *
+     * @param c a setup with an {@link FsdpMode}, a {@link ShardMode}, or the name of a {@link Strategy} that averages
+     *     gradients
+     */
+    static DataParallelTraining of(RankCase c, ProcessGroup group) {
+        TransformerConfig config = c.model().config();
+        Device device = group.device();
+        boolean isFsdp = FsdpMode.FSDP.toString().equals(c.mode());
+        if (!isFsdp && !FsdpMode.FSDP_WITHOUT_PREFETCH.toString().equals(c.mode())) {
+            var model = new TransformerLM(config, device);
+            ShardTraining training = ShardTraining.of(c, model, group);
+            return new DataParallelTraining(c.precision(), device, model, training, null, training.optimizer());
+        }
+        FsdpSettings settings = FsdpSettings.standard().withMaxGatheredUnits(isFsdp ? 2 : 1);
+        if (c.precision() == Precision.BF16) {
+            settings = settings.withComputeDtype(DType.BFLOAT16);
+        }
+        var fsdp = FullyShardedDataParallel.construct(() -> new TransformerLM(config, device), group, settings);
+        return new DataParallelTraining(
+                c.precision(), device, fsdp.module(), null, fsdp, new AdamW(fsdp.namedParameters(), ADAMW));
+    }
+
+    /**
+     * Runs a training step in the phases forward, backward, gradients and update.
+     *
+     * @param endOfPhase called after each phase
+     * @return the loss of this rank's batch, without its graph, in the caller's memory scope
+     */
+    Tensor step(Batches.Batch batch, Runnable endOfPhase) {
+        try (var step = MemoryScope.open()) {
+            Tensor loss = step.escape(backward(batch, endOfPhase));
+            try (var range = ProfilerRange.of(GRADIENTS)) {
+                if (fsdp == null) {
+                    whole.ddp().finishGradientSynchronization();
+                } else {
+                    fsdp.finishGradientSynchronization();
+                }
+            }
+            endOfPhase.run();
+            try (var range = ProfilerRange.of(UPDATE)) {
+                optimizer.step();
+                optimizer.zeroGrad();
+            }
+            endOfPhase.run();
+            return loss;
+        }
+    }
+
+    private Tensor backward(Batches.Batch batch, Runnable endOfPhase) {
+        try (var scope = MemoryScope.open()) {
+            Tensor loss;
+            try (var range = ProfilerRange.of(FORWARD)) {
+                loss = loss(batch);
+            }
+            endOfPhase.run();
+            try (var range = ProfilerRange.of(BACKWARD)) {
+                Backward.of(loss).run();
+            }
+            endOfPhase.run();
+            return scope.escape(loss.detach());
+        }
+    }
+
+    private Tensor loss(Batches.Batch batch) {
+        if (fsdp != null) {
+            return Losses.crossEntropy(fsdp.forward(batch.inputs()), batch.targets());
+        }
+        try (var autocast = precision.autocast(device)) {
+            return Losses.crossEntropy(whole.ddp().forward(batch.inputs()), batch.targets());
+        }
+    }
+
+    /**
+     * Saves parameters and optimizer state of all ranks in the form of a single process. All ranks call it.
+     *
+     * @param folder used on rank 0 only
+     * @throws IOException if the previous checkpoint could not be written
+     */
+    void save(CheckpointFolder folder, TrainingProgress progress, ProcessGroup group) throws IOException {
+        try (var scope = MemoryScope.open()) {
+            if (fsdp == null) {
+                whole.awaitParameters();
+            }
+            Map<String, Tensor> parameters = fsdp == null ? model.namedParameters() : fsdp.wholeParameters();
+            Map<String, Tensor> state = fsdp == null ? whole.wholeState() : fsdp.wholeState(optimizer);
+            if (group.rank() == 0) {
+                folder.save(progress, parameters, optimizer.kind(), state);
+            }
+        }
+    }
+
+    /**
+     * Loads a checkpoint of any mode and number of ranks. All ranks call it.
+     *
+     * @return its text entries
+     */
+    Map<String, String> load(Path file) throws IOException {
+        return fsdp == null ? Checkpoint.load(file, model.namedParameters(), optimizer) : fsdp.load(file, optimizer);
+    }
+
+    @Override
+    public void close() {
+        if (fsdp == null) {
+            whole.close();
+        } else {
+            optimizer.close();
+            fsdp.close();
+        }
+        model.close();
+    }
+}
