@@ -176,6 +176,7 @@ def measure(size, checkpointing, args, device, rank):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
+    optimizer.param_groups[0]["lr"] = 1e-5  # as in FsdpBenchmark
     for step in range(1, 4):
         if step == 2:
             torch.cuda.reset_peak_memory_stats()

@@ -43,7 +43,8 @@ class CommandLineFuzzTest {
             "writeup --output",
             "train --text missing.txt --checkpoint",
             "ddp --checkpoint",
-            "shard --mode zero-1 --checkpoint");
+            "shard --mode zero-1 --checkpoint",
+            "fsdp --mode fsdp --checkpoint");
 
     private static final String[] VALUES = {
         "",

@@ -1,10 +1,7 @@
 package cs336.distributed.bench;
 
 import cs336.basics.Batches;
-import cs336.basics.Checkpoint;
-import cs336.basics.Losses;
 import cs336.basics.TransformerConfig;
-import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.checkpoints.CheckpointSettings;
@@ -13,7 +10,6 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankProgram;
-import cs336.torch.Backward;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.io.IOException;
@@ -21,8 +17,6 @@ import java.io.PrintWriter;
 import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
-import org.bytedeco.pytorch.Tensor;
 
 /**
  * Data-parallel training of a Transformer language model that can be interrupted at any time: rank 0 saves checkpoints,
@@ -45,8 +39,8 @@ public final class CheckpointedTraining
     /**
      * The training to run.
      *
-     * @param setup the model, the precision and the mode, see {@link DdpBenchmark#caseOf} and
-     *     {@link ShardBenchmark#caseOf}
+     * @param setup the model, the precision and the mode, see {@link DdpBenchmark#caseOf},
+     *     {@link ShardBenchmark#caseOf} and {@link FsdpBenchmark#caseOf}
      * @param steps number of steps, including those before the checkpoint
      * @param checkpoints in a folder that all ranks can read; ranks that were restarted resume in any case
      */
@@ -107,10 +101,9 @@ public final class CheckpointedTraining
         Torch.allowTf32(c.precision().tf32());
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(c.model().config(), group.device());
-                var training = ShardTraining.of(c, model, group);
+                var training = DataParallelTraining.of(c, group);
                 var folder = group.rank() == 0 ? CheckpointFolder.open(Path.of(job.checkpoints.folder())) : null) {
-            return new RankTraining(group, job, c, model, training, folder).toTheEnd();
+            return new RankTraining(group, job, c, training, folder).toTheEnd();
         }
     }
 
@@ -120,12 +113,7 @@ public final class CheckpointedTraining
      * @param folder null except on rank 0
      */
     private record RankTraining(
-            ProcessGroup group,
-            TrainingJob job,
-            RankCase c,
-            TransformerLM model,
-            ShardTraining training,
-            CheckpointFolder folder) {
+            ProcessGroup group, TrainingJob job, RankCase c, DataParallelTraining training, CheckpointFolder folder) {
         TrainingEnd toTheEnd() throws IOException {
             TrainingProgress start = resume();
             TransformerConfig config = c.model().config();
@@ -163,8 +151,7 @@ public final class CheckpointedTraining
                 return TrainingProgress.START;
             }
             Path file = Path.of(name);
-            TrainingProgress progress =
-                    TrainingProgress.of(file, Checkpoint.load(file, model.namedParameters(), training.optimizer()));
+            TrainingProgress progress = TrainingProgress.of(file, training.load(file));
             progress.restoreRandomState(group.rank(), group.device());
             return progress;
         }
@@ -172,32 +159,13 @@ public final class CheckpointedTraining
         /** Trains on the next batch and returns its loss on this rank. */
         private double step(Batches batches) {
             try (var scope = MemoryScope.open()) {
-                Batches.Batch batch = batches.next();
-                Tensor loss;
-                try (var autocast = c.precision().autocast(group.device())) {
-                    loss = Losses.crossEntropy(training.ddp().forward(batch.inputs()), batch.targets());
-                }
-                Backward.of(loss).run();
-                training.ddp().finishGradientSynchronization();
-                training.optimizer().step();
-                training.optimizer().zeroGrad();
-                return loss.item_double();
+                return training.step(batches.next(), () -> {}).item_double();
             }
         }
 
         private void save(long step, long sequences) throws IOException {
-            training.awaitParameters();
             List<byte[]> randomStates = group.allGather(Torch.randomState(group.device()));
-            try (var scope = MemoryScope.open()) {
-                Map<String, Tensor> state = training.wholeState();
-                if (group.rank() == 0) {
-                    folder.save(
-                            new TrainingProgress(step, sequences, randomStates),
-                            model.namedParameters(),
-                            training.optimizer().kind(),
-                            state);
-                }
-            }
+            training.save(folder, new TrainingProgress(step, sequences, randomStates), group);
         }
 
         private double mean(double loss) {

@@ -1,9 +1,9 @@
 package cs336.distributed.bench;
 
 import cs336.basics.Batches;
+import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
-import cs336.bench.Samples;
 import cs336.bench.Splits;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.RankProgram;
@@ -37,9 +37,18 @@ import java.util.stream.IntStream;
  * {@link CommunicationVolume}.
  */
 public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResult> {
-    private static final List<String> PHASES =
-            List.of(FsdpTraining.FORWARD, FsdpTraining.BACKWARD, FsdpTraining.GRADIENTS, FsdpTraining.UPDATE);
+    private static final List<String> PHASES = List.of(
+            DataParallelTraining.FORWARD,
+            DataParallelTraining.BACKWARD,
+            DataParallelTraining.GRADIENTS,
+            DataParallelTraining.UPDATE);
     private static final String INITIALIZATION = "initialization";
+    /**
+     * In the first steps. AdamW's first update has the size of the learning rate for each element, even if its gradient
+     * is a rounding error; with a small one the losses of different implementations stay comparable.
+     */
+    private static final double FIRST_LEARNING_RATE = 1e-5;
+
     private static final Metric INIT = Metric.bytes("init");
     private static final Metric BEFORE_STEP = Metric.bytes("before-step");
     private static final Metric PEAK = Metric.bytes("peak");
@@ -53,16 +62,11 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
                 .toList();
     }
 
-    /**
-     * Returns the case of a training setup.
-     *
-     * @param c with an {@link FsdpMode}; the configuration of its model states the checkpointing policy
-     * @param lossRows number of tokens whose logits are in memory at a time; 0 for all
-     */
-    public static Case caseOf(RankCase c, int lossRows) {
+    /** Returns the case of a training setup, whose mode is an {@link FsdpMode}. */
+    public static Case caseOf(RankCase c) {
         return c.toCase(INIT, BEFORE_STEP, PEAK, TOTAL, CommunicationVolume.HANDED, CommunicationVolume.LEAST_SENT)
-                .with("checkpointing", c.model().config().checkpointing())
-                .with(FsdpTraining.LOSS_ROWS, lossRows)
+                .with(RankCase.CHECKPOINTING, c.model().config().checkpointing())
+                .with(RankCase.LOSS_ROWS, c.lossRows())
                 .yields(LOSSES.toArray(Metric[]::new))
                 .yields(GRADIENT_NORMS.toArray(Metric[]::new))
                 .yields(PHASES.stream().map(Metric::ms).toArray(Metric[]::new));
@@ -79,25 +83,24 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
         var collected = new ArrayList<SampleCollector>();
         for (Case c : missing) {
             var samples = new SampleCollector();
-            measureFirstSteps(group, c, samples);
+            measureFirstSteps(group, RankCase.of(c), samples);
             collected.add(samples);
+            store.put(group, c, samples);
         }
         for (int round = 1; round <= plan.rounds(); round++) {
             for (int i = 0; i < missing.size(); i++) {
-                train(group, plan, missing.get(i), collected.get(i));
-                List<Samples> samples = collected.get(i).samples();
-                if (group.rank() == 0) {
-                    store.put(missing.get(i), samples);
-                }
+                train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
+                store.put(group, missing.get(i), collected.get(i));
             }
             store.reportRound(group, round, plan.rounds());
         }
         return new StoredResult(store.path().toString(), missing.size());
     }
 
-    private static Batches.Batch batch(Case c, ProcessGroup group) {
+    private static Batches.Batch batch(RankCase c, ProcessGroup group) {
+        TransformerConfig config = c.model().config();
         return Batches.random(
-                        c.integer("vocab"), c.integer("batch"), c.integer("context"), group.device(), group.rank())
+                        config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
                 .next();
     }
 
@@ -105,30 +108,24 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
      * Trains three steps, and measures the memory of the second one. The first one allocates what stays, such as
      * moments and workspaces of libraries.
      */
-    private static void measureFirstSteps(ProcessGroup group, Case c, SampleCollector samples) {
+    private static void measureFirstSteps(ProcessGroup group, RankCase c, SampleCollector samples) {
         Torch.seed(group.rank());
         try (var profile = MemoryProfile.start(group.device());
                 var scope = MemoryScope.open()) {
-            FsdpTraining training;
+            DataParallelTraining training;
             try (var phase = ProfilerRange.of(INITIALIZATION)) {
-                training = FsdpTraining.of(c, group);
+                training = DataParallelTraining.of(c, group);
             }
             try (training) {
                 Batches.Batch batch = batch(c, group);
+                training.optimizer().setLearningRate(FIRST_LEARNING_RATE);
                 for (int step = 0; step < LOSSES.size(); step++) {
-                    try (var each = MemoryScope.open()) {
-                        double loss = training.backward(batch, () -> {}).item_double();
-                        addPerRank(group, samples, LOSSES.get(step), loss);
-                        samples.add(
-                                GRADIENT_NORMS.get(step),
-                                training.gradientNorm().item_double());
-                    }
-                    training.update();
+                    firstStep(group, training, batch, LOSSES.get(step), GRADIENT_NORMS.get(step), samples);
                 }
                 MemoryRecord record = profile.stop();
-                int beforeStep = record.phase(FsdpTraining.UPDATE, 1).from();
-                int begin = record.phase(FsdpTraining.FORWARD, 1).from();
-                int end = record.phase(FsdpTraining.UPDATE, 1).until();
+                int beforeStep = record.phase(DataParallelTraining.UPDATE, 1).from();
+                int begin = record.phase(DataParallelTraining.FORWARD, 1).from();
+                int end = record.phase(DataParallelTraining.UPDATE, 1).until();
                 int init = record.phase(INITIALIZATION, 0).until();
                 addPerRank(group, samples, INIT, record.bytes(init - 1));
                 addPerRank(group, samples, BEFORE_STEP, record.bytes(beforeStep - 1));
@@ -137,15 +134,35 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
         }
     }
 
+    private static void step(DataParallelTraining training, Batches.Batch batch, Runnable endOfPhase) {
+        try (var scope = MemoryScope.open()) {
+            training.step(batch, endOfPhase);
+        }
+    }
+
+    private static void firstStep(
+            ProcessGroup group,
+            DataParallelTraining training,
+            Batches.Batch batch,
+            Metric loss,
+            Metric gradientNorm,
+            SampleCollector samples) {
+        try (var scope = MemoryScope.open()) {
+            addPerRank(group, samples, loss, training.backward(batch, () -> {}).item_double());
+            samples.add(gradientNorm, training.gradientNorm().item_double());
+        }
+        training.update();
+    }
+
     private static void addPerRank(ProcessGroup group, SampleCollector samples, Metric metric, double value) {
         group.allGather(value).forEach(each -> samples.add(metric, each));
     }
 
-    private static void train(ProcessGroup group, TrainingPlan plan, Case c, SampleCollector samples)
+    private static void train(ProcessGroup group, TrainingPlan plan, RankCase c, SampleCollector samples)
             throws IOException {
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
-                var training = FsdpTraining.of(c, group);
+                var training = DataParallelTraining.of(c, group);
                 var splits = new Splits(group.device(), 1 + PHASES.size() * plan.steps())) {
             Batches.Batch batch = batch(c, group);
             for (int i = 0; i < plan.warmup(); i++) {
@@ -155,7 +172,6 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
             splits.start();
             for (int i = 0; i < plan.steps(); i++) {
                 step(training, batch, splits::mark);
-                splits.mark();
             }
             double[] times = splits.ms();
             volume.stop();
@@ -163,13 +179,6 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
             addTimes(samples, group.max(times));
             volume.addTo(samples, plan.steps());
         }
-    }
-
-    private static void step(FsdpTraining training, Batches.Batch batch, Runnable endOfPhase) {
-        try (var scope = MemoryScope.open()) {
-            training.backward(batch, endOfPhase);
-        }
-        training.update();
     }
 
     private static void addTimes(SampleCollector samples, double[] phases) {

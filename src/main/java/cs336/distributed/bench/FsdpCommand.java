@@ -8,6 +8,7 @@ import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
 import cs336.checkpointing.CheckpointPolicy;
+import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
@@ -26,7 +27,10 @@ import picocli.CommandLine.Option;
             "Trains a model on several processes with DDP, ZeRO stage 1 and FSDP, and measures memory (after construction,"
                     + " before the optimizer's step, at the peak), step time, and bytes passed to collectives and sent.",
             "The modes are interleaved in one run, with TF32 off. Rank 0 stores the measurements after each round. If"
-                    + " interrupted, repeat the command line: stored modes are skipped."
+                    + " interrupted, repeat the command line: stored modes are skipped.",
+            "With --checkpoint it trains in one mode for --steps steps on random tokens instead, and measures nothing."
+                    + " --resume continues from the last checkpoint, also in another mode and with another number of"
+                    + " processes."
         },
         footerHeading = "%nExamples:%n",
         footer = {
@@ -91,10 +95,17 @@ public final class FsdpCommand extends LabCommand {
     private final RoundOptions rounds = new RoundOptions(3);
 
     @Mixin
+    private final ResumeOptions checkpoints = new ResumeOptions();
+
+    @Mixin
     private final StorageOptions storage = new StorageOptions("fsdp_accounting");
 
     @Override
     public Integer call() throws IOException, InterruptedException {
+        if (checkpoints.areGiven()) {
+            return train();
+        }
+        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         for (ModelOptions.Model model : checked(this::checkedModels)) {
             TrainingPlan plan = checked(() -> rounds.plan(cases(model), storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
@@ -105,6 +116,20 @@ public final class FsdpCommand extends LabCommand {
             out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), plan.cases(), modes)));
             out().flush();
         }
+        return 0;
+    }
+
+    /** Trains in one mode, with checkpoints. */
+    private int train() throws IOException, InterruptedException {
+        CheckpointedTraining.TrainingJob job = checked(() -> {
+            requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
+            List<Case> cases = checkedModels().stream()
+                    .flatMap(model -> cases(model).stream())
+                    .toList();
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
+        });
+        Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+        CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);
         return 0;
     }
 
@@ -131,17 +156,16 @@ public final class FsdpCommand extends LabCommand {
 
     private List<Case> cases(ModelOptions.Model model) {
         return modes.stream()
-                .map(mode -> FsdpBenchmark.caseOf(
-                        new RankCase(
-                                model,
-                                precision(),
-                                ranks.backend(),
-                                ranks.nodes(),
-                                ranks.ranks(),
-                                mode,
-                                FsdpMode.parse(mode).hasBuckets() ? bucketSize : 0,
-                                rounds.round()),
-                        lossRows))
+                .map(mode -> FsdpBenchmark.caseOf(new RankCase(
+                        model,
+                        precision(),
+                        ranks.backend(),
+                        ranks.nodes(),
+                        ranks.ranks(),
+                        mode,
+                        FsdpMode.parse(mode).hasBuckets() ? bucketSize : 0,
+                        rounds.round(),
+                        lossRows)))
                 .toList();
     }
 }

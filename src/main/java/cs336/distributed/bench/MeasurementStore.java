@@ -62,6 +62,14 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance.updated());
     }
 
+    /** Stores the samples collected so far on rank 0, if there are any; replaces earlier ones of the same case. */
+    void put(ProcessGroup group, Case c, SampleCollector collected) throws IOException {
+        List<Samples> samples = collected.samples();
+        if (group.rank() == 0 && !samples.isEmpty()) {
+            put(c, samples);
+        }
+    }
+
     /** Prints on rank 0 that a round is complete. */
     void reportRound(ProcessGroup group, int round, int rounds) {
         if (group.rank() == 0) {

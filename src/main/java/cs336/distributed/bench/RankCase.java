@@ -1,10 +1,12 @@
 package cs336.distributed.bench;
 
+import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.bench.ModelCases;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
+import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.collectives.CollectiveBackend;
 
 /**
@@ -19,6 +21,7 @@ import cs336.distributed.collectives.CollectiveBackend;
  * @param mode name of a {@link DdpBenchmark} mode, a {@link ShardMode} or an {@link FsdpMode}
  * @param bucketMb maximum bucket size in MB (10⁶ bytes); 0 for a mode without buckets
  * @param round number of the run, to distinguish repeated runs that are interleaved with runs of PyTorch
+ * @param lossRows number of tokens whose logits are in memory at a time; 0 for all
  */
 public record RankCase(
         ModelOptions.Model model,
@@ -28,7 +31,26 @@ public record RankCase(
         int processes,
         String mode,
         double bucketMb,
-        int round) {
+        int round,
+        int lossRows) {
+    /** The parameters of cases of {@code cs336 fsdp} for the checkpointing policy and {@code lossRows}. */
+    static final String CHECKPOINTING = "checkpointing";
+
+    static final String LOSS_ROWS = "loss_rows";
+
+    /** Creates a setup that keeps all logits in memory. */
+    public RankCase(
+            ModelOptions.Model model,
+            Precision precision,
+            CollectiveBackend backend,
+            int nodes,
+            int processes,
+            String mode,
+            double bucketMb,
+            int round) {
+        this(model, precision, backend, nodes, processes, mode, bucketMb, round, 0);
+    }
+
     /** Returns the case to store, which yields these metrics. */
     Case toCase(Metric... metrics) {
         return ModelCases.measuredHere(model, precision)
@@ -43,14 +65,17 @@ public record RankCase(
 
     /** Returns the setup of a case made by {@link #toCase}. */
     static RankCase of(Case c) {
+        String policy = c.parameters().getOrDefault(CHECKPOINTING, "everything");
+        TransformerConfig config = ModelCases.config(c).withCheckpointing(CheckpointPolicy.parse(policy));
         return new RankCase(
-                new ModelOptions.Model(c.text("size"), ModelCases.config(c), c.integer("batch")),
+                new ModelOptions.Model(c.text("size"), config, c.integer("batch")),
                 Precision.parse(c.text("dtype")),
                 CollectiveBackend.parse(c.text("backend")),
                 c.integer("nodes"),
                 c.integer("processes"),
                 c.text("mode"),
                 Double.parseDouble(c.text("bucket_mb")),
-                c.integer("round"));
+                c.integer("round"),
+                Integer.parseInt(c.parameters().getOrDefault(LOSS_ROWS, "0")));
     }
 }

@@ -5,7 +5,6 @@ import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.bench.Metric;
-import cs336.bench.Samples;
 import cs336.bench.Splits;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.RankProgram;
@@ -79,12 +78,12 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
         for (Case c : missing) {
             SampleCollector samples = memory(group, c);
             collected.add(samples);
-            store(group, store, c, samples);
+            store.put(group, c, samples);
         }
         for (int round = 1; round <= plan.rounds(); round++) {
             for (int i = 0; i < missing.size(); i++) {
                 train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
-                store(group, store, missing.get(i), collected.get(i));
+                store.put(group, missing.get(i), collected.get(i));
             }
             store.reportRound(group, round, plan.rounds());
         }
@@ -142,14 +141,6 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
                 samples.add(Metric.ms(PHASES.get(k)), phases[from + k]);
             }
             samples.add(PARAMETERS_PERCENTAGE, 100 * phases[from + PHASES.indexOf("parameters")] / total);
-        }
-    }
-
-    private static void store(ProcessGroup group, MeasurementStore store, Case c, SampleCollector collected)
-            throws IOException {
-        List<Samples> samples = collected.samples();
-        if (group.rank() == 0 && !samples.isEmpty()) {
-            store.put(c, samples);
         }
     }
 }

@@ -49,14 +49,17 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
     /**
      * Wraps a model and creates its optimizer.
      *
-     * @param c a setup with a {@link ShardMode}, or with the name of a {@link Strategy} that averages gradients for
-     *     optimizers without shards
+     * @param c a setup with a {@link ShardMode}, with {@link FsdpMode#DDP}, or with the name of a {@link Strategy} that
+     *     averages gradients for optimizers without shards
      */
     static ShardTraining of(RankCase c, NnModule model, ProcessGroup group) {
         for (ShardMode mode : ShardMode.values()) {
             if (mode.toString().equals(c.mode())) {
                 return of(mode, model, group, c.bucketMb());
             }
+        }
+        if (FsdpMode.DDP.toString().equals(c.mode())) {
+            return of(ShardMode.UNSHARDED, model, group, c.bucketMb());
         }
         var ddp = new DistributedDataParallel(model, group, Strategy.parse(c.mode(), c.bucketMb()));
         return new ShardTraining(ShardMode.UNSHARDED, ddp, new AdamW(model.namedParameters(), ADAMW), null);

@@ -65,14 +65,29 @@ final class FsdpState {
         }
     }
 
-    /** Gathers all tensors on rank 0, one after another, and writes one file there. */
-    void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            Map<String, Tensor> whole = new LinkedHashMap<>();
+    /** Gathers all parameters on rank 0, one after another; on other ranks the result is empty. */
+    Map<String, Tensor> wholeParameters() {
+        var whole = new LinkedHashMap<String, Tensor>();
+        try (var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> gather(name, parameter, parameter.master(), whole));
-            Map<String, Tensor> state = new LinkedHashMap<>();
+        }
+        return whole;
+    }
+
+    /** Gathers an optimizer's state on rank 0, one tensor after another; on other ranks the result is empty. */
+    Map<String, Tensor> wholeState(Optimizer optimizer) {
+        var state = new LinkedHashMap<String, Tensor>();
+        try (var noGrad = NoGrad.open()) {
             optimizer.state().forEach((key, tensor) -> gather(key, parameterOf(key), tensor, state));
+        }
+        return state;
+    }
+
+    /** Gathers all tensors on rank 0, and writes one file there. */
+    void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
+        try (var scope = MemoryScope.open()) {
+            Map<String, Tensor> whole = wholeParameters();
+            Map<String, Tensor> state = wholeState(optimizer);
             onAllRanks(() -> {
                 if (group.rank() == 0) {
                     Checkpoint.save(file, whole, optimizer.kind(), state, metadata);
@@ -138,6 +153,7 @@ final class FsdpState {
             Map<String, Tensor> state = new LinkedHashMap<>();
             onAllRanks(() -> {
                 open(source, files);
+                requireIntact(files);
                 metadata.putAll(files.get(0).metadata());
                 requireKind(source, metadata.get(KIND), optimizer);
                 read(source, files, values, state);
@@ -167,6 +183,15 @@ final class FsdpState {
         }
         for (int rank = 1; rank < Integer.parseInt(ranks); rank++) {
             files.add(Safetensors.open(file(source, rank)));
+        }
+    }
+
+    /** Compares the files with their checksums; the ranks share the work. */
+    private void requireIntact(List<Safetensors> files) throws IOException {
+        for (int i = group.rank(); i < files.size(); i += group.size()) {
+            if (files.get(i).hasChecksum()) {
+                files.get(i).requireIntact();
+            }
         }
     }
 

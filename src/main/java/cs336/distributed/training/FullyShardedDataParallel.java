@@ -345,6 +345,28 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
+     * Gathers the parameters of all ranks on rank 0 only, one after another. All ranks call it.
+     *
+     * @return on rank 0 whole parameters by name, on the CPU in the caller's memory scope; on the other ranks an empty
+     *     map
+     */
+    public Map<String, Tensor> wholeParameters() {
+        requireOpen("wholeParameters()");
+        return new FsdpState(group, parameters).wholeParameters();
+    }
+
+    /**
+     * Gathers the optimizer state of all ranks in the form of a single process. All ranks call it.
+     *
+     * @param optimizer an optimizer of {@link #namedParameters}
+     * @return on rank 0 tensors on the CPU in the caller's memory scope; on the other ranks an empty map
+     */
+    public Map<String, Tensor> wholeState(Optimizer optimizer) {
+        requireOpen("wholeState()");
+        return new FsdpState(group, parameters).wholeState(optimizer);
+    }
+
+    /**
      * Copies the rows of this rank from whole parameters, converted to the device and dtype of each.
      *
      * @param whole a tensor for each name of {@link #namedParameters}

@@ -23,6 +23,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
@@ -71,9 +72,11 @@ class CheckpointedTrainingTest {
 
     @Test
     void aResumedRunEqualsAnUninterruptedOne() throws IOException {
-        var other = inBackground(() -> resume(new ShardCommand(), "--mode zero-1 --bucket-size-mb 0.001"));
+        var sharded = inBackground(() -> resume(new ShardCommand(), "--mode zero-1 --bucket-size-mb 0.001"));
+        var fsdp = inBackground(() -> resume(new FsdpCommand(), "--mode fsdp --dtype bf16"));
         resume(new DdpCommand(), "--mode bucketed --dtype bf16");
-        other.join();
+        sharded.join();
+        fsdp.join();
     }
 
     private static <T> CompletableFuture<T> inBackground(Callable<T> run) {
@@ -103,13 +106,24 @@ class CheckpointedTrainingTest {
 
     @Test
     void aRunContinuesWithAnotherNumberOfRanksAndInAnotherMode() throws IOException {
-        Path three = folder.resolve("three");
-        Path same = folder.resolve("same");
-        train(new ShardCommand(), "--mode all-gather --bucket-size-mb 0.001 --steps 3 --processes 3", three);
+        var fsdp = inBackground(() -> {
+            continueElsewhere(new FsdpCommand(), "fsdp", new FsdpCommand(), "fsdp-without-prefetch");
+            return null;
+        });
+        continueElsewhere(new ShardCommand(), "all-gather", new ShardCommand(), "broadcast");
+        fsdp.join();
+    }
+
+    /** Trains on three ranks; then continues on two, and in another mode on one. */
+    private void continueElsewhere(LabCommand first, String mode, LabCommand second, String secondMode)
+            throws IOException {
+        Path three = folder.resolve("three " + mode);
+        Path same = folder.resolve("same " + mode);
+        train(first, "--mode " + mode + " --bucket-size-mb 0.001 --steps 3 --processes 3", three);
         Files.createDirectory(same);
         Files.copy(file(three, 3), file(same, 3));
         // One rank with batches of 4 sequences takes the same sequences in a step as two ranks with batches of 2.
-        var two = inBackground(() -> train(new ShardCommand(), "--mode broadcast --steps 6 --resume", three));
+        var two = inBackground(() -> train(second, "--mode " + secondMode + " --steps 6 --resume", three));
         train(new DdpCommand(), "--mode flat --steps 6 --resume --processes 1 --batch 4", same);
         two.join();
         try (var scope = MemoryScope.open();
@@ -142,20 +156,27 @@ class CheckpointedTrainingTest {
     }
 
     @Test
-    void aRunWhoseRanksAreKilledEqualsAnUninterruptedOne() throws Exception {
+    void aRunWithAShardedOptimizerWhoseRanksAreKilledEqualsAnUninterruptedOne() throws Exception {
+        killRanks(ShardCommand::new, "--mode zero-1 --bucket-size-mb 0.001");
+    }
+
+    @Test
+    void aRunWithShardedParametersWhoseRanksAreKilledEqualsAnUninterruptedOne() throws Exception {
+        killRanks(FsdpCommand::new, "--mode fsdp");
+    }
+
+    private void killRanks(Supplier<LabCommand> command, String mode) throws Exception {
         int kills = Integer.getInteger("cs336.rankKills", 1);
-        String options =
-                "--mode zero-1 --bucket-size-mb 0.001 --checkpoint-every 1 --steps " + STEPS_PER_KILL * (1 + kills);
+        String options = mode + " --checkpoint-every 1 --steps " + STEPS_PER_KILL * (1 + kills);
         Path whole = folder.resolve("whole");
         Path parts = folder.resolve("parts");
         List<ProcessHandle> before = ProcessHandle.current().children().toList();
-        var uninterrupted = inBackground(() -> train(new ShardCommand(), options, whole));
+        var uninterrupted = inBackground(() -> train(command.get(), options, whole));
         List<ProcessHandle> others = before;
         while (others.size() < before.size() + 2) {
             others = ProcessHandle.current().children().toList();
         }
-        var run =
-                inBackground(() -> train(new ShardCommand(), options, parts, "--max-restarts", String.valueOf(kills)));
+        var run = inBackground(() -> train(command.get(), options, parts, "--max-restarts", String.valueOf(kills)));
         var random = new SplittableRandom(8);
         for (int kill = 0; kill < kills; kill++) {
             long step = CheckpointFolder.lastStep(parts) + random.nextInt(1, STEPS_PER_KILL / 2);
@@ -215,6 +236,12 @@ class CheckpointedTrainingTest {
         rejected(new DdpCommand(), "--checkpoint c --rounds 3", "--rounds has no effect with --checkpoint");
         rejected(new DdpCommand(), "--checkpoint c --trace t", "--trace has no effect with --checkpoint");
         rejected(new DdpCommand(), "--checkpoint c --model toy", "--checkpoint needs --model transformer, not toy");
+        rejected(
+                new FsdpCommand(),
+                "--checkpoint c",
+                "with --checkpoint the options must select one model and one --mode, not 4");
+        rejected(new FsdpCommand(), "--resume", "--resume needs --checkpoint <folder>");
+        rejected(new FsdpCommand(), "--checkpoint c --warmup 2", "--warmup has no effect with --checkpoint");
         rejected(new ShardCommand(), "--max-restarts -1", "--max-restarts must be at least 0, not -1");
         rejected(
                 new ShardCommand(),

@@ -3,12 +3,24 @@ package cs336.distributed.bench;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.ModelEdition;
+import cs336.basics.TransformerConfig;
 import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
+import cs336.bench.ModelOptions;
+import cs336.bench.Precision;
+import cs336.distributed.collectives.CollectiveBackend;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.World;
 import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -17,6 +29,18 @@ import tech.tablesaw.api.Row;
 class FsdpCommandTest extends CommandTest {
     private static final String TINY = "--d-model 64 --layers 4 --heads 2 --vocab 500 --batch 1 --context 8"
             + " --bucket-size-mb 0.1 --machine here --device cpu --warmup 1 --steps 2 --rounds 1 ";
+
+    private static final TransformerConfig SMALL = TransformerConfig.builder()
+            .edition(ModelEdition.SPRING_2025)
+            .vocabSize(11)
+            .contextLength(4)
+            .dModel(8)
+            .numLayers(1)
+            .numHeads(2)
+            .dFf(16)
+            .normalization("rmsnorm")
+            .attention("plain")
+            .build();
 
     @ParameterizedTest
     @CsvSource(
@@ -59,6 +83,26 @@ class FsdpCommandTest extends CommandTest {
             }
         }
         assertEquals(2 * 6, compared);
+    }
+
+    @Test
+    void memoryIsStoredBeforeAnyRoundIsTimed() throws IOException {
+        var setup = new RankCase(
+                new ModelOptions.Model("tiny", SMALL, 1), Precision.FP32, CollectiveBackend.GLOO, 1, 1, "fsdp", 0, 1);
+        var storage = new MeasurementFile(folder.toString(), "here", "early", false);
+        var plan = new TrainingPlan(new ArrayList<>(List.of(FsdpBenchmark.caseOf(setup))), 0, 1, 0, storage);
+        Path rendezvous = folder.resolve("rendezvous");
+        try (var group = ProcessGroup.join(
+                World.local(0, 1, 29_500), CollectiveBackend.GLOO, Duration.ofSeconds(20), rendezvous)) {
+            new FsdpBenchmark().run(group, plan);
+        }
+        var metrics = new HashSet<String>();
+        for (Row row : Measurements.read(folder.resolve("here/early.csv"))) {
+            metrics.add(row.getString("metric"));
+        }
+        assertTrue(
+                metrics.containsAll(Set.of("init", "before-step", "peak", "loss-3", "gradient-norm-3")),
+                metrics.toString());
     }
 
     @Test

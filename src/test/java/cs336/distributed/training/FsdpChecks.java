@@ -995,6 +995,22 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             requireRejected(() -> load(fsdp, saved, adam), "head.weight");
             requireRejected(() -> load(fsdp, missing, adam), group.size() == 1 ? "missing" : "");
         }
+        damagedCheckpoint(saved.resolveSibling(group.size() + ".safetensors"), saved.resolve("damaged.safetensors"));
+    }
+
+    private void damagedCheckpoint(Path intact, Path damaged) throws IOException {
+        if (group.rank() == 0) {
+            byte[] bytes = Files.readAllBytes(intact);
+            bytes[bytes.length - 1] ^= 1;
+            Files.write(damaged, bytes);
+        }
+        group.barrier();
+        try (var model = course(seed, 9, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            requireRejected(
+                    () -> load(fsdp, damaged, adam), damaged.getFileName().toString());
+        }
     }
 
     private static void load(FullyShardedDataParallel fsdp, Path source, Optimizer optimizer) {

@@ -3,47 +3,50 @@ package cs336.distributed.bench;
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
+import cs336.basics.Checkpoint;
 import cs336.basics.GradientClipping;
 import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
-import cs336.bench.Case;
 import cs336.bench.Precision;
-import cs336.checkpointing.CheckpointPolicy;
+import cs336.checkpoints.CheckpointFolder;
+import cs336.checkpoints.TrainingProgress;
 import cs336.distributed.collectives.ProcessGroup;
-import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.FsdpSettings;
 import cs336.distributed.training.FullyShardedDataParallel;
 import cs336.distributed.training.ShardedOptimizer;
+import cs336.distributed.training.Strategy;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A Transformer language model that is trained with AdamW under an {@link FsdpMode}. In a 16-bit precision DDP and ZeRO
- * stage 1 run the forward pass under autocast; FSDP casts parameters before it gathers them.
+ * A Transformer language model that is trained with AdamW in a mode of {@code cs336 ddp}, {@code cs336 shard} or
+ * {@code cs336 fsdp}. In a 16-bit precision containers of whole parameters run the forward pass under autocast; FSDP
+ * casts parameters before it gathers them.
  *
+ * @param model the module in the container
  * @param lossRows number of tokens whose logits are in memory at a time; 0 for all
- * @param ddp the container of a mode with whole parameters; otherwise null
+ * @param whole the container of a mode with whole parameters; otherwise null
  * @param fsdp the container of a mode with sharded parameters; otherwise null
  */
-record FsdpTraining(
+record DataParallelTraining(
         Precision precision,
         Device device,
         TransformerLM model,
         int lossRows,
-        DistributedDataParallel ddp,
+        ShardTraining whole,
         FullyShardedDataParallel fsdp,
         Optimizer optimizer)
         implements AutoCloseable {
     private static final AdamWSettings ADAMW = AdamWSettings.of(1e-3);
-
-    /** The parameter of a case that states {@code lossRows}. */
-    static final String LOSS_ROWS = "loss_rows";
 
     /** The phases of a step. */
     static final String FORWARD = "forward";
@@ -52,39 +55,55 @@ record FsdpTraining(
     static final String GRADIENTS = "gradients";
     static final String UPDATE = "update";
 
-    /** Creates the model of a case of {@link FsdpBenchmark}, its container and its optimizer. */
-    static FsdpTraining of(Case stored, ProcessGroup group) {
-        RankCase c = RankCase.of(stored);
-        TransformerConfig config =
-                c.model().config().withCheckpointing(CheckpointPolicy.parse(stored.text("checkpointing")));
-        int lossRows = stored.integer(LOSS_ROWS);
-        FsdpMode mode = FsdpMode.parse(c.mode());
+    /**
+     * Creates a model, its container and its optimizer.
+     *
+     * @param c a setup with an {@link FsdpMode}, a {@link ShardMode}, or the name of a {@link Strategy} that averages
+     *     gradients
+     */
+    static DataParallelTraining of(RankCase c, ProcessGroup group) {
+        TransformerConfig config = c.model().config();
         Device device = group.device();
-        if (mode.hasBuckets()) {
+        boolean isFsdp = FsdpMode.FSDP.toString().equals(c.mode());
+        if (!isFsdp && !FsdpMode.FSDP_WITHOUT_PREFETCH.toString().equals(c.mode())) {
             var model = new TransformerLM(config, device);
-            ShardMode shards = mode == FsdpMode.ZERO_1 ? ShardMode.ZERO_1 : ShardMode.UNSHARDED;
-            ShardTraining training = ShardTraining.of(shards, model, group, c.bucketMb());
-            return new FsdpTraining(c.precision(), device, model, lossRows, training.ddp(), null, training.optimizer());
+            ShardTraining training = ShardTraining.of(c, model, group);
+            return new DataParallelTraining(
+                    c.precision(), device, model, c.lossRows(), training, null, training.optimizer());
         }
-        FsdpSettings settings = FsdpSettings.standard().withMaxGatheredUnits(mode == FsdpMode.FSDP ? 2 : 1);
+        FsdpSettings settings = FsdpSettings.standard().withMaxGatheredUnits(isFsdp ? 2 : 1);
         if (c.precision() == Precision.BF16) {
             settings = settings.withComputeDtype(DType.BFLOAT16);
         }
         var fsdp = FullyShardedDataParallel.construct(() -> new TransformerLM(config, device), group, settings);
-        return new FsdpTraining(
+        return new DataParallelTraining(
                 c.precision(),
                 device,
                 (TransformerLM) fsdp.module(),
-                lossRows,
+                c.lossRows(),
                 null,
                 fsdp,
                 new AdamW(fsdp.namedParameters(), ADAMW));
     }
 
     /**
-     * Runs forward and backward pass, and averages the gradients; calls {@code endOfPhase} after each of them.
+     * Runs a training step in the phases forward, backward, gradients and update.
      *
-     * @return this rank's loss, a 0-dimensional tensor in the caller's memory scope
+     * @param endOfPhase called after each phase
+     * @return the loss of this rank's batch, without its graph, in the caller's memory scope
+     */
+    Tensor step(Batches.Batch batch, Runnable endOfPhase) {
+        Tensor loss = backward(batch, endOfPhase);
+        update();
+        endOfPhase.run();
+        return loss;
+    }
+
+    /**
+     * Runs the phases forward, backward and gradients of a step.
+     *
+     * @param endOfPhase called after each phase
+     * @return the loss of this rank's batch, without its graph, in the caller's memory scope
      */
     Tensor backward(Batches.Batch batch, Runnable endOfPhase) {
         Tensor value;
@@ -102,7 +121,7 @@ record FsdpTraining(
         }
         try (var range = ProfilerRange.of(GRADIENTS)) {
             if (fsdp == null) {
-                ddp.finishGradientSynchronization();
+                whole.ddp().finishGradientSynchronization();
             } else {
                 fsdp.finishGradientSynchronization();
             }
@@ -117,6 +136,14 @@ record FsdpTraining(
             return sharded.gradientNorm();
         }
         return fsdp == null ? GradientClipping.norm(model.parameters()) : fsdp.gradientNorm();
+    }
+
+    /** Updates the parameters. */
+    void update() {
+        try (var range = ProfilerRange.of(UPDATE)) {
+            optimizer.step();
+            optimizer.zeroGrad();
+        }
     }
 
     private Tensor loss(Batches.Batch batch) {
@@ -134,20 +161,40 @@ record FsdpTraining(
                 : model.loss(batch.inputs(), batch.targets(), lossRows);
     }
 
-    /** Updates the parameters. */
-    void update() {
-        try (var range = ProfilerRange.of(UPDATE)) {
-            optimizer.step();
-            optimizer.zeroGrad();
+    /**
+     * Saves parameters and optimizer state of all ranks in the form of a single process. All ranks call it.
+     *
+     * @param folder used on rank 0 only
+     * @throws IOException if the previous checkpoint could not be written
+     */
+    void save(CheckpointFolder folder, TrainingProgress progress, ProcessGroup group) throws IOException {
+        try (var scope = MemoryScope.open()) {
+            if (fsdp == null) {
+                whole.awaitParameters();
+            }
+            Map<String, Tensor> parameters = fsdp == null ? model.namedParameters() : fsdp.wholeParameters();
+            Map<String, Tensor> state = fsdp == null ? whole.wholeState() : fsdp.wholeState(optimizer);
+            if (group.rank() == 0) {
+                folder.save(progress, parameters, optimizer.kind(), state);
+            }
         }
+    }
+
+    /**
+     * Loads a checkpoint of any mode and number of ranks. All ranks call it.
+     *
+     * @return its text entries
+     */
+    Map<String, String> load(Path file) throws IOException {
+        return fsdp == null ? Checkpoint.load(file, model.namedParameters(), optimizer) : fsdp.load(file, optimizer);
     }
 
     @Override
     public void close() {
-        optimizer.close();
         if (fsdp == null) {
-            ddp.close();
+            whole.close();
         } else {
+            optimizer.close();
             fsdp.close();
         }
         model.close();
