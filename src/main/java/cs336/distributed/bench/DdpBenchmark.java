@@ -33,9 +33,9 @@ import java.util.List;
  * the slowest rank in that step. {@code messages} is the number of gradient all-reduces per step,
  * {@code gradient-bytes} their total size.
  *
- * <p>If traces are requested, {@link DdpTraces} records further steps of each case.
+ * <p>If traces are requested, {@link StepTraces} records further steps of each case.
  */
-public final class DdpBenchmark implements RankProgram<DdpPlan, StoredResult> {
+public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult> {
     /** The mode without communication. */
     public static final String NONE = "none";
 
@@ -63,19 +63,23 @@ public final class DdpBenchmark implements RankProgram<DdpPlan, StoredResult> {
     }
 
     @Override
-    public StoredResult run(ProcessGroup group, DdpPlan plan) throws IOException {
+    public StoredResult run(ProcessGroup group, TracedPlan plan) throws IOException {
         TrainingPlan training = plan.training();
         MeasurementStore store = MeasurementStore.of(training.storage(), group.device(), group.size());
         List<Case> missing = store.lacking(group, training.cases());
-        DdpTraces traces = DdpTraces.open(group, plan);
-        if (!missing.isEmpty() || !traces.areComplete()) {
+        StepTraces traces = StepTraces.open(group, plan);
+        if (!missing.isEmpty() || !traces.missing().isEmpty()) {
             RankCase any = RankCase.of(training.cases().get(0));
             Torch.allowTf32(any.precision().tf32());
             Torch.seed(group.rank());
             try (var scope = MemoryScope.open();
                     var model = new DdpTraining(any, group)) {
                 time(group, training, missing, model, store);
-                traces.record(model);
+                for (Case c : traces.missing()) {
+                    try (var ddp = model.wrap(RankCase.of(c))) {
+                        traces.record(c, () -> model.synchronizedStep(ddp));
+                    }
+                }
             }
         }
         return new StoredResult(store.path().toString(), missing.size());

@@ -196,7 +196,7 @@ public final class DdpCommand extends LabCommand {
             List<Case> cases = checked(() -> cases(model, precision, chosen));
             TrainingPlan training = checked(() -> rounds.plan(cases, storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
-            var plan = new DdpPlan(training, traces == null ? null : traces.toString(), new ArrayList<>(traced));
+            var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>(traced));
             StoredResult result = launcher.run(DdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;

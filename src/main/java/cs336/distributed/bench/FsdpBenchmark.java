@@ -33,10 +33,12 @@ import java.util.stream.IntStream;
  * the backward pass until the gradients are averaged), {@code update} (the optimizer's step), and {@code total}, their
  * sum.
  *
+ * <p><b>Traces.</b> If they are requested, {@link StepTraces} records further steps of each case.
+ *
  * <p><b>Communication</b> per step: {@code handed}, {@code least-sent} and {@code sent}, see
  * {@link CommunicationVolume}.
  */
-public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResult> {
+public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult> {
     private static final List<String> PHASES = List.of(
             DataParallelTraining.FORWARD,
             DataParallelTraining.BACKWARD,
@@ -73,12 +75,11 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
     }
 
     @Override
-    public StoredResult run(ProcessGroup group, TrainingPlan plan) throws IOException {
-        MeasurementStore store = MeasurementStore.of(plan.storage(), group.device(), group.size());
-        List<Case> missing = store.lacking(group, plan.cases());
-        if (missing.isEmpty()) {
-            return new StoredResult(store.path().toString(), 0);
-        }
+    public StoredResult run(ProcessGroup group, TracedPlan plan) throws IOException {
+        TrainingPlan training = plan.training();
+        MeasurementStore store = MeasurementStore.of(training.storage(), group.device(), group.size());
+        List<Case> missing = store.lacking(group, training.cases());
+        StepTraces traces = StepTraces.open(group, plan);
         Torch.allowTf32(false);
         var collected = new ArrayList<SampleCollector>();
         for (Case c : missing) {
@@ -87,14 +88,30 @@ public final class FsdpBenchmark implements RankProgram<TrainingPlan, StoredResu
             collected.add(samples);
             store.put(group, c, samples);
         }
-        for (int round = 1; round <= plan.rounds(); round++) {
+        for (int round = 1; round <= training.rounds() && !missing.isEmpty(); round++) {
             for (int i = 0; i < missing.size(); i++) {
-                train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
+                train(group, training, RankCase.of(missing.get(i)), collected.get(i));
                 store.put(group, missing.get(i), collected.get(i));
             }
-            store.reportRound(group, round, plan.rounds());
+            store.reportRound(group, round, training.rounds());
+        }
+        for (Case c : traces.missing()) {
+            trace(group, c, traces);
         }
         return new StoredResult(store.path().toString(), missing.size());
+    }
+
+    private static void trace(ProcessGroup group, Case c, StepTraces traces) throws IOException {
+        Torch.seed(group.rank());
+        try (var scope = MemoryScope.open();
+                var training = DataParallelTraining.of(RankCase.of(c), group)) {
+            Batches.Batch batch = batch(RankCase.of(c), group);
+            traces.record(c, () -> {
+                group.device().synchronize();
+                step(training, batch, () -> {});
+                group.device().synchronize();
+            });
+        }
     }
 
     private static Batches.Batch batch(RankCase c, ProcessGroup group) {

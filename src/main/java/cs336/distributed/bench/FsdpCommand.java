@@ -14,6 +14,7 @@ import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Help.Visibility;
@@ -85,6 +86,12 @@ public final class FsdpCommand extends LabCommand {
             description = "number of tokens whose logits are in memory at a time; 0 for all")
     private int lossRows;
 
+    @Option(
+            names = "--trace",
+            paramLabel = "<folder>",
+            description = "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz")
+    private Path traces;
+
     @Mixin
     private final RankOptions ranks = new RankOptions();
 
@@ -106,14 +113,19 @@ public final class FsdpCommand extends LabCommand {
             return train();
         }
         checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
-        for (ModelOptions.Model model : checked(this::checkedModels)) {
-            TrainingPlan plan = checked(() -> rounds.plan(cases(model), storage));
+        List<ModelOptions.Model> chosen = checked(this::checkedModels);
+        if (traces != null) {
+            ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
+        }
+        for (ModelOptions.Model model : chosen) {
+            TrainingPlan training = checked(() -> rounds.plan(cases(model), storage));
+            var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>());
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
             StoredResult result = launcher.run(FsdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;
             }
-            out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), plan.cases(), modes)));
+            out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), training.cases(), modes)));
             out().flush();
         }
         return 0;
@@ -123,6 +135,7 @@ public final class FsdpCommand extends LabCommand {
     private int train() throws IOException, InterruptedException {
         CheckpointedTraining.TrainingJob job = checked(() -> {
             requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
+            requireNotGiven("with --checkpoint", "--trace");
             List<Case> cases = checkedModels().stream()
                     .flatMap(model -> cases(model).stream())
                     .toList();

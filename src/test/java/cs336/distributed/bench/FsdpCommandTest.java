@@ -13,6 +13,7 @@ import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -69,7 +70,9 @@ class FsdpCommandTest extends CommandTest {
                 0,
                 run(
                         new FsdpCommand(),
-                        options + "--attention flash --fusion compiled --checkpointing all-but-ffn --loss-rows 3"),
+                        options
+                                + "--attention flash --fusion compiled --checkpointing all-but-ffn --loss-rows 3 --trace "
+                                + folder.resolve("traces")),
                 err.toString());
         Map<String, Double> plain = new HashMap<>();
         int compared = 0;
@@ -83,6 +86,15 @@ class FsdpCommandTest extends CommandTest {
             }
         }
         assertEquals(2 * 6, compared);
+        for (String trace : List.of("ddp-0.1mb-rank0", "ddp-0.1mb-rank1", "fsdp-rank0", "fsdp-rank1")) {
+            assertTrue(Files.exists(folder.resolve("traces").resolve(trace + ".json.gz")), trace);
+        }
+        assertEquals(
+                List.of("ddp", "fsdp"),
+                Measurements.read(folder.resolve("here/fsdp_accounting_overlap.csv"))
+                        .stringColumn("mode")
+                        .unique()
+                        .asList());
     }
 
     @Test
@@ -94,7 +106,7 @@ class FsdpCommandTest extends CommandTest {
         Path rendezvous = folder.resolve("rendezvous");
         try (var group = ProcessGroup.join(
                 World.local(0, 1, 29_500), CollectiveBackend.GLOO, Duration.ofSeconds(20), rendezvous)) {
-            new FsdpBenchmark().run(group, plan);
+            new FsdpBenchmark().run(group, new TracedPlan(plan, null, new ArrayList<>()));
         }
         var metrics = new HashSet<String>();
         for (Row row : Measurements.read(folder.resolve("here/early.csv"))) {

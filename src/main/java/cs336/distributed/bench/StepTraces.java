@@ -1,0 +1,113 @@
+package cs336.distributed.bench;
+
+import static cs336.units.UnitFactors.NANOS_PER_MS;
+
+import cs336.bench.Case;
+import cs336.bench.Metric;
+import cs336.bench.Samples;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.profile.Activity;
+import cs336.profile.DeviceEvent;
+import cs336.profile.KernelKind;
+import cs336.profile.Profile;
+import cs336.profile.Profiler;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.TreeMap;
+
+/**
+ * The traces of data-parallel training steps, {@code <mode>-rank<n>.json.gz}, and the file
+ * {@code <problem>_overlap.csv} with the {@link StepOverlap} of each recorded step and rank 0's GPU time by kind of
+ * kernel.
+ */
+final class StepTraces {
+    private static final int STEPS = 3;
+
+    private final ProcessGroup group;
+    private final Path folder;
+    private final MeasurementStore store;
+    private final List<Case> missing;
+
+    private StepTraces(ProcessGroup group, Path folder, MeasurementStore store, List<Case> missing) {
+        this.group = group;
+        this.folder = folder;
+        this.store = store;
+        this.missing = missing;
+    }
+
+    /** Opens the stored overlaps. All ranks call it. */
+    static StepTraces open(ProcessGroup group, TracedPlan plan) throws IOException {
+        TrainingPlan training = plan.training();
+        MeasurementFile file = training.storage().withSuffix("_overlap");
+        MeasurementStore store = MeasurementStore.of(file, group.device(), group.size());
+        List<Case> requested = training.cases().stream()
+                .filter(plan::traces)
+                .map(c ->
+                        new Case(c.workload(), c.implementation(), c.parameters(), c.settings(), StepOverlap.metrics()))
+                .toList();
+        if (requested.isEmpty()) {
+            return new StepTraces(group, null, store, List.of());
+        }
+        return new StepTraces(group, Path.of(plan.traceFolder()), store, store.lacking(group, requested));
+    }
+
+    /** Returns the cases to record, whose overlaps are not stored. */
+    List<Case> missing() {
+        return missing;
+    }
+
+    /**
+     * Records steps of a case on all ranks, and stores their overlaps on rank 0.
+     *
+     * @param step runs a training step, and waits for the device before and after it
+     */
+    void record(Case c, Runnable step) throws IOException {
+        Files.createDirectories(folder);
+        step.run(); // the first step determines the order of the collectives
+        group.barrier();
+        Profile profile;
+        try (var profiler = Profiler.start()) {
+            for (int i = 0; i < STEPS; i++) {
+                if (i > 0) {
+                    profiler.step();
+                }
+                step.run();
+            }
+            profile = profiler.stop();
+        }
+        String label = DdpBenchmark.label(c);
+        profile.write(folder.resolve(label + "-rank" + group.rank() + ".json.gz"));
+        var overlaps = new ArrayList<StepOverlap>();
+        for (int i = 0; i < STEPS; i++) {
+            overlaps.add(StepOverlap.of(Activity.of(profile.trace().step(i)).get(0)));
+        }
+        List<ArrayList<StepOverlap>> ranks = group.allGather(overlaps);
+        if (group.rank() == 0) {
+            List<Samples> samples = new ArrayList<>(StepOverlap.samples(ranks));
+            samples.addAll(kernelTimes(profile));
+            store.put(c, samples);
+            System.out.printf("traces of %s are in %s%n", label, folder);
+        }
+    }
+
+    /** Returns the duration of all kernels of each kind in each step; a kernel of this project is its own kind. */
+    private static List<Samples> kernelTimes(Profile profile) {
+        var kinds = new TreeMap<String, double[]>();
+        for (int i = 0; i < STEPS; i++) {
+            for (DeviceEvent event : profile.trace().step(i).work()) {
+                KernelKind kind = event.kernelKind();
+                String name = kind == KernelKind.OURS ? event.name() : kind.toString();
+                kinds.computeIfAbsent(name, n -> new double[STEPS])[i] += event.duration() / NANOS_PER_MS;
+            }
+        }
+        return kinds.entrySet().stream()
+                .map(kind -> new Samples(
+                        Metric.ms("kernels " + kind.getKey()),
+                        Arrays.stream(kind.getValue()).boxed().toList()))
+                .toList();
+    }
+}
