@@ -28,7 +28,6 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  */
 public final class LinearCrossEntropy extends AutogradFunction {
     private static final long[] SCALAR = {};
-    private static final long[] LAST = {-1};
     private static final Scalar ONE = MemoryScope.keep(new Scalar(1.0));
     private static final Scalar MINUS_ONE = MemoryScope.keep(new Scalar(-1.0));
 
@@ -115,16 +114,13 @@ public final class LinearCrossEntropy extends AutogradFunction {
      * @param dWeight [V, D], added to; may be null
      */
     private static void addChunk(Tensor x, Tensor weight, Tensor targets, Tensor sum, Tensor dX, Tensor dWeight) {
-        Tensor p = logits(x, weight); // [n, V]; becomes softmax(logits) − onehot(targets) in place
-        p.sub_(p.amax(LAST, true));
+        Tensor p = logProbabilities(x, weight); // [n, V]; becomes softmax(logits) − onehot(targets) in place
         Tensor ofTargets = p.gather(1, targets); // [n, 1]
-        p.exp_();
-        Tensor sums = p.sum(LAST, true, new ScalarTypeOptional()); // [n, 1]
-        sum.add_(sums.log().sub(ofTargets).sum());
+        sum.sub_(ofTargets.sum());
         if (dX == null && dWeight == null) {
             return;
         }
-        p.div_(sums);
+        p.exp_();
         p.scatter_add_(1, targets, torch.full_like(ofTargets, MINUS_ONE));
         Tensor gradient = p.to(x.scalar_type());
         p.close();
@@ -136,9 +132,10 @@ public final class LinearCrossEntropy extends AutogradFunction {
         }
     }
 
-    private static Tensor logits(Tensor x, Tensor weight) {
+    /** Returns log softmax(x·Wᵀ) in the wide dtype, which one kernel computes from narrow logits. */
+    private static Tensor logProbabilities(Tensor x, Tensor weight) {
         try (var scope = MemoryScope.open()) {
-            return scope.escape(x.matmul(weight.t()).to(wide(x)));
+            return scope.escape(torch.log_softmax(x.matmul(weight.t()), 1, new ScalarTypeOptional(wide(x))));
         }
     }
 

@@ -14,6 +14,8 @@ import java.util.stream.IntStream;
  *   <tr><td>{@link #everything}</td><td>N blocks</td><td>0</td></tr>
  *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, of all but one without their feed-forward layers</td>
  *       <td>N feed-forward layers</td></tr>
+ *   <tr><td>{@link #feedForwards feedForwards(k)}</td><td>N blocks, of the first k without their feed-forward
+ *       layers</td><td>k feed-forward layers</td></tr>
  *   <tr><td>{@link #blocks blocks(k)}</td><td>N ÷ k inputs and k blocks</td><td>N</td></tr>
  *   <tr><td>{@link #recursive}</td><td>log₂ N inputs and 1 block</td><td>N ÷ 2 · log₂ N</td></tr>
  * </table>
@@ -40,6 +42,15 @@ public sealed interface CheckpointPolicy {
      */
     static CheckpointPolicy allButFeedForward() {
         return new AllButFeedForward();
+    }
+
+    /**
+     * Returns the policy that recomputes the feed-forward layers and their normalizations of the first k blocks only.
+     *
+     * @throws IllegalArgumentException if k is below 1
+     */
+    static CheckpointPolicy feedForwards(int k) {
+        return new FeedForwards(k);
     }
 
     /**
@@ -71,7 +82,8 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Reads {@code everything}, {@code all-but-ffn}, {@code nothing}, {@code recursive}, or {@code blocks-4}.
+     * Reads {@code everything}, {@code all-but-ffn}, {@code ffn-24}, {@code nothing}, {@code recursive}, or
+     * {@code blocks-4}.
      *
      * @throws IllegalArgumentException if the text is none of these
      */
@@ -82,11 +94,12 @@ public sealed interface CheckpointPolicy {
             case "nothing" -> nothing();
             case "recursive" -> recursive();
             default -> {
-                if (!text.matches("blocks-[1-9]\\d{0,5}")) {
+                if (!text.matches("(blocks|ffn)-[1-9]\\d{0,5}")) {
                     throw new IllegalArgumentException("checkpointing policy '" + text
-                            + "' is unknown; known: everything, all-but-ffn, nothing, blocks-<k>, recursive");
+                            + "' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive");
                 }
-                yield blocks(Integer.parseInt(text.substring("blocks-".length())));
+                int k = Integer.parseInt(text.substring(text.indexOf('-') + 1));
+                yield text.startsWith("ffn") ? feedForwards(k) : blocks(k);
             }
         };
     }
@@ -114,6 +127,32 @@ public sealed interface CheckpointPolicy {
         @Override
         public String toString() {
             return "all-but-ffn";
+        }
+    }
+
+    /**
+     * The policy of {@link #feedForwards}.
+     *
+     * @param k the number of blocks whose feed-forward layers are recomputed
+     */
+    record FeedForwards(int k) implements CheckpointPolicy {
+        public FeedForwards {
+            if (k < 1) {
+                throw new IllegalArgumentException("k must be at least 1, not " + k);
+            }
+        }
+
+        @Override
+        public CheckpointPlan plan(int blocks) {
+            int recomputed = Math.min(k, blocks);
+            var parts = new ArrayList<>(chain(0, recomputed, true));
+            parts.addAll(chain(recomputed, blocks, false));
+            return new CheckpointPlan(parts);
+        }
+
+        @Override
+        public String toString() {
+            return "ffn-" + k;
         }
     }
 
@@ -185,9 +224,9 @@ public sealed interface CheckpointPolicy {
         @Override
         public CheckpointPlan plan(int blocks) {
             for (int recomputed = 0; recomputed <= blocks; recomputed++) {
-                var parts = new ArrayList<>(chain(0, recomputed, true));
-                parts.addAll(chain(recomputed, blocks, false));
-                var plan = new CheckpointPlan(parts);
+                CheckpointPlan plan = recomputed == 0
+                        ? everything().plan(blocks)
+                        : feedForwards(recomputed).plan(blocks);
                 if (plan.peakBytes(block) <= bytes) {
                     return plan;
                 }

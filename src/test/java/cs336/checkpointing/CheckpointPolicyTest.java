@@ -73,7 +73,17 @@ class CheckpointPolicyTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"everything", "all-but-ffn", "nothing", "blocks-2", "blocks-5", "blocks-100", "recursive"})
+    @ValueSource(
+            strings = {
+                "everything",
+                "all-but-ffn",
+                "ffn-5",
+                "nothing",
+                "blocks-2",
+                "blocks-5",
+                "blocks-100",
+                "recursive"
+            })
     void plansRunEachBlockInOrderWithThePredictedMemory(String name) {
         for (int blocks : new int[] {1, 2, 3, 7, 12, 48}) {
             CheckpointPlan plan = CheckpointPolicy.parse(name).plan(blocks);
@@ -92,6 +102,7 @@ class CheckpointPolicyTest {
     void peaksOfTheSimplePolicies() {
         assertEquals(12 * 100, CheckpointPolicy.everything().plan(12).peakBytes(BLOCK));
         assertEquals(12 * 60 + 40, CheckpointPolicy.allButFeedForward().plan(12).peakBytes(BLOCK));
+        assertEquals(5 * 60 + 7 * 100, CheckpointPolicy.feedForwards(5).plan(12).peakBytes(BLOCK));
         assertEquals(11 * 10 + 100, CheckpointPolicy.nothing().plan(12).peakBytes(BLOCK));
         assertEquals(2 * 10 + 4 * 100, CheckpointPolicy.blocks(4).plan(12).peakBytes(BLOCK));
         assertEquals(12, CheckpointPolicy.blocks(4).plan(12).recomputedBlocks());
@@ -140,20 +151,20 @@ class CheckpointPolicyTest {
 
     @Test
     void namesAreReadBack() {
-        for (String name : List.of("everything", "all-but-ffn", "blocks-1", "blocks-12", "recursive")) {
+        for (String name : List.of("everything", "all-but-ffn", "ffn-24", "blocks-1", "blocks-12", "recursive")) {
             assertEquals(name, CheckpointPolicy.parse(name).toString());
         }
         assertEquals(CheckpointPolicy.nothing(), CheckpointPolicy.blocks(1));
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "blocks", "blocks-0", "blocks--1", "blocks-1000000", "Recursive"})
+    @ValueSource(strings = {"", "blocks", "blocks-0", "blocks--1", "blocks-1000000", "ffn-0", "Recursive"})
     void unknownNamesAreRefused(String name) {
         String message = assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.parse(name))
                 .getMessage();
         assertEquals(
                 "checkpointing policy '" + name
-                        + "' is unknown; known: everything, all-but-ffn, nothing, blocks-<k>, recursive",
+                        + "' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
                 message);
     }
 

@@ -52,7 +52,7 @@ class FsdpCommandTest extends CommandTest {
                 "--dtype fp16 | --dtype must be fp32 or bf16, not fp16",
                 "--bucket-size-mb 0 | bucket size must be above 0 MB, not 0.0",
                 "--loss-rows -1 | --loss-rows must be at least 0, not -1",
-                "--checkpointing some | checkpointing policy 'some' is unknown; known: everything, all-but-ffn, nothing, blocks-<k>, recursive",
+                "--checkpointing some | checkpointing policy 'some' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
                 "--fusion some | fusion 'some' is unknown; known: compiled, none",
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--device cuda:1 | device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",

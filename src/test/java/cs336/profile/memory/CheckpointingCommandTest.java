@@ -24,8 +24,8 @@ class CheckpointingCommandTest extends CommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "--policy half | checkpointing policy 'half' is unknown; known: everything, all-but-ffn, nothing, blocks-<k>, recursive",
-                "--policy blocks-0 | checkpointing policy 'blocks-0' is unknown; known: everything, all-but-ffn, nothing, blocks-<k>, recursive",
+                "--policy half | checkpointing policy 'half' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
+                "--policy blocks-0 | checkpointing policy 'blocks-0' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
                 "--policy budget-9 --attention sdpa | --policy budget-9 needs --normalization rmsnorm and --attention plain, whose memory is predicted",
                 "--steps 0 | --steps must be at least 1, not 0",
                 "--warmup -1 | --warmup must be at least 0, not -1",
