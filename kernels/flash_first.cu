@@ -52,22 +52,23 @@ __device__ __forceinline__ float warpSum(float x) {
     return x;
 }
 
-// Loads rows from `first` on of a head's x [rows, d] into shared memory, padded with zeros.
-template <int Count, int Stride> __device__ __forceinline__ void loadTile(float *tile, const E *x, int first, int rows) {
+// Loads rows from `first` on of a head's x [rows, d] into shared memory, padded with zeros. Rows whose L is −∞ become zero, too.
+template <int Count, int Stride>
+__device__ __forceinline__ void loadTile(float *tile, const E *x, int first, int rows, const float *L) {
     for (int row = warp(); row < Count; row += WARPS)
 #pragma unroll
         for (int c = lane(); c < OWN_STRIDE; c += LANES) {
-            bool there = first + row < rows && c < d;
+            bool there = first + row < rows && c < d && (L == nullptr || L[first + row] != MINUS_INFINITY);
             tile[row * Stride + c] = there ? Elements<E, 1>::load(x + (long)(first + row) * d + c)[0] : 0.0f;
         }
 }
 
 __device__ __forceinline__ void loadOwn(float *tile, const E *x, int first, int rows) {
-    loadTile<OWN, OWN_STRIDE>(tile, x, first, rows);
+    loadTile<OWN, OWN_STRIDE>(tile, x, first, rows, nullptr);
 }
 
-__device__ __forceinline__ void loadPassing(float *tile, const E *x, int first, int rows) {
-    loadTile<PASSING, PASSING_STRIDE>(tile, x, first, rows);
+__device__ __forceinline__ void loadPassing(float *tile, const E *x, int first, int rows, const float *L = nullptr) {
+    loadTile<PASSING, PASSING_STRIDE>(tile, x, first, rows, L);
 }
 
 // Computes a tile of A Bᵀ: dot products of the warp's rows of A with the lane's row of B.
@@ -189,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     Sums dKs = {}, dVs = {};
     for (int i0 = causal ? j0 : 0; i0 < T; i0 += Bq) { // queries before j0 do not attend to this tile
         __syncthreads();
-        loadPassing(Q, q + head * T * d, i0, T);
+        loadPassing(Q, q + head * T * d, i0, T, L + head * T); // dS of queries without keys is 0, but 0 · −∞ would be NaN
         loadPassing(G, dO + head * T * d, i0, T);
         __syncthreads();
         int i = i0 + lane();

@@ -268,6 +268,24 @@ struct Consumer {
         handOver(dQ, step);
     }
 
+    // Sets queries without keys (L is +∞) to zero: their dS is 0, but 0 · −∞ would be NaN. Each warp does this for the whole
+    // block of queries, because its wgmma reads all of them. P and dS are 0 for the old values and for the new ones.
+    __device__ __forceinline__ void clearQueriesWithoutKeys(int stage) {
+        const float *l = (const float *)(sharedBytes + TERMS_AT + stage * TERMS_BYTES);
+#pragma unroll 1
+        for (int query = lane; query < QUERIES; query += 32) {
+            bool clears = l[query] == __int_as_float(0x7f800000);
+            if (!__any_sync(0xffffffffu, clears)) continue;
+            for (int at = 0; clears && at < PANELS * ROW_BYTES; at += 16) {
+                int byte = stage * QUERY_TILE + at / ROW_BYTES * QUERY_PANEL + query * ROW_BYTES + at % ROW_BYTES;
+                uint4 *chunk = (uint4 *)(sharedBytes + Q_AT + byte);
+                if (chunk->x | chunk->y | chunk->z | chunk->w) *chunk = make_uint4(0, 0, 0, 0); // padding is zero already
+            }
+            asyncFence();
+            __syncwarp();
+        }
+    }
+
     // Processes one block of queries, and dQ of the previous step unless this is the first.
     template <bool First, bool Masked> __device__ __forceinline__ void step(int i) {
         Turn<STAGES> turn(i);
@@ -279,6 +297,7 @@ struct Consumer {
         unsigned p[QUERIES / 4], dS[QUERIES / 4];
 
         barrierWait(barriers.full(turn.place), turn.phase);
+        clearQueriesWithoutKeys(turn.place);
 #pragma unroll
         for (int j = 0; j < QUERIES / 8; j++) {
             float2 columns = minusD[4 * j];

@@ -115,6 +115,21 @@ struct Statistics {
     }
 };
 
+// Sets a warp's queries in shared memory to zero if they have no keys (l is +∞): their ds is 0, but 0 · −∞ would be NaN. Warps
+// with the same queries all write the same zeros; p and ds are 0 for the old values and for the new ones.
+__device__ __forceinline__ void clearQueriesWithoutKeys(unsigned char *queries, const float *l) {
+    int lane = laneId();
+#pragma unroll
+    for (int first = 0; first < COLUMNS; first += 32) {
+        bool clears = first + lane < COLUMNS && l[first + lane] == INFINITE;
+        if (__any_sync(0xffffffffu, clears)) {
+            for (int at = 0; clears && at < CHUNKS; at++)
+                *(uint4 *)(queries + (first + lane) * STRIDE + at * ACCESS) = make_uint4(0, 0, 0, 0);
+            __syncwarp();
+        }
+    }
+}
+
 // Replaces scores by p.
 __device__ __forceinline__ void weigh(Scores &p, const Statistics &of, float scaleLog2) {
 #pragma unroll
@@ -160,8 +175,10 @@ __device__ __forceinline__ void accumulate(Gradients &gradients, Statistics &sta
         }
         int first = tile + warpColumn * COLUMNS;
         if (first >= to(firstRow + WARP_ROWS - 1) || first + COLUMNS <= from(firstRow)) continue;
-        const unsigned char *yTile = tiles + stage * 2 * TILE_BYTES + warpColumn * COLUMNS * STRIDE;
+        unsigned char *yTile = tiles + stage * 2 * TILE_BYTES + warpColumn * COLUMNS * STRIDE;
         const unsigned char *wTile = yTile + TILE_BYTES;
+        const float *columns = (const float *)(tiles + 4 * TILE_BYTES) + stage * 2 * TILE + warpColumn * COLUMNS;
+        if constexpr (OWNS_KEYS) clearQueriesWithoutKeys(yTile, columns);
 
         Scores p, dp;
         bool hides = first + COLUMNS > to(firstRow) || first < from(firstRow + WARP_ROWS - 1);
@@ -178,10 +195,8 @@ __device__ __forceinline__ void accumulate(Gradients &gradients, Statistics &sta
                     }
         };
 
-        productOfRows(p, x, yTile);
-        if (OWNS_KEYS)
-            statistics.column =
-                (const float *)(tiles + 4 * TILE_BYTES) + stage * 2 * TILE + warpColumn * COLUMNS + lane % 4 * 2;
+        productOfRows<!OWNS_KEYS>(p, x, yTile); // queries may be infinite; as y they have been cleared
+        if (OWNS_KEYS) statistics.column = columns + lane % 4 * 2;
         weigh(p, statistics, scaleLog2);
         if (hides) hide(p);
         if constexpr (OWNS_KEYS) gradients.add(1, p, wTile);

@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
         kTile += warpColumn * COLUMNS * STRIDE;
 
         Scores s;
-        productOfRows(s, ownQ + warpRow * WARP_ROWS * STRIDE, kTile);
+        productOfRows<true>(s, ownQ + warpRow * WARP_ROWS * STRIDE, kTile);
         if (first + COLUMNS > seen(firstRow)) {
 #pragma unroll
             for (int m = 0; m < ROW_TILES; m++)

@@ -50,13 +50,19 @@ __device__ __forceinline__ int laneId() {
     return lane;
 }
 
+// Numbers from here on round to an infinite TF32 number.
+constexpr float LARGEST_TF32 = __builtin_bit_cast(float, 0x7f7ff000);
+
 // Converts an fp32 element of an operand to one or two TF32 numbers. TF32 is the upper 19 bits of an fp32; tensor cores
-// ignore the other bits.
-template <typename Operand> __device__ __forceinline__ void setPart(Operand &operand, int i, float x) {
+// ignore the other bits. ANY: also for infinite numbers and those that round to them. Their first part is zero; otherwise
+// their second part would be NaN, and so could be hi · lo with the other operand.
+template <bool ANY = false, typename Operand>
+__device__ __forceinline__ void setPart(Operand &operand, int i, float x) {
     if constexpr (PARTS == 1) {
         asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(operand.word[0][i]) : "f"(x));
     } else { // cheaper than cvt, which is four instructions; if it turns a NaN into zero, the second part is NaN
-        operand.word[0][i] = (__float_as_uint(x) + (1u << 12)) & ~0u << 13;
+        unsigned rounded = (__float_as_uint(x) + (1u << 12)) & ~0u << 13;
+        operand.word[0][i] = !ANY || fabsf(x) < LARGEST_TF32 ? rounded : 0;
         operand.word[1][i] = __float_as_uint(x - __uint_as_float(operand.word[0][i]));
     }
 }
@@ -112,9 +118,10 @@ __device__ __forceinline__ void ldmatrixTransposed(unsigned (&word)[4], unsigned
                  : "r"(at));
 }
 
-template <typename Operand> __device__ __forceinline__ void setWord(Operand &operand, int i, unsigned word) {
+template <bool ANY, typename Operand>
+__device__ __forceinline__ void setWord(Operand &operand, int i, unsigned word) {
     if constexpr (FP32) {
-        setPart(operand, i, __uint_as_float(word));
+        setPart<ANY>(operand, i, __uint_as_float(word));
     } else {
         operand.word[0][i] = word;
     }
@@ -122,8 +129,8 @@ template <typename Operand> __device__ __forceinline__ void setWord(Operand &ope
 
 __device__ __forceinline__ unsigned sharedAddress(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
-// sums[m][n] = X · Yᵀ for 16·M rows at x and 8·N rows at y, both in shared memory.
-template <int M, int N>
+// sums[m][n] = X · Yᵀ for 16·M rows at x and 8·N rows at y, both in shared memory. ANY: X may be infinite.
+template <bool ANY = false, int M, int N>
 __device__ __forceinline__ void productOfRows(Sums (&sums)[M][N], const unsigned char *x, const unsigned char *y) {
     int lane = laneId();
     unsigned left = sharedAddress(x) + lane % 16 * STRIDE + lane / 16 * ACCESS;
@@ -138,13 +145,13 @@ __device__ __forceinline__ void productOfRows(Sums (&sums)[M][N], const unsigned
         for (int m = 0; m < M; m++) {
             ldmatrix(word, left + m * 16 * STRIDE + depth * 2 * ACCESS);
 #pragma unroll
-            for (int i = 0; i < 4; i++) setWord(a[m], i, word[i]);
+            for (int i = 0; i < 4; i++) setWord<ANY>(a[m], i, word[i]);
         }
 #pragma unroll
         for (int n = 0; n < N; n += 2) {
             ldmatrix(word, right + n * 8 * STRIDE + depth * 2 * ACCESS);
 #pragma unroll
-            for (int i = 0; i < 4; i++) setWord(b[n + i / 2], i % 2, word[i]);
+            for (int i = 0; i < 4; i++) setWord<false>(b[n + i / 2], i % 2, word[i]);
         }
         multiply(growing, a, b);
     }

@@ -37,16 +37,17 @@ record AccountingWriter(Path output, PrintWriter out) {
         Map<Case, List<Measurement>> cases = new LinkedHashMap<>();
         List<AnswerRow> rows = new ArrayList<>();
         for (var answer : accounting.answers()) {
+            AccountingQuantity quantity = answer.quantity();
             Case c = Case.measuredHere("calculator")
                     .with("part", answer.part())
                     .with("tokens", answer.tokens())
                     .with("fsdp", answer.fsdp())
                     .with("tensor", answer.tensor());
             cases.computeIfAbsent(c, key -> new ArrayList<>())
-                    .add(number(answer.name(), answer.unit(), answer.value()));
-            String value = String.format(Locale.ROOT, "%,.5g %s", answer.value(), answer.unit());
+                    .add(number(quantity.metric(), quantity.unit(), answer.value()));
+            String value = String.format(Locale.ROOT, "%,.5g %s", answer.value(), quantity.unit());
             rows.add(new AnswerRow(
-                    answer.part(), answer.tokens(), answer.fsdp(), answer.tensor(), answer.name(), value.strip()));
+                    answer.part(), answer.tokens(), answer.fsdp(), answer.tensor(), quantity.metric(), value.strip()));
         }
         for (var entry : cases.entrySet()) {
             stored.put(entry.getKey(), entry.getValue());

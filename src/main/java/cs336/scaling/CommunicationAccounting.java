@@ -1,5 +1,37 @@
 package cs336.scaling;
 
+import static cs336.scaling.AccountingQuantity.ACCUMULATED_GRADIENTS;
+import static cs336.scaling.AccountingQuantity.BATCH_CONCURRENT;
+import static cs336.scaling.AccountingQuantity.BATCH_PER_CHIP_CONCURRENT;
+import static cs336.scaling.AccountingQuantity.BATCH_PER_CHIP_SEQUENTIAL;
+import static cs336.scaling.AccountingQuantity.BATCH_PER_SHARD_CONCURRENT;
+import static cs336.scaling.AccountingQuantity.BATCH_PER_SHARD_SEQUENTIAL;
+import static cs336.scaling.AccountingQuantity.BATCH_SEQUENTIAL;
+import static cs336.scaling.AccountingQuantity.BEST_FSDP;
+import static cs336.scaling.AccountingQuantity.BEST_MESH_BATCH_CONCURRENT;
+import static cs336.scaling.AccountingQuantity.BEST_MESH_BATCH_PER_CHIP_CONCURRENT;
+import static cs336.scaling.AccountingQuantity.BEST_MESH_BATCH_PER_CHIP_SEQUENTIAL;
+import static cs336.scaling.AccountingQuantity.BEST_MESH_BATCH_PER_SHARD_CONCURRENT;
+import static cs336.scaling.AccountingQuantity.BEST_MESH_BATCH_PER_SHARD_SEQUENTIAL;
+import static cs336.scaling.AccountingQuantity.BEST_MESH_BATCH_SEQUENTIAL;
+import static cs336.scaling.AccountingQuantity.BF16_WEIGHTS;
+import static cs336.scaling.AccountingQuantity.COMPUTING;
+import static cs336.scaling.AccountingQuantity.DEVICES;
+import static cs336.scaling.AccountingQuantity.DEVICES_ALL_SPLIT;
+import static cs336.scaling.AccountingQuantity.FIRST_MOMENT;
+import static cs336.scaling.AccountingQuantity.GATHERING_WEIGHTS;
+import static cs336.scaling.AccountingQuantity.GPUS;
+import static cs336.scaling.AccountingQuantity.INTENSITY;
+import static cs336.scaling.AccountingQuantity.KEPT_FOR_BACKWARD;
+import static cs336.scaling.AccountingQuantity.LARGEST_BATCH;
+import static cs336.scaling.AccountingQuantity.MASTER_WEIGHTS;
+import static cs336.scaling.AccountingQuantity.MEMORY;
+import static cs336.scaling.AccountingQuantity.MOVING_ACTIVATIONS;
+import static cs336.scaling.AccountingQuantity.PARAMETERS;
+import static cs336.scaling.AccountingQuantity.SECOND_MOMENT;
+import static cs336.scaling.AccountingQuantity.WHOLE_ON_EACH;
+import static cs336.scaling.AccountingQuantity.WIDEST_TENSOR;
+
 import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.ArrayList;
@@ -24,6 +56,19 @@ public record CommunicationAccounting(List<Tokens> batches) {
     private static final int TENSOR = 4;
     private static final int TENSOR_AXES = 1;
 
+    /** The quantities of the tensors of {@link TrainingState#tensors}, in their order. */
+    private static final List<AccountingQuantity> STATE_TENSORS =
+            List.of(MASTER_WEIGHTS, ACCUMULATED_GRADIENTS, FIRST_MOMENT, SECOND_MOMENT);
+
+    private static final List<AccountingQuantity> CONCURRENT =
+            List.of(BATCH_CONCURRENT, BATCH_PER_CHIP_CONCURRENT, BATCH_PER_SHARD_CONCURRENT);
+    private static final List<AccountingQuantity> SEQUENTIAL =
+            List.of(BATCH_SEQUENTIAL, BATCH_PER_CHIP_SEQUENTIAL, BATCH_PER_SHARD_SEQUENTIAL);
+    private static final List<AccountingQuantity> BEST_MESH_CONCURRENT = List.of(
+            BEST_MESH_BATCH_CONCURRENT, BEST_MESH_BATCH_PER_CHIP_CONCURRENT, BEST_MESH_BATCH_PER_SHARD_CONCURRENT);
+    private static final List<AccountingQuantity> BEST_MESH_SEQUENTIAL = List.of(
+            BEST_MESH_BATCH_SEQUENTIAL, BEST_MESH_BATCH_PER_CHIP_SEQUENTIAL, BEST_MESH_BATCH_PER_SHARD_SEQUENTIAL);
+
     /**
      * One number of an answer.
      *
@@ -31,12 +76,11 @@ public record CommunicationAccounting(List<Tokens> batches) {
      * @param tokens tokens of the batch; 0 if the number does not depend on the batch, or is the batch
      * @param fsdp X; 0 without a mesh
      * @param tensor Y; 0 without a mesh
-     * @param name name of the number
-     * @param value the number in its unit
-     * @param unit {@code bytes}, {@code tokens} …; empty for a pure number
+     * @param quantity what the number is
+     * @param value the number in the quantity's unit
      */
     public record AccountingAnswer(
-            String part, long tokens, int fsdp, int tensor, String name, double value, String unit) {}
+            String part, long tokens, int fsdp, int tensor, AccountingQuantity quantity, double value) {}
 
     public CommunicationAccounting {
         batches = List.copyOf(batches);
@@ -66,85 +110,122 @@ public record CommunicationAccounting(List<Tokens> batches) {
         return answers;
     }
 
+    /**
+     * Returns a number that depends neither on a batch nor on a mesh.
+     *
+     * @throws IllegalArgumentException if no answer has it
+     */
+    public double value(AccountingQuantity quantity) {
+        return value(quantity, 0, 0, 0);
+    }
+
+    /**
+     * Returns a number for a batch.
+     *
+     * @throws IllegalArgumentException if no answer has it
+     */
+    public double value(AccountingQuantity quantity, Tokens batch) {
+        return value(quantity, batch.count(), 0, 0);
+    }
+
+    /**
+     * Returns a number for X FSDP devices and Y tensor-parallel ones.
+     *
+     * @throws IllegalArgumentException if no answer has it
+     */
+    public double value(AccountingQuantity quantity, int fsdp, int tensor) {
+        return value(quantity, 0, fsdp, tensor);
+    }
+
+    private double value(AccountingQuantity quantity, long tokens, int fsdp, int tensor) {
+        return answers().stream()
+                .filter(answer -> answer.quantity == quantity && answer.tokens == tokens)
+                .filter(answer -> answer.fsdp == fsdp && answer.tensor == tensor)
+                .mapToDouble(AccountingAnswer::value)
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("no answer has " + quantity + " for " + tokens
+                        + " tokens, " + fsdp + " FSDP devices and " + tensor + " tensor-parallel devices"));
+    }
+
     private void memoryOfOneDevice(List<AccountingAnswer> answers) {
         long parameters = MODEL.parameters();
         long gpu = Accelerator.H100.memory().count();
-        answers.add(answer("a", 0, "parameters", parameters, ""));
-        for (var tensor : STATE.tensors(parameters)) {
-            answers.add(answer("a", 0, tensor.name().replaceAll("[ :]+", "-"), tensor.bytes(), "bytes"));
+        answers.add(answer("a", 0, PARAMETERS, parameters));
+        List<TensorMemory> tensors = STATE.tensors(parameters);
+        for (int i = 0; i < tensors.size(); i++) {
+            answers.add(answer("a", 0, STATE_TENSORS.get(i), tensors.get(i).bytes()));
         }
         Bytes state = STATE.bytes(parameters);
-        answers.add(answer("a", 0, "state", state.count(), "bytes"));
-        answers.add(answer("a", 0, "gpus", Math.ceil((double) state.count() / gpu), ""));
+        answers.add(answer("a", 0, AccountingQuantity.STATE, state.count()));
+        answers.add(answer("a", 0, GPUS, Math.ceil((double) state.count() / gpu)));
         answers.add(answer(
-                "a",
-                0,
-                "bf16-weights",
-                Bytes.of(parameters, STATE.sent().bytes()).count(),
-                "bytes"));
+                "a", 0, BF16_WEIGHTS, Bytes.of(parameters, STATE.sent().bytes()).count()));
         for (Tokens tokens : batches) {
             Bytes kept = MODEL.kept(tokens);
-            answers.add(answer("a", tokens.count(), "kept-for-backward", kept.count(), "bytes"));
+            answers.add(answer("a", tokens.count(), KEPT_FOR_BACKWARD, kept.count()));
             double all = state.plus(kept).count();
-            answers.add(answer("a", tokens.count(), "gpus", Math.ceil(all / gpu), ""));
+            answers.add(answer("a", tokens.count(), GPUS, Math.ceil(all / gpu)));
         }
     }
 
     private void devices(List<AccountingAnswer> answers) {
         Bytes tpu = Accelerator.TPU_V5P.memory();
-        answers.add(answer(
-                "b", 0, "largest-batch", memory(batches.get(0)).limit(tpu).count(), "tokens"));
+        answers.add(
+                answer("b", 0, LARGEST_BATCH, memory(batches.get(0)).limit(tpu).count()));
         for (Tokens tokens : batches) {
             FsdpMemory memory = memory(tokens);
             long n = memory.devicesToFit(tpu);
-            answers.add(answer("b", tokens.count(), "devices", n, ""));
+            answers.add(answer("b", tokens.count(), DEVICES, n));
+            answers.add(answer("b", tokens.count(), MEMORY, memory.perDevice(n).count()));
             answers.add(
-                    answer("b", tokens.count(), "memory", memory.perDevice(n).count(), "bytes"));
-            answers.add(
-                    answer("b", tokens.count(), "whole-on-each", memory.whole().count(), "bytes"));
+                    answer("b", tokens.count(), WHOLE_ON_EACH, memory.whole().count()));
             long all = new FsdpMemory(MODEL, STATE, tokens, 1).devicesToFit(tpu);
-            answers.add(answer("b", tokens.count(), "devices-all-split", all, ""));
+            answers.add(answer("b", tokens.count(), DEVICES_ALL_SPLIT, all));
         }
     }
 
     private static void batch(List<AccountingAnswer> answers) {
         ComputeBound mesh = mesh();
-        answers.add(answer("c", mesh, "intensity", mesh.intensity(), ""));
-        answers.add(answer("c", mesh, "widest-tensor", mesh.widestTensor(), ""));
-        batches(answers, "c", mesh, "side-by-side", mesh.batchConcurrent());
-        batches(answers, "c", mesh, "in-turn", mesh.batchSequential());
-        batches(answers, "c", mesh, "best-mesh-side-by-side", mesh.batchOfBestMeshConcurrent());
-        batches(answers, "c", mesh, "best-mesh-in-turn", mesh.batchOfBestMeshSequential());
-        answers.add(answer("c", mesh, "best-x", mesh.bestFsdp(mesh.batchOfBestMeshConcurrent()), ""));
+        answers.add(answer("c", mesh, INTENSITY, mesh.intensity()));
+        answers.add(answer("c", mesh, WIDEST_TENSOR, mesh.widestTensor()));
+        batches(answers, "c", mesh, CONCURRENT, mesh.batchConcurrent());
+        batches(answers, "c", mesh, SEQUENTIAL, mesh.batchSequential());
+        batches(answers, "c", mesh, BEST_MESH_CONCURRENT, mesh.batchOfBestMeshConcurrent());
+        batches(answers, "c", mesh, BEST_MESH_SEQUENTIAL, mesh.batchOfBestMeshSequential());
+        answers.add(answer("c", mesh, BEST_FSDP, mesh.bestFsdp(mesh.batchOfBestMeshConcurrent())));
         Tokens batch = mesh.batchConcurrent();
-        answers.add(answer("c", mesh, "computing", mesh.computing(batch).ms(), "ms"));
-        answers.add(
-                answer("c", mesh, "gathering-weights", mesh.gatheringWeights().ms(), "ms"));
+        answers.add(answer("c", mesh, COMPUTING, mesh.computing(batch).ms()));
+        answers.add(answer("c", mesh, GATHERING_WEIGHTS, mesh.gatheringWeights().ms()));
         answers.add(answer(
-                "c", mesh, "moving-activations", mesh.movingActivations(batch).ms(), "ms"));
+                "c", mesh, MOVING_ACTIVATIONS, mesh.movingActivations(batch).ms()));
     }
 
+    /** @param quantities the batch, its tokens per chip and its tokens per FSDP shard */
     private static void batches(
-            List<AccountingAnswer> answers, String part, ComputeBound mesh, String how, Tokens batch) {
-        answers.add(answer(part, mesh, "batch-" + how, batch.count(), "tokens"));
-        answers.add(answer(part, mesh, "batch-a-chip-" + how, (double) batch.count() / mesh.chips(), "tokens"));
-        answers.add(answer(part, mesh, "batch-a-shard-" + how, (double) batch.count() / mesh.fsdp(), "tokens"));
+            List<AccountingAnswer> answers,
+            String part,
+            ComputeBound mesh,
+            List<AccountingQuantity> quantities,
+            Tokens batch) {
+        answers.add(answer(part, mesh, quantities.get(0), batch.count()));
+        answers.add(answer(part, mesh, quantities.get(1), (double) batch.count() / mesh.chips()));
+        answers.add(answer(part, mesh, quantities.get(2), (double) batch.count() / mesh.fsdp()));
     }
 
     /** Adds the answers to (d): other meshes of the same number of chips. */
     private static void smallerBatch(List<AccountingAnswer> answers) {
         for (int tensor = 1; tensor <= mesh().widestTensor(); tensor *= 2) {
             ComputeBound mesh = mesh((int) (mesh().chips() / tensor), tensor);
-            batches(answers, "d", mesh, "side-by-side", mesh.batchConcurrent());
-            batches(answers, "d", mesh, "in-turn", mesh.batchSequential());
+            batches(answers, "d", mesh, CONCURRENT, mesh.batchConcurrent());
+            batches(answers, "d", mesh, SEQUENTIAL, mesh.batchSequential());
         }
     }
 
-    private static AccountingAnswer answer(String part, long tokens, String name, double value, String unit) {
-        return new AccountingAnswer(part, tokens, 0, 0, name, value, unit);
+    private static AccountingAnswer answer(String part, long tokens, AccountingQuantity quantity, double value) {
+        return new AccountingAnswer(part, tokens, 0, 0, quantity, value);
     }
 
-    private static AccountingAnswer answer(String part, ComputeBound mesh, String name, double value, String unit) {
-        return new AccountingAnswer(part, 0, mesh.fsdp(), mesh.tensor(), name, value, unit);
+    private static AccountingAnswer answer(String part, ComputeBound mesh, AccountingQuantity quantity, double value) {
+        return new AccountingAnswer(part, 0, mesh.fsdp(), mesh.tensor(), quantity, value);
     }
 }

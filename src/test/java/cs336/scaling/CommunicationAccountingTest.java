@@ -9,6 +9,7 @@ import cs336.units.Tokens;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.RoundingMode;
+import java.util.HashSet;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -154,5 +155,23 @@ class CommunicationAccountingTest {
                 "tensor must be at most 20.8, not 32: beyond that, moving activations takes longer than computing at any"
                         + " batch",
                 error.getMessage());
+    }
+
+    @Test
+    void numbersAreFoundByTheirQuantity() {
+        CommunicationAccounting standard = CommunicationAccounting.STANDARD;
+        assertEquals(parameters().doubleValue(), standard.value(AccountingQuantity.PARAMETERS));
+        assertEquals(kept(2048).doubleValue(), standard.value(AccountingQuantity.KEPT_FOR_BACKWARD, new Tokens(2048)));
+        assertEquals(20_445, standard.value(AccountingQuantity.BATCH_CONCURRENT, 16, 4));
+        assertEquals(20_445 / 64.0, standard.value(AccountingQuantity.BATCH_PER_CHIP_CONCURRENT, 16, 4));
+        var stored = new HashSet<String>();
+        for (AccountingQuantity quantity : AccountingQuantity.values()) {
+            assertTrue(stored.add(quantity.metric()), quantity + " is stored as another one");
+            assertTrue(standard.answers().stream().anyMatch(answer -> answer.quantity() == quantity), "" + quantity);
+        }
+        var e = assertThrows(
+                IllegalArgumentException.class, () -> standard.value(AccountingQuantity.DEVICES, new Tokens(5)));
+        assertEquals(
+                "no answer has DEVICES for 5 tokens, 0 FSDP devices and 0 tensor-parallel devices", e.getMessage());
     }
 }

@@ -79,9 +79,24 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     private Device device;
     private long seed;
 
-    /** Returns all settings on two ranks, and some on more, which take longer. */
-    private List<FsdpSettings> settings() {
-        return group.size() <= 2 ? SETTINGS : List.of(SETTINGS.get(0), SETTINGS.get(3), SETTINGS.get(5));
+    private interface ConfigurationCheck {
+        void run(ModelEdition edition, FsdpSettings settings);
+    }
+
+    /**
+     * Runs a check with all settings and editions on two ranks, and with some of them on more, where a collective takes
+     * several times as long.
+     */
+    private void eachConfiguration(ConfigurationCheck check) {
+        if (group.size() > 2) {
+            check.run(ModelEdition.SPRING_2024, SETTINGS.get(0));
+            check.run(ModelEdition.SPRING_2025, SETTINGS.get(3));
+            check.run(ModelEdition.SPRING_2024, SETTINGS.get(5));
+            return;
+        }
+        for (ModelEdition edition : List.of(ModelEdition.SPRING_2024, ModelEdition.SPRING_2025)) {
+            SETTINGS.forEach(settings -> check.run(edition, settings));
+        }
     }
 
     private interface FsdpCheck {
@@ -283,11 +298,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void transformers() {
-        for (ModelEdition edition : List.of(ModelEdition.SPRING_2024, ModelEdition.SPRING_2025)) {
-            for (FsdpSettings settings : settings()) {
-                train(edition, settings, 4);
-            }
-        }
+        eachConfiguration((edition, settings) -> train(edition, settings, 4));
     }
 
     private void train(ModelEdition edition, FsdpSettings settings, int steps) {
@@ -407,20 +418,18 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void gradients() {
-        for (ModelEdition edition : List.of(ModelEdition.SPRING_2024, ModelEdition.SPRING_2025)) {
-            for (FsdpSettings settings : settings()) {
-                try (var alone = transformer(edition, 2, seed);
-                        var model = transformer(edition, 2, seed);
-                        var fsdp = new FullyShardedDataParallel(model, group, settings)) {
-                    Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
-                    for (int step = 0; step < 3; step++) {
-                        Batches.Batch batch = batches.next();
-                        bothBackward(fsdp, alone, batch); // gradients of both accumulate over the steps
-                        requireSameGradients(alone, fsdp);
-                    }
+        eachConfiguration((edition, settings) -> {
+            try (var alone = transformer(edition, 2, seed);
+                    var model = transformer(edition, 2, seed);
+                    var fsdp = new FullyShardedDataParallel(model, group, settings)) {
+                Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+                for (int step = 0; step < 3; step++) {
+                    Batches.Batch batch = batches.next();
+                    bothBackward(fsdp, alone, batch); // gradients of both accumulate over the steps
+                    requireSameGradients(alone, fsdp);
                 }
             }
-        }
+        });
     }
 
     private void frozen() {
@@ -516,7 +525,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void severalPasses() {
-        for (FsdpSettings settings : settings().subList(0, group.size() <= 2 ? 3 : 1)) {
+        for (FsdpSettings settings : SETTINGS.subList(0, group.size() <= 2 ? 3 : 1)) {
             try (var alone = transformer(ModelEdition.SPRING_2024, 2, seed);
                     var model = transformer(ModelEdition.SPRING_2024, 2, seed);
                     var fsdp = new FullyShardedDataParallel(model, group, settings)) {

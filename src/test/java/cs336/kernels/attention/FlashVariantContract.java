@@ -300,13 +300,24 @@ abstract class FlashVariantContract {
 
     @ParameterizedTest
     @MethodSource("variantsAndTypesWithRangeOfFp32")
-    void aQueryWhoseScoresAreAllMinusInfinityGetsZeroAndContributesNoGradient(TestedVariant tested, DType type) {
+    void aQueryWhoseScoresOverflowGetsZeroAndContributesNoGradient(TestedVariant tested, DType type) {
+        queryWithoutKeys(tested, type, -3e38);
+    }
+
+    @ParameterizedTest
+    @MethodSource("variantsAndTypes")
+    void aQueryOfMinusInfinityGetsZeroAndContributesNoGradient(TestedVariant tested, DType type) {
+        queryWithoutKeys(tested, type, Double.NEGATIVE_INFINITY);
+    }
+
+    /** Sets all elements of a query to a value with which its scores are −∞. */
+    private void queryWithoutKeys(TestedVariant tested, DType type, double value) {
         FlashInputs without = random(type, new Shape(1, 2, 100, 130), 64);
         without.k().abs_().add_(new Scalar(2));
         int query = 77;
         var with = new FlashInputs(
                 without.q().clone(), without.k(), without.v(), without.dO().clone());
-        with.q().select(2, query).fill_(new Scalar(-3e38)); // its scores overflow
+        with.q().select(2, query).fill_(new Scalar(value));
         without.dO().select(2, query).fill_(new Scalar(0)); // so that it contributes no gradient
         for (boolean causal : MASKS) {
             FlashResult result = run(tested, with, causal);

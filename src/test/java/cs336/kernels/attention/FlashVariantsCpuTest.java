@@ -1,7 +1,5 @@
 package cs336.kernels.attention;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.PlainAttention;
@@ -10,7 +8,6 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.EnumSet;
 import java.util.List;
-import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -63,30 +60,5 @@ class FlashVariantsCpuTest extends FlashVariantContract {
         assertTrue(exact.dQ().allclose(leaves.q().grad(), 1e-12, 1e-14, false), "dQ");
         assertTrue(exact.dK().allclose(leaves.k().grad(), 1e-12, 1e-14, false), "dK");
         assertTrue(exact.dV().allclose(leaves.v().grad(), 1e-12, 1e-14, false), "dV");
-    }
-
-    /** The scores of a query of −∞ are −∞ for positive keys, and 0 · −∞ must not reach the gradient of a key. */
-    @ParameterizedTest
-    @ValueSource(booleans = {false, true})
-    void aQueryOfMinusInfinityContributesNoGradient(boolean causal) {
-        FlashInputs without =
-                FlashInputs.random(Device.cpu(), DType.FLOAT32, new long[] {1, 2, 100, 8}, new long[] {1, 2, 130, 8});
-        without.k().abs_().add_(new Scalar(1));
-        int query = 77;
-        without.dO().select(2, query).fill_(new Scalar(0));
-        var with = new FlashInputs(without.q().clone(), without.k(), without.v(), without.dO());
-        with.q().select(2, query).fill_(new Scalar(Double.NEGATIVE_INFINITY));
-        var variant = new TiledFlash(48, 32);
-        FlashVariant.AttentionGradients expected = gradients(variant, without, causal);
-        FlashVariant.AttentionGradients found = gradients(variant, with, causal);
-        assertTrue(found.dK().allclose(expected.dK(), 1e-5, 1e-6, false), "dK");
-        assertTrue(found.dV().allclose(expected.dV(), 1e-5, 1e-6, false), "dV");
-        assertEquals(0, found.dQ().select(2, query).abs().max().item_double(), "dQ");
-        assertFalse(found.dQ().isnan().any().item_bool(), "dQ of the others");
-    }
-
-    private static FlashVariant.AttentionGradients gradients(FlashVariant variant, FlashInputs x, boolean causal) {
-        FlashVariant.AttentionOutput out = variant.forward(x.q(), x.k(), x.v(), causal);
-        return variant.backward(x.q(), x.k(), x.v(), out.o(), out.l(), x.dO(), causal);
     }
 }

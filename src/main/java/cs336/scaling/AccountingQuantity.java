@@ -1,0 +1,87 @@
+package cs336.scaling;
+
+/** The numbers in the answers of {@link CommunicationAccounting}, with their names in measurements and their units. */
+public enum AccountingQuantity {
+    /** (a) Parameters of the model. */
+    PARAMETERS("parameters", ""),
+    /** (a) fp32 weights that the optimizer updates. */
+    MASTER_WEIGHTS("master-weights", "bytes"),
+    /** (a) Accumulated gradients. */
+    ACCUMULATED_GRADIENTS("accumulated-gradients", "bytes"),
+    /** (a) AdamW's running mean of gradients. */
+    FIRST_MOMENT("AdamW-first-moment", "bytes"),
+    /** (a) AdamW's running mean of squared gradients. */
+    SECOND_MOMENT("AdamW-second-moment", "bytes"),
+    /** (a) Weights, gradients and moments together. */
+    STATE("state", "bytes"),
+    /** (a) H100 GPUs that hold the state, and what a batch keeps for the backward pass. */
+    GPUS("gpus", ""),
+    /** (a) Weights cast to bf16. */
+    BF16_WEIGHTS("bf16-weights", "bytes"),
+    /** (a) Activations of a batch that are kept for the backward pass. */
+    KEPT_FOR_BACKWARD("kept-for-backward", "bytes"),
+    /** (b) Batch from which no number of devices suffices. */
+    LARGEST_BATCH("largest-batch", "tokens"),
+    /** (b) Devices that hold a batch. */
+    DEVICES("devices", ""),
+    /** (b) Memory of one of these devices. */
+    MEMORY("memory", "bytes"),
+    /** (b) Part of that memory that does not depend on the number of devices. */
+    WHOLE_ON_EACH("whole-on-each", "bytes"),
+    /** (b) Devices if all activations were sharded. */
+    DEVICES_ALL_SPLIT("devices-all-split", ""),
+    /** (c) FLOP per byte sent from which a chip is compute-bound. */
+    INTENSITY("intensity", ""),
+    /** (c) Largest tensor parallelism with which a batch can be compute-bound. */
+    WIDEST_TENSOR("widest-tensor", ""),
+    /** (c, d) Smallest compute-bound batch if both communications overlap. */
+    BATCH_CONCURRENT("batch-side-by-side", "tokens"),
+    /** (c, d) {@link #BATCH_CONCURRENT} per chip. */
+    BATCH_PER_CHIP_CONCURRENT("batch-a-chip-side-by-side", "tokens"),
+    /** (c, d) {@link #BATCH_CONCURRENT} per FSDP shard. */
+    BATCH_PER_SHARD_CONCURRENT("batch-a-shard-side-by-side", "tokens"),
+    /** (c, d) Smallest compute-bound batch if one communication follows the other. */
+    BATCH_SEQUENTIAL("batch-in-turn", "tokens"),
+    /** (c, d) {@link #BATCH_SEQUENTIAL} per chip. */
+    BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-in-turn", "tokens"),
+    /** (c, d) {@link #BATCH_SEQUENTIAL} per FSDP shard. */
+    BATCH_PER_SHARD_SEQUENTIAL("batch-a-shard-in-turn", "tokens"),
+    /** (c) {@link #BATCH_CONCURRENT} of the best mesh of as many chips. */
+    BEST_MESH_BATCH_CONCURRENT("batch-best-mesh-side-by-side", "tokens"),
+    /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per chip. */
+    BEST_MESH_BATCH_PER_CHIP_CONCURRENT("batch-a-chip-best-mesh-side-by-side", "tokens"),
+    /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per FSDP shard of the given mesh. */
+    BEST_MESH_BATCH_PER_SHARD_CONCURRENT("batch-a-shard-best-mesh-side-by-side", "tokens"),
+    /** (c) {@link #BATCH_SEQUENTIAL} of the best mesh of as many chips. */
+    BEST_MESH_BATCH_SEQUENTIAL("batch-best-mesh-in-turn", "tokens"),
+    /** (c) {@link #BEST_MESH_BATCH_SEQUENTIAL} per chip. */
+    BEST_MESH_BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-best-mesh-in-turn", "tokens"),
+    /** (c) {@link #BEST_MESH_BATCH_SEQUENTIAL} per FSDP shard of the given mesh. */
+    BEST_MESH_BATCH_PER_SHARD_SEQUENTIAL("batch-a-shard-best-mesh-in-turn", "tokens"),
+    /** (c) FSDP devices of the best mesh for {@link #BEST_MESH_BATCH_CONCURRENT}. */
+    BEST_FSDP("best-x", ""),
+    /** (c) Time to compute a block of {@link #BATCH_CONCURRENT}. */
+    COMPUTING("computing", "ms"),
+    /** (c) Time to all-gather the weights of a block. */
+    GATHERING_WEIGHTS("gathering-weights", "ms"),
+    /** (c) Time to move the activations of a block of {@link #BATCH_CONCURRENT}. */
+    MOVING_ACTIVATIONS("moving-activations", "ms");
+
+    private final String metric;
+    private final String unit;
+
+    AccountingQuantity(String metric, String unit) {
+        this.metric = metric;
+        this.unit = unit;
+    }
+
+    /** Returns the name in measurements. */
+    public String metric() {
+        return metric;
+    }
+
+    /** Returns the unit: {@code bytes}, {@code tokens} or {@code ms}; empty for a pure number. */
+    public String unit() {
+        return unit;
+    }
+}
