@@ -10,6 +10,9 @@ import tech.tablesaw.api.Table;
 
 /** The appendix of the writeup that lists the device, versions, commit and date of all measurements it uses. */
 public final class MeasurementOrigins {
+    /** The heading of the appendix. */
+    public static final String TITLE = "Origin of the numbers";
+
     private MeasurementOrigins() {}
 
     /** Returns a heading and a table with the origin of each file whose rows were used; empty if no rows were used. */
@@ -49,7 +52,7 @@ public final class MeasurementOrigins {
                 List.of("measurements", "device", "versions", "commit", "date"),
                 List.of(false, false, false, false, false),
                 rows);
-        return "<h2 id=\"origin-of-the-numbers\">Origin of the numbers</h2>\n"
+        return "<h2 id=\"origin-of-the-numbers\">" + TITLE + "</h2>\n"
                 + "<p>Every number above is read from a file of measurements when this page is built.</p>\n"
                 + "<div class=\"origin\">" + cells.html() + "</div>\n";
     }
