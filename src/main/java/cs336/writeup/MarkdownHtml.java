@@ -14,6 +14,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Pattern;
 import org.commonmark.Extension;
+import org.commonmark.ext.gfm.tables.TableBlock;
 import org.commonmark.ext.gfm.tables.TablesExtension;
 import org.commonmark.node.AbstractVisitor;
 import org.commonmark.node.Code;
@@ -58,6 +59,9 @@ public final class MarkdownHtml {
         MARKED = Pattern.compile(
                 notWrapped + "(?:\\(" + element + "(?:" + punctuation + ")?|" + element + punctuation + ")");
     }
+
+    /** The largest number of rows of a table that is not divided between pages. */
+    static final int LONGEST_WHOLE_TABLE = 15;
 
     private final Path folder;
     private final Parser parser;
@@ -181,6 +185,14 @@ public final class MarkdownHtml {
         return text.toString();
     }
 
+    private static int rows(TableBlock table) {
+        int rows = 0;
+        for (Node row = table.getLastChild().getFirstChild(); row != null; row = row.getNext()) {
+            rows++;
+        }
+        return rows;
+    }
+
     /** Inlines images and sets the ids that links refer to. */
     private final class ImageAndIdAttributes implements AttributeProvider {
         @Override
@@ -191,6 +203,8 @@ public final class MarkdownHtml {
                 attributes.put("id", id(heading));
             } else if (ids.containsKey(node)) {
                 attributes.put("id", ids.get(node));
+            } else if (node instanceof TableBlock table && rows(table) > LONGEST_WHOLE_TABLE) {
+                attributes.put("class", "long");
             }
         }
     }

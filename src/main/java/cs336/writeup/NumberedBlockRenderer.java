@@ -16,9 +16,6 @@ import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
 /** Renders the numbered figures and tables of a writeup, citations, and links. */
 final class NumberedBlockRenderer implements NodeRenderer {
-    /** The largest number of rows of a table that is not divided between pages. */
-    private static final int LONGEST_WHOLE_TABLE = 15;
-
     private final HtmlNodeRendererContext context;
     private final Path folder;
     private final MarkdownHtml markdown;
@@ -99,7 +96,7 @@ final class NumberedBlockRenderer implements NodeRenderer {
     private void table(CrossReferences.NumberedTable numbered) {
         CrossReferences.Target target = numbered.target();
         String caption = captionHtml(numbered.table().caption());
-        boolean isLong = numbered.table().cells().rows().size() > LONGEST_WHOLE_TABLE;
+        boolean isLong = numbered.table().cells().rows().size() > MarkdownHtml.LONGEST_WHOLE_TABLE;
         html("<figure id=\"" + target.id() + "\" class=\"measured" + (isLong ? " long" : "") + "\">");
         html("<figcaption><b>Table " + target.number() + ".</b> " + caption + "</figcaption>");
         html(numbered.table().cells().html());

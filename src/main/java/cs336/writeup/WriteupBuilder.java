@@ -37,6 +37,7 @@ final class WriteupBuilder {
     private static final String REFERENCES = "references.md";
     private static final Pattern FILE_NUMBER = Pattern.compile("(appendix-)?(\\d+)-.*");
     private static final Pattern HEADING_NUMBER = Pattern.compile("(Appendix )?(\\d+)\\b.*");
+    private static final Pattern ADDRESS = Pattern.compile("https?://\\S+$");
     private static final Pattern WORK = Pattern.compile("\\[([\\w-]+)\\] ");
     /** A name such as {@code bucket_mb} or {@code forward-attention-softmax}. */
     private static final Pattern STORED_NAME =
@@ -329,6 +330,20 @@ final class WriteupBuilder {
         works.add(mention(item, key));
         markdown.setId(item, NumberedBlockRenderer.workId(key));
         text.setLiteral("[" + targets.work(key) + "] " + text.getLiteral().substring(work.end()));
+        if (text.getParent().getLastChild() instanceof Text end) {
+            linkAddress(end);
+        }
+    }
+
+    /** Makes a link of the address at the end of a reference. */
+    private static void linkAddress(Text end) {
+        Matcher address = ADDRESS.matcher(end.getLiteral());
+        if (address.find()) {
+            var link = new Link(address.group(), null);
+            link.appendChild(new Text(address.group()));
+            end.setLiteral(end.getLiteral().substring(0, address.start()));
+            end.insertAfter(link);
+        }
     }
 
     private void requireGlyphs(Typeface face, String text, Node node) {

@@ -74,7 +74,7 @@ class WriteupRulesTest {
                 ## References
 
                 - [dao2022] Tri Dao. *FlashAttention*. NeurIPS, 2022.
-                - [nvidia-h200] NVIDIA. *H200*. 2024.
+                - [nvidia-h200] NVIDIA. *H200*. 2024. https://www.nvidia.com/h200
                 """);
         String html = html("Tiles [@dao2022], `[@code]`, both [@nvidia-h200; @dao2022].\n");
         assertTrue(html.contains("Tiles <span class=\"whole\">[<a href=\"#reference-dao2022\">1</a>]</span>"), html);
@@ -82,6 +82,7 @@ class WriteupRulesTest {
         assertTrue(html.contains("<code>[@code]</code>"));
         assertTrue(html.contains("<li id=\"reference-dao2022\">[1] Tri Dao. "));
         assertTrue(html.contains("<li id=\"reference-nvidia-h200\">[2] NVIDIA."));
+        assertTrue(html.contains("2024. <a href=\"https://www.nvidia.com/h200\">https://www.nvidia.com/h200</a></li>"));
     }
 
     @Test
