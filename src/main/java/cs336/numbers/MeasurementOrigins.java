@@ -8,9 +8,25 @@ import java.util.Map;
 import java.util.TreeSet;
 import tech.tablesaw.api.Table;
 
-/** The appendix of the writeup that lists the device, versions, commit and date of all measurements it uses. */
+/** The appendix of the writeup that lists the origin of all measurements it uses. */
 public final class MeasurementOrigins {
+    /** The heading of the appendix. */
+    public static final String TITLE = "Origin of the numbers";
+
     private MeasurementOrigins() {}
+
+    /** The dates and load averages of the rows with one origin. */
+    private static final class DatesAndLoads {
+        private final TreeSet<String> dates = new TreeSet<>();
+        private final TreeSet<Double> loads = new TreeSet<>();
+    }
+
+    private static String range(TreeSet<?> values) {
+        if (values.isEmpty()) {
+            return "";
+        }
+        return values.size() == 1 ? values.first().toString() : values.first() + " to " + values.last();
+    }
 
     /** Returns a heading and a table with the origin of each file whose rows were used; empty if no rows were used. */
     public static String html(MeasurementQuery numbers) {
@@ -21,23 +37,28 @@ public final class MeasurementOrigins {
         var rows = new ArrayList<List<String>>();
         used.forEach((file, table) -> {
             // One line per distinct origin.
-            var origins = new LinkedHashMap<List<String>, TreeSet<String>>();
+            var origins = new LinkedHashMap<List<String>, DatesAndLoads>();
             for (int row = 0; row < table.rowCount(); row++) {
+                String device = MeasurementQuery.cell(table, row, "device");
+                String host = MeasurementQuery.cell(table, row, "host");
                 List<String> origin = List.of(
-                        MeasurementQuery.cell(table, row, "device"),
+                        host.isEmpty() || host.equals(device) ? device : device + "; " + host,
                         MeasurementQuery.cell(table, row, "versions"),
                         MeasurementQuery.cell(table, row, "commit"));
+                DatesAndLoads here = origins.computeIfAbsent(origin, o -> new DatesAndLoads());
                 String date = MeasurementQuery.cell(table, row, "date");
-                origins.computeIfAbsent(origin, o -> new TreeSet<>())
-                        .add(date.length() > 10 ? date.substring(0, 10) : date);
+                here.dates.add(date.length() > 10 ? date.substring(0, 10) : date);
+                String load = MeasurementQuery.cell(table, row, "load");
+                if (!load.isEmpty()) {
+                    here.loads.add(Double.parseDouble(load));
+                }
             }
             String name = file.getParent().getFileName() + "/" + file.getFileName();
-            origins.forEach((origin, dates) -> {
-                String first = dates.first();
-                String last = dates.last();
+            origins.forEach((origin, here) -> {
                 var cells = new ArrayList<>(List.of(name));
                 cells.addAll(origin);
-                cells.add(first.equals(last) ? first : first + " to " + last);
+                cells.add(range(here.dates));
+                cells.add(range(here.loads));
                 // A file of single steps has no origin columns; its origin is that of the file with the statistics.
                 if (cells.get(1).isEmpty()) {
                     cells.set(1, "as " + name.replaceFirst("_steps\\.csv$", ".csv"));
@@ -46,10 +67,10 @@ public final class MeasurementOrigins {
             });
         });
         var cells = new TextTable(
-                List.of("measurements", "device", "versions", "commit", "date"),
-                List.of(false, false, false, false, false),
+                List.of("measurements", "device; host", "versions", "commit", "date", "load average"),
+                List.of(false, false, false, false, false, false),
                 rows);
-        return "<h2 id=\"origin-of-the-numbers\">Origin of the numbers</h2>\n"
+        return "<h2 id=\"origin-of-the-numbers\">" + TITLE + "</h2>\n"
                 + "<p>Every number above is read from a file of measurements when this page is built.</p>\n"
                 + "<div class=\"origin\">" + cells.html() + "</div>\n";
     }

@@ -7,7 +7,8 @@ import java.util.regex.Pattern;
 /**
  * A format for quantities: one conversion of {@link String#format}, optionally followed by a unit, such as {@code %.1f
  * ms}, {@code %.2f×}, {@code %.0f%%} and {@code %,d tokens}. The quantity is converted to the unit. Without a unit, the
- * number is written in its stored unit and the unit is omitted. {@code %g} formats whole numbers without decimals.
+ * number is written in its stored unit and the unit is omitted, which {@link #write} allows for counts and pure numbers
+ * only. {@code %g} formats whole numbers without decimals.
  *
  * @param conversion conversion such as {@code %.1f}
  * @param space true to write a space in front of the unit
@@ -32,8 +33,17 @@ record NumberFormat(String conversion, boolean space, Unit unit) {
         return new NumberFormat(match.group(1), !match.group(2).isEmpty(), unit.isEmpty() ? null : Unit.parse(unit));
     }
 
-    /** Returns the number and the unit, joined by a no-break space. */
+    /**
+     * Returns the number and the unit, joined by a no-break space.
+     *
+     * @throws IllegalArgumentException if the format has no unit and the quantity is a time, a size, an amount of work
+     *     or a rate of these
+     */
     String write(Quantity quantity) {
+        if (unit == null && quantity.unit().isConvertible()) {
+            throw new IllegalArgumentException("the number is in " + quantity.unit() + "; the format must have a unit,"
+                    + " as in \"" + conversion + " " + quantity.unit().symbol() + "\"");
+        }
         return number(quantity) + (unit == null ? "" : (space ? "\u00a0" : "") + unit.symbol());
     }
 

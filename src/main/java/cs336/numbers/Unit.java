@@ -1,7 +1,9 @@
 package cs336.numbers;
 
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 
 /**
  * A unit of measurement. Units of time, bytes and floating-point operations are convertible to others of the same kind
@@ -17,6 +19,7 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
     public static final Unit NONE = new Unit("", 1, Map.of());
 
     private static final Map<String, Unit> KNOWN = new TreeMap<>();
+    private static final Set<String> CONVERTIBLE = new TreeSet<>();
 
     static {
         register(
@@ -38,6 +41,7 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
     }
 
     private static void register(String dimension, Map<String, Double> factors) {
+        CONVERTIBLE.add(dimension);
         factors.forEach((symbol, factor) -> KNOWN.put(symbol, new Unit(symbol, factor, Map.of(dimension, 1))));
     }
 
@@ -50,6 +54,11 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
         }
         Unit known = KNOWN.get(trimmed);
         return known != null ? known : new Unit(trimmed, 1, Map.of(trimmed, 1));
+    }
+
+    /** Returns true if the unit contains time, bytes or operations, which have several units. */
+    boolean isConvertible() {
+        return dimensions.keySet().stream().anyMatch(CONVERTIBLE::contains);
     }
 
     /** Returns true if both units have the same dimensions. */

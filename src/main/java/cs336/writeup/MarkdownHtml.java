@@ -5,12 +5,16 @@ import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Pattern;
+import org.commonmark.Extension;
+import org.commonmark.ext.gfm.tables.TableBlock;
 import org.commonmark.ext.gfm.tables.TablesExtension;
 import org.commonmark.node.AbstractVisitor;
 import org.commonmark.node.Code;
@@ -51,14 +55,19 @@ public final class MarkdownHtml {
         String element =
                 "(?><(?:a|code|em|strong)\\b[^>]*+>[^<]{1,30}</\\w+>|<svg [^>]*class=\"formula\"(?s:.*?)</svg>)";
         String punctuation = "[).,;:]++";
-        String notWrapped = "(?<!class=\"whole\">\\(?)"; // captions are already processed as fragments
+        String notWrapped = "(?<!class=\"whole\">[\\[(]?)"; // captions are already processed as fragments
         MARKED = Pattern.compile(
                 notWrapped + "(?:\\(" + element + "(?:" + punctuation + ")?|" + element + punctuation + ")");
     }
 
+    /** The largest number of rows of a table that is not divided between pages. */
+    static final int LONGEST_WHOLE_TABLE = 15;
+
     private final Path folder;
     private final Parser parser;
     private final HtmlRenderer renderer;
+    private final Map<Node, String> ids = new IdentityHashMap<>();
+    private final Map<String, Integer> names = new HashMap<>();
 
     /** Creates a converter that resolves image files relative to a folder. */
     public MarkdownHtml(Path folder) {
@@ -68,15 +77,18 @@ public final class MarkdownHtml {
     /** Creates a converter with additional renderers. */
     MarkdownHtml(Path folder, List<HtmlNodeRendererFactory> renderers) {
         this.folder = folder;
-        var tables = List.of(TablesExtension.create(), new Maths());
+        var extensions = new ArrayList<Extension>(List.of(TablesExtension.create(), new Maths()));
+        if (!renderers.isEmpty()) { // one of them renders citations
+            extensions.add(new Citations());
+        }
         parser = Parser.builder()
-                .extensions(tables)
+                .extensions(extensions)
                 .includeSourceSpans(IncludeSourceSpans.BLOCKS_AND_INLINES)
                 .build();
         HtmlRenderer.Builder builder = HtmlRenderer.builder()
                 .extensions(List.of(TablesExtension.create()))
                 .nodeRendererFactory(Maths.FormulaRenderer::new)
-                .attributeProviderFactory(context -> new ImageAndHeadingAttributes());
+                .attributeProviderFactory(context -> new ImageAndIdAttributes());
         renderers.forEach(builder::nodeRendererFactory);
         renderer = builder.build();
     }
@@ -100,6 +112,24 @@ public final class MarkdownHtml {
         String whole = "<span class=\"whole\">$0</span>";
         String marked = MARKED.matcher(renderer.render(document)).replaceAll(whole);
         return AMOUNT.matcher(marked).replaceAll(whole);
+    }
+
+    /** Returns the id of a heading, which is unique among those of this converter. */
+    String id(Heading heading) {
+        return ids.computeIfAbsent(heading, node -> {
+            String name = plainText(node)
+                    .toLowerCase(Locale.ROOT)
+                    .replaceAll("[^\\p{L}\\p{N} _-]", "")
+                    .strip()
+                    .replace(' ', '-');
+            int earlier = names.merge(name, 1, Integer::sum) - 1;
+            return earlier == 0 ? name : name + "-" + earlier;
+        });
+    }
+
+    /** Sets the id of an element that is not a heading. */
+    void setId(Node node, String id) {
+        ids.put(node, id);
     }
 
     /** Returns an image file as a {@code data:} URL; {@code data:} URLs are returned unchanged. */
@@ -155,22 +185,26 @@ public final class MarkdownHtml {
         return text.toString();
     }
 
-    /** Inlines images and gives headings an id, so that links can refer to them. */
-    private final class ImageAndHeadingAttributes implements AttributeProvider {
-        private final Map<String, Integer> names = new HashMap<>();
+    private static int rows(TableBlock table) {
+        int rows = 0;
+        for (Node row = table.getLastChild().getFirstChild(); row != null; row = row.getNext()) {
+            rows++;
+        }
+        return rows;
+    }
 
+    /** Inlines images and sets the ids that links refer to. */
+    private final class ImageAndIdAttributes implements AttributeProvider {
         @Override
         public void setAttributes(Node node, String tag, Map<String, String> attributes) {
             if (node instanceof Image image) {
                 attributes.put("src", inlined(image.getDestination(), Maths.line(image)));
-            } else if (node instanceof Heading) {
-                String name = plainText(node)
-                        .toLowerCase(Locale.ROOT)
-                        .replaceAll("[^\\p{L}\\p{N} _-]", "")
-                        .strip()
-                        .replace(' ', '-');
-                int earlier = names.merge(name, 1, Integer::sum) - 1;
-                attributes.put("id", earlier == 0 ? name : name + "-" + earlier);
+            } else if (node instanceof Heading heading) {
+                attributes.put("id", id(heading));
+            } else if (ids.containsKey(node)) {
+                attributes.put("id", ids.get(node));
+            } else if (node instanceof TableBlock table && rows(table) > LONGEST_WHOLE_TABLE) {
+                attributes.put("class", "long");
             }
         }
     }

@@ -2,6 +2,8 @@ package cs336.writeup;
 
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.commonmark.node.Block;
 import org.commonmark.node.CustomBlock;
 import org.commonmark.node.CustomNode;
@@ -26,13 +28,16 @@ import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
 /**
- * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on separate lines.
+ * A CommonMark extension for formulas: {@code $…$} within a line, {@code $$…$$} on separate lines. With an id after the
+ * closing dollar signs, {@code $$…$$ {#eq-name}}, a formula is an equation that a writeup numbers.
  *
  * <p>As in Pandoc, the opening dollar sign must not precede a space, and the closing one must neither follow a space
  * nor precede a digit. Thus "between $5 and $6" is not a formula. Code contains no formulas, and {@code \$} is a dollar
  * sign.
  */
 final class Maths implements Parser.ParserExtension {
+    /** The end of a formula on separate lines, with the id of an equation. */
+    private static final Pattern CLOSING = Pattern.compile("\\$\\$(?:\\s*\\{#(eq-[\\w-]+)\\})?$");
 
     /** A formula within a line. */
     static final class InlineFormula extends CustomNode {
@@ -49,6 +54,18 @@ final class Maths implements Parser.ParserExtension {
     static final class DisplayFormula extends CustomBlock {
         private String tex = "";
         private boolean closed;
+        private String id;
+        private String number;
+
+        /** Returns the id of an equation; null for a formula without one. */
+        String id() {
+            return id;
+        }
+
+        /** Sets the number to show next to an equation. */
+        void setNumber(String text) {
+            number = text;
+        }
     }
 
     @Override
@@ -113,8 +130,12 @@ final class Maths implements Parser.ParserExtension {
             CharSequence line = state.getLine().getContent();
             int start = state.getNextNonSpaceIndex();
             String rest = line.subSequence(start, line.length()).toString().stripTrailing();
-            boolean opens =
-                    rest.startsWith("$$") && (rest.indexOf("$$", 2) < 0 || rest.indexOf("$$", 2) == rest.length() - 2);
+            int closing = rest.indexOf("$$", 2);
+            boolean opens = rest.startsWith("$$")
+                    && (closing < 0
+                            || CLOSING.matcher(rest)
+                                    .region(closing, rest.length())
+                                    .matches());
             if (state.getIndent() >= 4 || !opens) {
                 return BlockStart.none();
             }
@@ -140,8 +161,10 @@ final class Maths implements Parser.ParserExtension {
         @Override
         public void addLine(SourceLine line) {
             String text = line.getContent().toString().stripTrailing();
-            closed = text.endsWith("$$");
-            tex.append(closed ? text.substring(0, text.length() - 2) : text).append('\n');
+            Matcher closing = CLOSING.matcher(text);
+            closed = closing.find();
+            block.id = closed ? closing.group(1) : null;
+            tex.append(closed ? text.substring(0, closing.start()) : text).append('\n');
         }
 
         @Override
@@ -175,13 +198,22 @@ final class Maths implements Parser.ParserExtension {
                         throw new IllegalArgumentException("formula has an opening $$ but no closing $$");
                     }
                     html.line();
-                    html.raw("<div class=\"display\">" + Formula.svg(display.tex, true) + "</div>");
+                    html.raw(html(display));
                     html.line();
                 }
             } catch (IllegalArgumentException e) {
                 throw new MarkdownException(line(node), e.getMessage());
             }
         }
+    }
+
+    private static String html(DisplayFormula formula) {
+        String svg = Formula.svg(formula.tex, true);
+        if (formula.number == null) {
+            return "<div class=\"display\">" + svg + "</div>";
+        }
+        return "<table class=\"equation\" id=\"" + formula.id + "\"><tr><td></td><td>" + svg + "</td><td>"
+                + formula.number + "</td></tr></table>";
     }
 
     /** Returns the first line of a node, from 1; 0 if unknown. */

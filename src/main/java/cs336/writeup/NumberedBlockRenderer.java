@@ -4,6 +4,7 @@ import cs336.charts.Svg;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.commonmark.node.FencedCodeBlock;
 import org.commonmark.node.Image;
 import org.commonmark.node.Link;
@@ -13,7 +14,7 @@ import org.commonmark.node.Paragraph;
 import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
-/** Renders the numbered figures and tables of a writeup, and links to them. */
+/** Renders the numbered figures and tables of a writeup, citations, and links. */
 final class NumberedBlockRenderer implements NodeRenderer {
     private final HtmlNodeRendererContext context;
     private final Path folder;
@@ -21,11 +22,12 @@ final class NumberedBlockRenderer implements NodeRenderer {
     private final CrossReferences targets;
 
     /** Creates a renderer of a writeup in the given folder. */
-    NumberedBlockRenderer(HtmlNodeRendererContext context, Path folder, CrossReferences targets) {
+    NumberedBlockRenderer(
+            HtmlNodeRendererContext context, Path folder, CrossReferences targets, MarkdownHtml markdown) {
         this.context = context;
         this.folder = folder;
         this.targets = targets;
-        markdown = new MarkdownHtml(folder);
+        this.markdown = markdown;
     }
 
     /** Returns the image if it is the only content of a paragraph, which makes it a figure; otherwise null. */
@@ -36,7 +38,7 @@ final class NumberedBlockRenderer implements NodeRenderer {
 
     @Override
     public Set<Class<? extends Node>> getNodeTypes() {
-        return Set.of(Paragraph.class, FencedCodeBlock.class, Link.class);
+        return Set.of(Paragraph.class, FencedCodeBlock.class, Link.class, Citations.Citation.class);
     }
 
     @Override
@@ -57,6 +59,8 @@ final class NumberedBlockRenderer implements NodeRenderer {
             }
         } else if (node instanceof Link link) {
             link(link);
+        } else if (node instanceof Citations.Citation citation) {
+            citation(citation);
         }
     }
 
@@ -92,7 +96,8 @@ final class NumberedBlockRenderer implements NodeRenderer {
     private void table(CrossReferences.NumberedTable numbered) {
         CrossReferences.Target target = numbered.target();
         String caption = captionHtml(numbered.table().caption());
-        html("<figure id=\"" + target.id() + "\" class=\"measured\">");
+        boolean isLong = numbered.table().cells().rows().size() > MarkdownHtml.LONGEST_WHOLE_TABLE;
+        html("<figure id=\"" + target.id() + "\" class=\"measured" + (isLong ? " long" : "") + "\">");
         html("<figcaption><b>Table " + target.number() + ".</b> " + caption + "</figcaption>");
         html(numbered.table().cells().html());
         html("</figure>");
@@ -103,6 +108,19 @@ final class NumberedBlockRenderer implements NodeRenderer {
         return markdown.fragment(caption).strip().replaceAll("^<p>|</p>$", "");
     }
 
+    private void citation(Citations.Citation citation) {
+        html("<span class=\"whole\">["
+                + citation.keys().stream()
+                        .map(key -> "<a href=\"#" + workId(key) + "\">" + targets.work(key) + "</a>")
+                        .collect(Collectors.joining(", "))
+                + "]</span>");
+    }
+
+    /** Returns the id of a work in the list of references. */
+    static String workId(String key) {
+        return "reference-" + key;
+    }
+
     private void link(Link link) {
         String address = link.getDestination();
         CrossReferences.Target target = targets.target(address);
@@ -110,7 +128,7 @@ final class NumberedBlockRenderer implements NodeRenderer {
             html("<a href=\"#" + target.id() + "\">");
             children(link);
             html("\u00a0" + target.number() + "</a>");
-        } else if (address.matches("https?:.*") || address.startsWith("#") && !address.startsWith("#table-")) {
+        } else if (address.matches("https?:.*") || address.startsWith("#")) { // the builder checks "#"
             html("<a href=\"" + Svg.escape(address) + "\">");
             children(link);
             html("</a>");

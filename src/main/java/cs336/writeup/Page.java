@@ -6,13 +6,15 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
 import java.util.Base64;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /** Self-contained HTML pages with the project's fonts and style sheet. */
 public final class Page {
-    private static final Pattern HEADING = Pattern.compile("<h([12]) id=\"([^\"]*)\">(.*?)</h[12]>");
+    private static final Pattern HEADING = Pattern.compile("<h([1-3]) id=\"([^\"]*)\">(.*?)</h[1-3]>");
 
     private Page() {}
 
@@ -32,21 +34,31 @@ public final class Page {
         return document(title, style(), body).replace("</head>", bookmarks(body) + "</head>");
     }
 
-    /** Returns the PDF outline: headings of level 1, which contain the following headings of level 2. */
+    /** Returns the table of contents: the headings of level 2. */
+    static String contents(String body) {
+        String items = HEADING.matcher(body)
+                .results()
+                .filter(heading -> heading.group(1).equals("2"))
+                .map(heading -> "<li><a href=\"#" + heading.group(2) + "\">" + heading.group(3) + "</a></li>\n")
+                .collect(Collectors.joining());
+        return items.isEmpty() ? "" : "<nav class=\"contents\">\n<ul>\n" + items + "</ul>\n</nav>\n";
+    }
+
+    /** Returns the PDF outline: each heading of levels 1 to 3 contains the following headings of higher levels. */
     private static String bookmarks(String body) {
         var text = new StringBuilder("<bookmarks>\n");
-        boolean inChapter = false;
+        var open = new ArrayDeque<Integer>();
         for (MatchResult heading : HEADING.matcher(body).results().toList()) {
-            boolean chapter = heading.group(1).equals("1");
-            if (chapter && inChapter) {
+            int level = Integer.parseInt(heading.group(1));
+            while (!open.isEmpty() && open.peek() >= level) {
+                open.pop();
                 text.append("</bookmark>\n");
             }
+            open.push(level);
             String name = heading.group(3).replaceAll("<[^>]*>", "").replace("\"", "&quot;");
-            text.append("<bookmark name=\"" + name + "\" href=\"#" + heading.group(2) + "\"")
-                    .append(chapter ? ">\n" : "/>\n");
-            inChapter |= chapter;
+            text.append("<bookmark name=\"" + name + "\" href=\"#" + heading.group(2) + "\">\n");
         }
-        return text + (inChapter ? "</bookmark>\n" : "") + "</bookmarks>\n";
+        return text + "</bookmark>\n".repeat(open.size()) + "</bookmarks>\n";
     }
 
     private static String document(String title, String style, String body) {

@@ -9,6 +9,7 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.util.Calendar;
 import java.util.GregorianCalendar;
 import java.util.Locale;
@@ -19,6 +20,9 @@ import org.apache.pdfbox.pdmodel.PDDocumentInformation;
 
 /** Conversion of well-formed HTML pages to PDF, with SVG as vector graphics; equal pages give equal bytes. */
 final class Pdf {
+    private static final int GSUB = 'G' << 24 | 'S' << 16 | 'U' << 8 | 'B';
+    private static final int UNKNOWN_TABLE = 'z' << 24 | 'z' << 16 | 'z' << 8 | 'z';
+
     private Pdf() {}
 
     /** Returns the content of the PDF file of a page. */
@@ -27,7 +31,7 @@ final class Pdf {
         XRLog.listRegisteredLoggers().forEach(logger -> XRLog.setLevel(logger, Level.WARNING));
         var builder = new PdfRendererBuilder();
         for (Typeface face : Typeface.values()) {
-            byte[] font = face.ttf();
+            byte[] font = withoutLigatures(face.ttf());
             builder.useFont(
                     () -> new ByteArrayInputStream(font),
                     face.family(),
@@ -48,6 +52,22 @@ final class Pdf {
             throw new UncheckedIOException(e);
         }
         return out.toByteArray();
+    }
+
+    /**
+     * Returns a TrueType font without its table of glyph substitutions. The PDF library would draw ligatures such as
+     * "ft" as one glyph without a character, so that text could not be searched or copied.
+     */
+    static byte[] withoutLigatures(byte[] font) {
+        ByteBuffer bytes = ByteBuffer.wrap(font.clone());
+        int tables = bytes.getShort(4);
+        for (int t = 0; t < tables; t++) {
+            int entry = 12 + 16 * t;
+            if (bytes.getInt(entry) == GSUB) {
+                bytes.putInt(entry, UNKNOWN_TABLE);
+            }
+        }
+        return bytes.array();
     }
 
     /** Sets the dates and the document id, which otherwise depend on the time. */

@@ -6,13 +6,15 @@ import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 
 /**
  * The writeup: chapters in Markdown whose numbers are references to measurements, built into one self-contained HTML
  * page and a PDF.
  *
- * <p>The folder contains {@code writeup.md} and further chapters {@code *.md}, which follow in alphabetical order.
- * {@code writeup.md} begins with front matter:
+ * <p>The folder contains {@code writeup.md} and further chapters such as {@code 08-flash-attention.md}, which follow in
+ * alphabetical order. The number of a chapter's heading is that of its file. {@code writeup.md} begins with front
+ * matter:
  *
  * <pre>
  * ---
@@ -31,10 +33,18 @@ import java.nio.file.Path;
  *       {@link Expression}),
  *   <li>a fenced block {@code table} is replaced by a table (see {@link MeasuredTable}),
  *   <li>an image in its own paragraph becomes a numbered figure,
- *   <li>a link to such an image or to {@code #table-name} is followed by the number of the figure or table.
+ *   <li>a formula <code>$$…$$ {#eq-name}</code> becomes a numbered equation,
+ *   <li>a link to such an image, to {@code #table-name} or to {@code #eq-name} is followed by the number of the figure,
+ *       table or equation,
+ *   <li>{@code [@dao2022]} is replaced by the number of the entry {@code - [dao2022] …} in {@code references.md}.
  * </ul>
  *
- * <p>The build fails if a reference is missing, ambiguous or malformed, with the file and line of each problem.
+ * <p>{@code references.md} follows the chapters. Files {@code appendix-08-name.md} follow it; their headings begin with
+ * {@code ## Appendix 8}, and their tables have numbers such as A8.1.
+ *
+ * <p>The build fails if a reference is missing, ambiguous or malformed, if a time, size or rate has no unit, if a table
+ * header is a stored name, if no text refers to a figure or cites an entry, and if a link leads nowhere. Each problem
+ * is reported with its file and line.
  */
 public final class Writeup {
     private final String title;
@@ -73,10 +83,16 @@ public final class Writeup {
         return Pdf.render(title, Page.forPrint(title, body));
     }
 
-    /** Writes {@code writeup.html} and {@code writeup.pdf} into a folder, which is created if missing. */
-    public void save(Path folder) throws IOException {
+    /**
+     * Writes {@code writeup.html} and {@code writeup.pdf} into a folder, which is created if missing.
+     *
+     * @return the lengths of the chapters in the PDF
+     */
+    List<ChapterLength> save(Path folder) throws IOException {
         Files.createDirectories(folder);
         Files.writeString(folder.resolve("writeup.html"), html());
-        Files.write(folder.resolve("writeup.pdf"), pdf());
+        byte[] pdf = pdf();
+        Files.write(folder.resolve("writeup.pdf"), pdf);
+        return ChapterLength.of(pdf);
     }
 }

@@ -5,6 +5,7 @@ import cs336.bench.LabCommand;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -15,8 +16,10 @@ import picocli.CommandLine.Parameters;
         name = "writeup",
         description = {
             "Builds the writeup as one HTML page and as a PDF.",
-            "The build fails if a number, figure or table cannot be resolved: exit code 1, with the file and line of each"
-                    + " problem."
+            "The build fails if a number, figure, table, citation or link cannot be resolved: exit code 1, with the"
+                    + " file and line of each problem. Prints the length of each chapter in the PDF, and warns if a"
+                    + " chapter has more than " + WriteupCommand.MOST_CHAPTER_PAGES + " pages or all have more than "
+                    + WriteupCommand.MOST_PAGES + " without the appendix."
         },
         footerHeading = "%nExamples:%n",
         footer = {"  cs336 writeup", "  cs336 writeup writeup --output /tmp/writeup"})
@@ -31,6 +34,9 @@ public final class WriteupCommand extends LabCommand {
             description = "folder for writeup.html and writeup.pdf")
     private Path output;
 
+    static final int MOST_PAGES = 60;
+    static final int MOST_CHAPTER_PAGES = 6;
+
     @Override
     public Integer call() throws IOException {
         if (!Files.isRegularFile(folder.resolve("writeup.md"))) {
@@ -41,12 +47,32 @@ public final class WriteupCommand extends LabCommand {
             return null;
         });
         try {
-            Writeup.read(folder).save(output);
+            report(Writeup.read(folder).save(output));
         } catch (WriteupException e) {
             spec.commandLine().getErr().println(e.getMessage());
             return 1;
         }
         out().println(output.resolve("writeup.html") + "\n" + output.resolve("writeup.pdf"));
         return 0;
+    }
+
+    private void report(List<ChapterLength> chapters) {
+        double before = 0;
+        for (ChapterLength chapter : chapters) {
+            out().printf("%5.1f pages from page %3d: %s%n", chapter.pages(), chapter.page(), chapter.title());
+            if (chapter.isAppendix()) {
+                continue;
+            }
+            before += chapter.pages();
+            warn(chapter.pages(), MOST_CHAPTER_PAGES, "in " + chapter.title());
+        }
+        warn(before, MOST_PAGES, "before the appendix");
+        out().flush();
+    }
+
+    private void warn(double pages, int most, String where) {
+        if (pages > most) {
+            spec.commandLine().getErr().printf("warning: %.1f pages %s, at most %d%n", pages, where, most);
+        }
     }
 }

@@ -55,7 +55,7 @@ class MeasurementQueryTest {
         numbers.define("xl", "ours[size=xl]");
         numbers.define("ratio", "xl[context=256] / ours[context=256]");
         numbers.define("parameters", 1_998_235_200.0, "");
-        assertEquals("128", numbers.text("xl[context=256] : %.0f"));
+        assertEquals("128\u00a0ms", numbers.text("xl[context=256] : %.0f ms"));
         assertEquals("2.0×", numbers.text("ratio : %.1f×"));
         assertEquals("1,998,235,200", numbers.text("parameters : %,d"));
         assertEquals("50%", numbers.text("(xl[context=256] - xl[context=128]) / xl[context=256] : %.0f%%"));
@@ -148,13 +148,13 @@ class MeasurementQueryTest {
                 512,2,ours,forward,ms,,,,,,,oom
                 """);
         numbers.define("turns", "turns[round=median]");
-        assertEquals("8.0", numbers.text("turns[context=128, implementation=ours].median : %.1f"));
-        assertEquals("9.0", numbers.text("turns[context=128, implementation=ours].max : %.1f"));
-        assertEquals("30.0", numbers.text("turns[context=128, implementation=ours, round=2].median : %.1f"));
+        assertEquals("8.0\u00a0ms", numbers.text("turns[context=128, implementation=ours].median : %.1f ms"));
+        assertEquals("9.0\u00a0ms", numbers.text("turns[context=128, implementation=ours].max : %.1f ms"));
+        assertEquals("30.0\u00a0ms", numbers.text("turns[context=128, implementation=ours, round=2].median : %.1f ms"));
         assertEquals(
                 List.of(3, 1),
                 numbers.select("turns[context=128]").intColumn("round").asList());
-        assertEquals("6.0", numbers.text("turns[context=256].median : %.1f"));
+        assertEquals("6.0\u00a0ms", numbers.text("turns[context=256].median : %.1f ms"));
         assertEquals(
                 1,
                 numbers.select("turns[context=512]").rowCount(),

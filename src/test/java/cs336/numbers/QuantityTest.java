@@ -24,9 +24,19 @@ class QuantityTest {
 
     @Test
     void withoutAUnitNothingIsConverted() {
-        assertEquals("1500", write(1500, "ms", "%.0f"));
+        assertEquals("1500", write(1500, "launches", "%.0f"));
         assertEquals("1,998,235,200", write(1998235200.0, "", "%,d"));
-        assertEquals("−2.0", write(-2, "ms", "%.1f"));
+        assertEquals("−2.0", write(-2, "%", "%.1f"));
+    }
+
+    @Test
+    void timesSizesAndRatesAreNotWrittenWithoutAUnit() {
+        for (String unit : new String[] {"ms", "bytes", "FLOP", "GB/s", "tokens/s"}) {
+            var e = assertThrows(IllegalArgumentException.class, () -> write(2, unit, "%.1f"), unit);
+            assertEquals(
+                    "the number is in " + unit + "; the format must have a unit, as in \"%.1f " + unit + "\"",
+                    e.getMessage());
+        }
     }
 
     @Test

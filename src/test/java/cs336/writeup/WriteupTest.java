@@ -90,7 +90,7 @@ class WriteupTest {
         assertTrue(html.contains("<code>{{code}}</code>"));
         assertTrue(html.contains("int[][] a = {{1}};"));
         assertTrue(html.contains("<td>pretend/timing.csv</td><td>Pretend GPU</td><td>java 17</td><td>abc</td>"
-                + "<td>2026-01-01 to 2026-01-02</td>"));
+                + "<td>2026-01-01 to 2026-01-02</td><td></td>"));
         assertTrue(html.contains("<title>Made up &amp; small</title>"));
     }
 
@@ -134,12 +134,12 @@ class WriteupTest {
     @Test
     void chaptersAreOrderedByFileName() throws Exception {
         Path folder = MadeUpMeasurements.project(root, FRONT + "# One\n");
-        Files.writeString(folder.resolve("03-c.md"), "# Three\n\n{{xl[context=128] : %.0f}}\n");
+        Files.writeString(folder.resolve("03-c.md"), "# Three\n\n{{xl[context=128] : %.0f ms}}\n");
         Files.writeString(folder.resolve("02-b.md"), "# Two\n");
         String html = Writeup.read(folder).html();
         assertTrue(html.indexOf(">One<") < html.indexOf(">Two<"));
         assertTrue(html.indexOf(">Two<") < html.indexOf(">Three<"));
-        assertTrue(html.contains("<p>64</p>"));
+        assertTrue(html.contains("<p>64\u00a0ms</p>"));
     }
 
     @Test
@@ -151,7 +151,7 @@ class WriteupTest {
 
                 ![caption](../figures/absent.svg)
 
-                Words ∇ and `∇`.
+                Words ∇ and `∇`. [Figure](../figures/absent.svg)
 
                 ```table
                 from: nothing
