@@ -183,11 +183,13 @@ def measure(size, checkpointing, args, device, rank):
         results[f"loss-{step}", "nats"] = gathered(backward(lambda: None).item())
         if step == 2:
             results["before-step", "bytes"] = gathered(torch.cuda.memory_allocated())
+        optimizer.param_groups[0]["eps"] = 1e-8 / math.sqrt(1 - 0.999**step)  # the course's AdamW adds it to the raw moment
         norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()]).full_tensor()
         results[f"gradient-norm-{step}", ""] = [norm.item()]
         update()
         if step == 2:
             results["peak", "bytes"] = gathered(torch.cuda.max_memory_allocated())
+    optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["eps"] = 1e-3, 1e-8
     clock = Clock(device)
     for _ in range(args.warmup):
         backward(lambda: None)
