@@ -54,24 +54,25 @@ class MeasuredTableTest {
 
     @Test
     void labelsReplaceNamesAndValues() {
-        var table = table("""
+        String block = """
                 from: timing[implementation=plain, metric=forward, size=xl, small]
                 rows: size
                 columns: context
+                cells: mean
                 format: %.1f ms
-                labels: size = model; context = T =; xl = XL, 48 layers
-                """);
-        assertEquals("""
-                model          T = 128  T = 256  T = 512
-                XL, 48 layers     64.0    128.0      OOM
-                small             32.0     64.0        –
-                """, table.cells().text());
-        String block = "from: timing[metric=forward, implementation=plain, size=xl]\nrows: size\ncolumns: context\n"
-                + "format: %.1f\nlabels: ";
+                """;
         assertEquals(
-                "label of width: the table has no such header or value", failure(block + "size = model; width = D"));
-        assertEquals("label \"model\" is not of the form name = label", failure(block + "model"));
-        assertEquals("size must not have two labels", failure(block + "size = model; size = width"));
+                """
+                model  128 tokens  tokens 256  tokens 512
+                XL           64.0       128.0         OOM
+                small        32.0        64.0           –
+                """,
+                table(block + "labels: size = model; xl = XL; context = tokens; context 128 = 128 tokens\n")
+                        .cells()
+                        .text());
+        assertTrue(failure(block + "labels: xll = XL\n").contains("xll"));
+        assertTrue(failure(block + "labels: xl\n").contains("must be of the form"));
+        assertTrue(failure(block + "labels: xl = XL; xl = Xl\n").contains("two labels"));
     }
 
     @Test
