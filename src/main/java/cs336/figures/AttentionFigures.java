@@ -94,7 +94,7 @@ public final class AttentionFigures {
                     List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward());
             int point = List.of(metrics).indexOf(row.getString("metric"));
             double predicted = atRest - memory.inputBytes() + counted.get(point).bytes();
-            points.add(new AttentionMemoryPoint(context, "counted", metrics[point], predicted / GB));
+            points.add(new AttentionMemoryPoint(context, "predicted", metrics[point], predicted / GB));
             points.add(new AttentionMemoryPoint(context, "measured", metrics[point], row.getDouble("mean") / GB));
         }
         return Charts.line(Tables.of(AttentionMemoryPoint.class, points))
@@ -110,7 +110,7 @@ public final class AttentionFigures {
                 .size(960, 340)
                 .figure(
                         "attention-counted-and-measured",
-                        "Memory of plain attention over the context as counted tensor by tensor and as measured, at the peak of"
+                        "Memory of plain attention over the context as predicted tensor by tensor and as measured, at the peak of"
                                 + " the forward pass, before the backward pass and at its peak");
     }
 }

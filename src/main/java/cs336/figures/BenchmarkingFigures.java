@@ -39,15 +39,15 @@ public final class BenchmarkingFigures {
                 .x("context", "context (tokens)")
                 .y("median", "time (ms)")
                 .by("metric")
-                .rename("forward", "waiting for the device")
-                .rename("unsynchronised", "not waiting")
+                .rename("forward", "synchronised")
+                .rename("unsynchronised", "not synchronised")
                 .log2X()
                 .logY()
-                .size(620, 340)
+                .size(620, 250)
                 .figure(
                         "benchmarking-synchronisation",
                         "Time of a forward pass of the " + size + " model over the context, as measured with"
-                                + " and without waiting for the device");
+                                + " and without device synchronisation");
     }
 
     /** Plots the time of each step of a process without warm-up, one line per model size. */

@@ -23,19 +23,21 @@ public final class MemoryFigures {
     private record PeakMemoryBar(String size, String pass, String series, double gb) {}
 
     /**
-     * Plots the memory of forward passes of the 2.7B model without and with a graph.
+     * Plots the memory of forward passes of the 2.7B model without and with a graph, above that of the parameters.
      *
      * @param timelines folder of the stored timelines
      */
     public static Figure forward(Path timelines, int context) {
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
-        byTitle.put("no saved activations", read(timelines.resolve("2.7B-" + context + "-fp32-forward")));
-        byTitle.put("graph kept", read(timelines.resolve("2.7B-" + context + "-fp32-forward-graph")));
-        return MemoryTimelineChart.of(
+        byTitle.put("no autograd graph", read(timelines.resolve("2.7B-" + context + "-fp32-forward")));
+        byTitle.put("autograd graph kept", read(timelines.resolve("2.7B-" + context + "-fp32-forward-graph")));
+        return MemoryTimelineChart.aboveParameters(
                 byTitle,
                 "memory-forward",
-                "Memory in use by what it holds during two forward passes of the 2.7B model, batch 4, context "
-                        + context + ", fp32: without a graph, and with the graph that a backward pass needs");
+                "Memory above the parameters by category during two forward passes of the 2.7B model, batch 4, context "
+                        + context
+                        + ", fp32: without an autograd graph a comb with one tooth per layer, with the graph a"
+                        + " staircase");
     }
 
     /**
@@ -50,7 +52,7 @@ public final class MemoryFigures {
         return MemoryTimelineChart.of(
                 byTitle,
                 "memory-steps",
-                "Memory in use by what it holds during the first two training steps of the 2.7B model, batch 4, context "
+                "Memory in use by category during the first two training steps of the 2.7B model, batch 4, context "
                         + context + ", in fp32 and under autocast to bf16");
     }
 
@@ -76,13 +78,13 @@ public final class MemoryFigures {
                 .y("gb", "peak memory (GB)")
                 .by("series")
                 .panels("pass")
-                .rename("forward", "forward, no saved activations")
+                .rename("forward", "forward, no autograd graph")
                 .rename("step", "training step")
                 .logY()
                 .size(820, 340)
                 .figure(
                         "memory-peaks",
                         "Peak memory of each size of the model as measured and as predicted, 2024 model, batch 16, context 128,"
-                                + " fp32: a forward pass with no saved activations, and a training step");
+                                + " fp32: a forward pass without an autograd graph, and a training step");
     }
 }

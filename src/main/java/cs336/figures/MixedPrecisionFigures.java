@@ -1,10 +1,14 @@
 package cs336.figures;
 
+import cs336.basics.ModelSize;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
 import tech.tablesaw.api.Row;
 
 /**
@@ -15,10 +19,13 @@ public final class MixedPrecisionFigures {
     private static final String TIMES = "benchmarking_mixed_precision[year=2025, implementation=plain,"
             + " pass=forward-backward, metric=forward, backward, dtype=";
 
-    private MixedPrecisionFigures() {}
+    private static final String KERNEL_TIMES = "profiling[year=2025, implementation=plain, pass=step,"
+            + " metric=forward-kernels, backward-kernels, dtype=";
 
-    /** A bar: the time of a pass in fp32 divided by its time in another precision. */
-    private record PrecisionSpeedup(String size, String dtype, String metric, double ratio) {}
+    /** A bar: the kernel time of a pass in fp32 divided by its kernel time in bf16. */
+    private record PrecisionSpeedup(String size, int tokens, String context, String pass, double ratio) {}
+
+    private MixedPrecisionFigures() {}
 
     /** Plots the times of forward and backward pass per model size in fp32, with TF32, and under autocast to bf16. */
     public static Figure times(MeasurementQuery numbers) {
@@ -35,47 +42,55 @@ public final class MixedPrecisionFigures {
                                 + " autocast to bf16");
     }
 
-    /** Plots the speedup of forward and backward pass over fp32 with TF32 and under autocast to bf16. */
+    /**
+     * Plots the speedup of bf16 over fp32 in GPU kernel time of forward and backward pass, by model size and context.
+     */
     public static Figure speedup(MeasurementQuery numbers) {
         var speedups = new ArrayList<PrecisionSpeedup>();
-        for (Row narrow : numbers.select(TIMES + "tf32, bf16]")) {
+        for (Row narrow : numbers.select(KERNEL_TIMES + "bf16]")) {
             String same =
-                    "benchmarking_mixed_precision[year=2025, implementation=plain, pass=forward-backward, size=%s,"
-                                    .formatted(narrow.getString("size"))
-                            + " metric=%s, dtype=%%s].median".formatted(narrow.getString("metric"));
-            String ratio = same.formatted("fp32") + " / " + same.formatted(narrow.getString("dtype"));
+                    "profiling[year=2025, implementation=plain, pass=step, size=%s, context=%s, metric=%s, dtype=%%s].median"
+                            .formatted(narrow.getString("size"), narrow.getInt("context"), narrow.getString("metric"));
+            String ratio = same.formatted("fp32") + " / " + same.formatted("bf16");
             speedups.add(new PrecisionSpeedup(
                     narrow.getString("size"),
-                    narrow.getString("dtype"),
-                    narrow.getString("metric"),
+                    narrow.getInt("context"),
+                    narrow.getInt("context") + " tokens",
+                    narrow.getString("metric").replace("-kernels", " pass"),
                     numbers.quantity(ratio).value()));
         }
+        List<String> sizes =
+                Arrays.stream(ModelSize.values()).map(ModelSize::label).toList();
+        speedups.sort(Comparator.comparing(PrecisionSpeedup::pass)
+                .reversed()
+                .thenComparing(speedup -> sizes.indexOf(speedup.size))
+                .thenComparing(PrecisionSpeedup::tokens));
         return Charts.bar(Tables.of(PrecisionSpeedup.class, speedups))
                 .x("size", "size of the model")
-                .y("ratio", "time in fp32 ÷ time")
-                .by("dtype")
-                .panels("metric")
+                .y("ratio", "kernel time in fp32 ÷ in bf16")
+                .by("context", "context: ")
+                .panels("pass")
                 .level(1, "fp32")
                 .size(960, 340)
                 .figure(
                         "mixed-precision-speedup",
-                        "Median time of forward and backward pass in fp32 over that with TF32 matrix multiplications and over that under"
-                                + " autocast to bf16, for each size of the model");
+                        "Kernel time of forward and backward pass in fp32 over that under autocast to bf16, for each size of the"
+                                + " model and contexts of 128 to 1,024 tokens: it grows with the size of the model");
     }
 
     /** Plots the error of a layer normalisation with one of its operations in fp16 or bf16. */
     public static Figure layerNorm(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("mixed_precision[experiment=layer-norm, on=cuda,"
                         + " metric=mean, centring, squares, variance, root, product]"))
-                .x("metric", "the part that is narrow")
-                .y("mean", "error ÷ result")
+                .x("metric", "operation in fp16 or bf16")
+                .y("mean", "relative error of the output")
                 .by("input", "rows: ")
                 .panels("dtype")
                 .logY()
                 .size(960, 340)
                 .figure(
                         "mixed-precision-layer-norm",
-                        "Relative error of a layer normalisation of which one part is computed in fp16 or bf16 and the rest in"
+                        "Relative error of a layer normalisation with one operation in fp16 or bf16 and the others in"
                                 + " fp32, for rows of four kinds");
     }
 }

@@ -109,12 +109,11 @@ public final class ProfilingFigures {
                 .get(0);
         return Charts.line(Tables.of(SoftmaxPoint.class, points))
                 .x("context", "context (tokens)")
-                .y("ratio", "softmax ÷ GEMMs")
+                .y("ratio", "time of softmax ÷ GEMMs")
                 .by("size")
                 .panels("dtype")
-                .level(operations.value, "operations, d = 64")
+                .level(operations.value, "FLOP ratio, d = 64")
                 .log2X()
-                .logY()
                 .size(960, 340)
                 .figure(
                         "profiling-softmax",

@@ -2,18 +2,25 @@ package cs336.figures;
 
 import cs336.charts.Charts;
 import cs336.charts.Figure;
+import cs336.charts.Plot;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
+import java.util.ArrayList;
+import tech.tablesaw.api.Row;
 
 /** The figures of the chapter on RMSNorm, from measurements of {@code cs336 norms} and {@code peers/norms.py}. */
 public final class RmsNormFigures {
-    private static final String SHOWN = "plain, rmsnorm-fused, layernorm, torch-rms_norm, torch-compile";
+    private static final String PASSES = "torch_compile_rmsnorm[rows=50000, implementation=pytorch-eager,"
+            + " pytorch-layernorm, pytorch-rms_norm, rmsnorm-fused, torch-compile";
 
     private RmsNormFigures() {}
 
+    /** A bar: the time of the whole model with plain RMSNorm divided by its time with another normalisation. */
+    private record NormalizationSpeedup(String size, String implementation, String pass, double ratio) {}
+
     /** Plots the memory bandwidth of each implementation's forward pass by row width, with a copy as the roofline. */
     public static Figure roofline(MeasurementQuery numbers) {
-        return Charts.line(numbers.select("rmsnorm_benchmarking[rows=50000, metric=forward-bandwidth, implementation="
-                        + SHOWN + ", copy]"))
+        return named(Charts.line(numbers.select(PASSES + ", copy, metric=forward-bandwidth]")))
                 .x("hidden", "width of a row (elements)")
                 .y("mean", "bytes needed ÷ time (GB/s)")
                 .by("implementation")
@@ -29,8 +36,7 @@ public final class RmsNormFigures {
 
     /** Plots the time of forward and backward pass together by row width. */
     public static Figure forwardBackward(MeasurementQuery numbers) {
-        return Charts.line(numbers.select(
-                        "rmsnorm_benchmarking[rows=50000, metric=forward-backward, implementation=" + SHOWN + "]"))
+        return named(Charts.line(numbers.select(PASSES + ", metric=forward-backward]")))
                 .x("hidden", "width of a row (elements)")
                 .y("median", "time (ms)")
                 .by("implementation")
@@ -44,19 +50,45 @@ public final class RmsNormFigures {
                                 + " 50,000 rows");
     }
 
-    /** Plots the time of the whole model's forward and backward pass with each normalisation, by model size. */
+    private static Plot named(Plot plot) {
+        return plot.rename("pytorch-eager", "RMSNorm, separate operations")
+                .rename("pytorch-layernorm", "LayerNorm")
+                .rename("pytorch-rms_norm", "PyTorch's rms_norm")
+                .rename("rmsnorm-fused", "RMSNorm, fused kernels")
+                .rename("torch-compile", "RMSNorm, torch.compile");
+    }
+
+    /**
+     * Plots the speedup of the whole model by fused RMSNorm and by LayerNorm, by model size, in the setting of 2024.
+     */
     public static Figure wholeModel(MeasurementQuery numbers) {
-        return Charts.bar(numbers.select("normalization_benchmarking[pass=forward-backward, metric=total]"))
+        String cases = "normalization_benchmarking[year=2024, pass=forward-backward";
+        var speedups = new ArrayList<NormalizationSpeedup>();
+        for (Row row :
+                numbers.select(cases + ", metric=forward, backward, total, implementation=rmsnorm-fused, layernorm]")) {
+            String same = cases
+                    + ", size=%s, metric=%s, implementation=%%s].median"
+                            .formatted(row.getString("size"), row.getString("metric"));
+            String ratio = same.formatted("plain") + " / " + same.formatted(row.getString("implementation"));
+            speedups.add(new NormalizationSpeedup(
+                    row.getString("size"),
+                    row.getString("implementation"),
+                    row.getString("metric"),
+                    numbers.quantity(ratio).value()));
+        }
+        return Charts.bar(Tables.of(NormalizationSpeedup.class, speedups))
                 .x("size", "size of the model")
-                .y("median", "time (ms)")
+                .y("ratio", "speedup over separate operations")
                 .by("implementation")
-                .rename("plain", "rmsnorm")
-                .panels("year")
-                .logY()
+                .panels("pass")
+                .rename("rmsnorm-fused", "RMSNorm, fused kernels")
+                .rename("layernorm", "LayerNorm")
+                .rename("total", "forward + backward")
+                .level(1, "separate operations")
                 .size(960, 340)
                 .figure(
                         "rmsnorm-whole-model",
-                        "Time of forward and backward pass of the whole model with RMSNorm from plain operations, as"
-                                + " fused kernels, and with LayerNorm, for each size in the settings of two years");
+                        "Time of the whole model with RMSNorm from separate operations over its time with fused RMSNorm"
+                                + " and with LayerNorm, for each size in the setting of 2024");
     }
 }

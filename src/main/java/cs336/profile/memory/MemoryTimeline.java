@@ -104,6 +104,17 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
         return change;
     }
 
+    /** Returns this timeline with zero bytes of one category. */
+    MemoryTimeline without(MemoryCategory category) {
+        List<MemoryPoint> remaining = new ArrayList<>();
+        for (MemoryPoint point : points) {
+            var bytes = new ArrayList<Long>(point.bytes);
+            bytes.set(category.ordinal(), 0L);
+            remaining.add(new MemoryPoint(point.event, bytes));
+        }
+        return new MemoryTimeline(remaining, phases);
+    }
+
     /** Returns the first point of highest memory use. */
     public MemoryPoint peak() {
         MemoryPoint peak = points.get(0);

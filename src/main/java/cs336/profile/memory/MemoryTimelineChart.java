@@ -13,6 +13,7 @@ import cs336.charts.Legend;
 import cs336.charts.Mark;
 import cs336.charts.Spacing;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -43,21 +44,47 @@ public final class MemoryTimelineChart {
      * @throws IllegalArgumentException if there are none
      */
     public static Figure of(Map<String, MemoryTimeline> byTitle, String name, String description) {
-        long peak = byTitle.values().stream()
+        return figure(byTitle, highestPeak(byTitle), "memory in use", name, description);
+    }
+
+    /**
+     * Returns a figure of several timelines side by side without the category of parameters. Each panel has a vertical
+     * axis of its own, so that timelines of different height are readable.
+     *
+     * @param byTitle timelines by the titles of their panels
+     * @throws IllegalArgumentException if there are none
+     */
+    public static Figure aboveParameters(Map<String, MemoryTimeline> byTitle, String name, String description) {
+        var above = new LinkedHashMap<String, MemoryTimeline>();
+        byTitle.forEach((title, timeline) -> above.put(title, timeline.without(MemoryCategory.PARAMETERS)));
+        highestPeak(above); // requires a timeline
+        return figure(above, 0, "memory above the parameters", name, description);
+    }
+
+    private static long highestPeak(Map<String, MemoryTimeline> byTitle) {
+        return byTitle.values().stream()
                 .mapToLong(timeline -> timeline.peak().total())
                 .max()
                 .orElseThrow(() -> new IllegalArgumentException("byTitle must have at least one timeline"));
-        double unit = peak >= GB ? GB : MB;
+    }
+
+    /** Draws the panels; their vertical axis ends at the common peak in bytes, or at their own peak if it is 0. */
+    private static Figure figure(
+            Map<String, MemoryTimeline> byTitle, long commonPeak, String yTitle, String name, String description) {
         int width = byTitle.size() == 1 ? 760 : PANEL_WIDTH * byTitle.size();
-        AxisRange range = AxisRange.of(new double[] {0, 1.03 * peak / unit}, false, true);
         var panels = new ArrayList<Chart<?, ?>>();
-        byTitle.forEach((title, timeline) ->
-                panels.add(panel(title, timeline, unit, range, panels.isEmpty(), (width - 80.0) * ChartStyle.UNITS)));
+        byTitle.forEach((title, timeline) -> {
+            long peak = commonPeak > 0 ? commonPeak : timeline.peak().total();
+            String shown = panels.isEmpty() || commonPeak == 0 ? yTitle : "";
+            panels.add(panel(title, timeline, peak, shown, panels.isEmpty(), (width - 80.0) * ChartStyle.UNITS));
+        });
         return new Figure(name, description, width, HEIGHT, panels);
     }
 
     private static AreaPanel panel(
-            String title, MemoryTimeline timeline, double unit, AxisRange range, boolean first, double legendWidth) {
+            String title, MemoryTimeline timeline, long axisPeak, String yTitle, boolean first, double legendWidth) {
+        double unit = axisPeak >= GB ? GB : MB;
+        AxisRange range = AxisRange.of(new double[] {0, 1.03 * axisPeak / unit}, false, true);
         List<MemoryTimeline.MemoryPoint> points = timeline.points();
         int begin = points.get(0).event();
         double[] x = points.stream().mapToDouble(p -> p.event() - begin).toArray();
@@ -93,7 +120,7 @@ public final class MemoryTimelineChart {
         styler.setPlotContentSize(1);
         styler.setXAxisMin(x[0]);
         styler.setXAxisMax(x[x.length - 1]);
-        panel.setYAxisTitle(first ? "memory in use (" + symbol + ")" : "");
+        panel.setYAxisTitle(yTitle.isEmpty() ? "" : yTitle + " (" + symbol + ")");
         panel.stack(names, x, heights);
         return panel;
     }

@@ -46,6 +46,21 @@ class MemoryTimelineChartTest {
     }
 
     @Test
+    void memoryAboveTheParametersHasOneAxisPerPanel() {
+        Map<String, MemoryTimeline> two = new LinkedHashMap<>();
+        two.put("a", TIMELINE);
+        two.put("b", new MemoryTimeline(List.of(point(0, 40), point(1, 3)), List.of()));
+        Figure figure = MemoryTimelineChart.aboveParameters(two, "memory", "made up");
+        figure.svg();
+        var first = (XYChart) figure.panels().get(0);
+        var second = (XYChart) figure.panels().get(1);
+        assertEquals(0.0, first.getSeries("parameters").getYData()[2]);
+        assertEquals(4.0, first.getSeries("activations").getYData()[2]);
+        assertEquals(41.0, second.getSeries("other").getYData()[0]);
+        assertTrue(first.getStyler().getYAxisMax() < 10 && second.getStyler().getYAxisMax() > 41);
+    }
+
+    @Test
     void aFigureNeedsATimeline() {
         assertTrue(assertThrows(
                         IllegalArgumentException.class, () -> MemoryTimelineChart.of(Map.of(), "memory", "made up"))
