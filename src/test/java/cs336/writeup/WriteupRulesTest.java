@@ -305,6 +305,18 @@ class WriteupRulesTest {
     }
 
     @Test
+    void theOriginOfTheNumbersStatesHostAndLoad() throws Exception {
+        Path machine = Files.createDirectories(root.resolve("data/measurements/pretend"));
+        Files.writeString(machine.resolve("loaded.csv"), """
+                size,implementation,metric,unit,n,mean,status,device,versions,commit,date,host,load
+                a,plain,forward,ms,1,1,ok,GPU,java 17,abc,2026-01-01T00:00:00Z,Xeon (64 cores),0.50
+                b,plain,forward,ms,1,2,ok,GPU,java 17,abc,2026-01-01T00:00:00Z,Xeon (64 cores),10.25
+                """);
+        String html = html("{{loaded[size=a] : %.0f ms}} {{loaded[size=b] : %.0f ms}}\n");
+        assertTrue(html.contains("<td>GPU; Xeon (64 cores); load 0.5 to 10.25</td><td>java 17</td><td>abc</td>"), html);
+    }
+
+    @Test
     void lengthsOfChaptersAddUpToThePages() throws Exception {
         files.put("01-one.md", "## 1 One\n\n" + "A line.\n\n".repeat(60));
         files.put("02-two.md", "## 2 Two\n\nShort.\n");
