@@ -21,6 +21,7 @@ final class MeasuredSources {
     private static final List<String> RANKS =
             List.of(JAVA + "basics", JAVA + "distributed/collectives", JAVA + "distributed/training");
     private static final List<String> COMPILER = List.of(JAVA + "compile", "kernels/fused.cuh", "kernels/adamw.cu");
+    private static final List<String> MODELS = List.of(":(glob)" + JAVA + "scaling/*.java");
     private static final List<String> PEERS = List.of("peers");
 
     /** The sources by the beginning of the file's name; the longest one that matches counts. */
@@ -45,8 +46,10 @@ final class MeasuredSources {
             Map.entry("ddp", concat(RANKS, List.of(JAVA + "distributed/bench/Ddp*"))),
             Map.entry("optimizer_state_sharding", concat(RANKS, List.of(JAVA + "distributed/bench/Shard*"))),
             Map.entry("fsdp", concat(RANKS, List.of(JAVA + "distributed/bench/Fsdp*"))),
-            Map.entry("communication_accounting", List.of(":(glob)" + JAVA + "scaling/*.java")),
-            Map.entry("scaling", List.of(":(glob)" + JAVA + "scaling/*.java")),
+            Map.entry("communication_accounting", MODELS),
+            Map.entry("parallelism", MODELS),
+            Map.entry("bucket", MODELS),
+            Map.entry("scaling", MODELS),
             Map.entry("isoflops", List.of(JAVA + "scaling/laws"))));
 
     private MeasuredSources() {}

@@ -58,7 +58,9 @@ public final class MeasurementOrigins {
                 var cells = new ArrayList<>(List.of(name));
                 cells.addAll(origin);
                 cells.add(range(here.dates));
-                cells.add(range(here.loads));
+                if (!here.loads.isEmpty()) {
+                    cells.set(1, cells.get(1) + "; load " + range(here.loads));
+                }
                 // A file of single steps has no origin columns; its origin is that of the file with the statistics.
                 if (cells.get(1).isEmpty()) {
                     cells.set(1, "as " + name.replaceFirst("_steps\\.csv$", ".csv"));
@@ -67,11 +69,12 @@ public final class MeasurementOrigins {
             });
         });
         var cells = new TextTable(
-                List.of("measurements", "device; host", "versions", "commit", "date", "load average"),
-                List.of(false, false, false, false, false, false),
+                List.of("measurements", "device; host; load", "versions", "commit", "date"),
+                List.of(false, false, false, false, false),
                 rows);
         return "<h2 id=\"origin-of-the-numbers\">" + TITLE + "</h2>\n"
-                + "<p>Every number above is read from a file of measurements when this page is built.</p>\n"
+                + "<p>Every number above is read from a file of measurements when this page is built. The load is the"
+                + " host's load average over one minute, which includes the measuring processes.</p>\n"
                 + "<div class=\"origin\">" + cells.html() + "</div>\n";
     }
 }

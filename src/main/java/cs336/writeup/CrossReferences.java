@@ -3,10 +3,9 @@ package cs336.writeup;
 import cs336.numbers.MeasuredTable;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.Map;
-import java.util.Set;
 import org.commonmark.node.FencedCodeBlock;
+import org.commonmark.node.Node;
 
 /** The numbered figures, tables, equations and cited works of a writeup, which links and citations refer to. */
 final class CrossReferences {
@@ -14,7 +13,6 @@ final class CrossReferences {
     private final Map<String, Target> others = new LinkedHashMap<>(); // tables and equations
     private final Map<FencedCodeBlock, NumberedTable> tables = new LinkedHashMap<>();
     private final Map<String, Integer> works = new LinkedHashMap<>();
-    private final Set<String> used = new LinkedHashSet<>();
     private final Map<String, Integer> counts = new HashMap<>();
     private String prefix = "";
 
@@ -27,8 +25,8 @@ final class CrossReferences {
      */
     record Target(String id, String number) {}
 
-    /** A table with its id and number. */
-    record NumberedTable(MeasuredTable table, Target target) {}
+    /** A table with its id, its number and its parsed caption. */
+    record NumberedTable(MeasuredTable table, Target target, Node caption) {}
 
     /** Sets whether what follows belongs to the appendix of a chapter; 0 for the text before the appendix. */
     void beginAppendix(int chapter) {
@@ -46,10 +44,10 @@ final class CrossReferences {
     }
 
     /** Numbers the table of this block; returns false if there is one of the same name already. */
-    boolean addTable(FencedCodeBlock block, MeasuredTable table) {
+    boolean addTable(FencedCodeBlock block, MeasuredTable table, Node caption) {
         String number = next("table");
         var target = new Target("table-" + (table.name().isEmpty() ? number : table.name()), number);
-        tables.put(block, new NumberedTable(table, target));
+        tables.put(block, new NumberedTable(table, target, caption));
         return others.put("#" + target.id(), target) == null;
     }
 
@@ -67,16 +65,6 @@ final class CrossReferences {
     /** Returns the number of a work, or null if the list of references does not contain it. */
     Integer work(String key) {
         return works.get(key);
-    }
-
-    /** Marks a figure's address or a work's key as referred to. */
-    void use(String addressOrKey) {
-        used.add(addressOrKey);
-    }
-
-    /** Returns whether a link or citation refers to a figure or a work. */
-    boolean isUsed(String addressOrKey) {
-        return used.contains(addressOrKey);
     }
 
     /** Returns the figure, table or equation with this address, or null. */

@@ -62,6 +62,11 @@ final class Maths implements Parser.ParserExtension {
             return id;
         }
 
+        /** Returns the number to show next to an equation, or null. */
+        String number() {
+            return number;
+        }
+
         /** Sets the number to show next to an equation. */
         void setNumber(String text) {
             number = text;

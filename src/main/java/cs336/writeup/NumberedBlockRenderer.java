@@ -95,17 +95,12 @@ final class NumberedBlockRenderer implements NodeRenderer {
 
     private void table(CrossReferences.NumberedTable numbered) {
         CrossReferences.Target target = numbered.target();
-        String caption = captionHtml(numbered.table().caption());
+        String caption = markdown.render(numbered.caption()).strip().replaceAll("^<p>|</p>$", "");
         boolean isLong = numbered.table().cells().rows().size() > MarkdownHtml.LONGEST_WHOLE_TABLE;
         html("<figure id=\"" + target.id() + "\" class=\"measured" + (isLong ? " long" : "") + "\">");
         html("<figcaption><b>Table " + target.number() + ".</b> " + caption + "</figcaption>");
         html(numbered.table().cells().html());
         html("</figure>");
-    }
-
-    /** Returns the HTML of a caption, which is one paragraph of Markdown. */
-    private String captionHtml(String caption) {
-        return markdown.fragment(caption).strip().replaceAll("^<p>|</p>$", "");
     }
 
     private void citation(Citations.Citation citation) {

@@ -86,6 +86,20 @@ class WriteupRulesTest {
     }
 
     @Test
+    void captionsCiteAndLink() throws Exception {
+        files.put("references.md", "## References\n\n- [a] A.\n- [b] B.\n");
+        String cited = "# Title\n\n![After [@b].](../figures/points.svg)\n\n"
+                + table("cited").replace("Times", "Times as in [@a], [Figure](../figures/points.svg)");
+        assertTrue(html(cited)
+                .contains("Times as in <span class=\"whole\">[<a href=\"#reference-a\">1</a>]</span>,"
+                        + " <a href=\"#figure-points\">Figure\u00a01</a> (ms)"));
+        assertEquals(
+                "writeup.md:11: link to #no leads to no heading, table or equation",
+                problem(cited.replace("Times as", "[Times](#no) as")));
+        assertEquals("writeup.md:11: [@c] is not in references.md", problem(cited.replace("[@a]", "[@a; @c]")));
+    }
+
+    @Test
     void unknownAndUncitedWorksAreRejected() throws Exception {
         files.put("references.md", "## References\n\n- [dao2022] Tri Dao.\n- [shah2024] Jay Shah.\n");
         assertEquals("references.md:4: no text cites the work: add [@shah2024] or remove it", problem("[@dao2022]\n"));
@@ -148,11 +162,14 @@ class WriteupRulesTest {
     @Test
     void headingsHaveTheNumbersOfTheirFiles() throws Exception {
         files.put("02-two.md", "## 3 Two\n");
-        assertEquals("02-two.md:1: the number of the heading must be that of the file's name", problem("# Title\n"));
+        assertEquals(
+                "02-two.md:1: the heading must begin with \"2\", the number in the file's name", problem("# Title\n"));
         files.clear();
         Files.delete(root.resolve("writeup/02-two.md"));
         files.put("appendix-02-more.md", "## More\n");
-        assertEquals("appendix-02-more.md:1: the heading must begin with \"Appendix 2\"", problem("# Title\n"));
+        assertEquals(
+                "appendix-02-more.md:1: the heading must begin with \"Appendix 2\", the number in the file's name",
+                problem("# Title\n"));
     }
 
     private static String table(String name) {
@@ -302,6 +319,18 @@ class WriteupRulesTest {
             }
             super.processTextPosition(position);
         }
+    }
+
+    @Test
+    void theOriginOfTheNumbersStatesHostAndLoad() throws Exception {
+        Path machine = Files.createDirectories(root.resolve("data/measurements/pretend"));
+        Files.writeString(machine.resolve("loaded.csv"), """
+                size,implementation,metric,unit,n,mean,status,device,versions,commit,date,host,load
+                a,plain,forward,ms,1,1,ok,GPU,java 17,abc,2026-01-01T00:00:00Z,Xeon (64 cores),0.50
+                b,plain,forward,ms,1,2,ok,GPU,java 17,abc,2026-01-01T00:00:00Z,Xeon (64 cores),10.25
+                """);
+        String html = html("{{loaded[size=a] : %.0f ms}} {{loaded[size=b] : %.0f ms}}\n");
+        assertTrue(html.contains("<td>GPU; Xeon (64 cores); load 0.5 to 10.25</td><td>java 17</td><td>abc</td>"), html);
     }
 
     @Test

@@ -90,7 +90,7 @@ class WriteupTest {
         assertTrue(html.contains("<code>{{code}}</code>"));
         assertTrue(html.contains("int[][] a = {{1}};"));
         assertTrue(html.contains("<td>pretend/timing.csv</td><td>Pretend GPU</td><td>java 17</td><td>abc</td>"
-                + "<td>2026-01-01 to 2026-01-02</td><td></td>"));
+                + "<td>2026-01-01 to 2026-01-02</td>"));
         assertTrue(html.contains("<title>Made up &amp; small</title>"));
     }
 

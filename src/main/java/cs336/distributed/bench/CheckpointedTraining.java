@@ -31,7 +31,7 @@ public final class CheckpointedTraining
         implements RankProgram<CheckpointedTraining.TrainingJob, CheckpointedTraining.TrainingEnd> {
     /** Options of measurements, which have no effect on a training run. */
     static final String[] BENCHMARK_OPTIONS = {
-        "--warmup", "--rounds", "--round", "--output", "--machine", "--problem", "--again"
+        "--warmup", "--rounds", "--round", "--output", "--machine", "--problem", "--again", "--allow-dirty"
     };
 
     private static final long DATA_SEED = 0;

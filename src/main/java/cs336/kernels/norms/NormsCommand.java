@@ -235,6 +235,6 @@ public final class NormsCommand extends LabCommand {
         if (status != Status.OK) {
             c.metrics().forEach(m -> rows.add(Measurement.missing(m, status)));
         }
-        plan.measurements.put(c, rows, plan.provenance);
+        plan.measurements.put(c, rows, plan.provenance.updated());
     }
 }
