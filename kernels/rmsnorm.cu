@@ -226,18 +226,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     __shared__ float total[BLOCK_ROWS > 1 ? H : 1];
 #pragma unroll
     for (int s = 0; s < BLOCK_ROWS; s++) {
-        if (s > 0) __syncthreads();
-        if (slot != s) continue;
+        if (s > 0) __syncthreads(); // reached by all threads of the block
+        if (slot == s) {
 #pragma unroll
-        for (int p = 0; p < PIECES; p++) {
-            int column = columnOf(p, thread);
-            if (!inRow(column)) continue;
+            for (int p = 0; p < PIECES; p++) {
+                int column = columnOf(p, thread);
+                if (!inRow(column)) continue;
 #pragma unroll
-            for (int i = 0; i < N; i++) {
-                if (s > 0) dw[p][i] += total[column + i];
-                if (s < BLOCK_ROWS - 1) total[column + i] = dw[p][i];
+                for (int i = 0; i < N; i++) {
+                    if (s > 0) dw[p][i] += total[column + i];
+                    if (s < BLOCK_ROWS - 1) total[column + i] = dw[p][i];
+                }
+                if (s == BLOCK_ROWS - 1) Elements<float, N>::of(dw[p]).store(partial + (long)blockIdx.x * H + column);
             }
-            if (s == BLOCK_ROWS - 1) Elements<float, N>::of(dw[p]).store(partial + (long)blockIdx.x * H + column);
         }
     }
 }

@@ -3,6 +3,7 @@ package cs336;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.AttackCount;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -124,6 +125,7 @@ class CommandLineFuzzTest {
             System.setErr(console);
         }
         assertTrue(runs > 200, runs + " command lines");
+        AttackCount.inputs(runs, "command lines");
         assertEquals("", progress.toString(StandardCharsets.UTF_8), "something was measured");
     }
 

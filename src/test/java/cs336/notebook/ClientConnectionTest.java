@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import cs336.bench.AttackCount;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
 import io.github.spencerpark.jupyter.messages.HMACGenerator;
 import java.io.IOException;
@@ -311,7 +312,8 @@ class ClientConnectionTest {
                 .filter(message -> message.stream().allMatch(frame -> frame.length < 1000))
                 .toList();
         int inputs = 0;
-        for (int round = 0; round < 10; round++) {
+        int rounds = AttackCount.times(10);
+        for (int round = 0; round < rounds; round++) {
             for (Port port : List.of(Port.SHELL, Port.CONTROL, Port.STDIN, Port.HEARTBEAT)) {
                 try (ZMQ.Socket socket = client(SocketType.DEALER, port)) {
                     for (int i = 0; i < 50; i++) {
@@ -334,7 +336,8 @@ class ClientConnectionTest {
                 assertBeats(heart);
             }
         }
-        assertEquals(2500, inputs);
+        assertEquals(250 * rounds, inputs);
+        AttackCount.inputs(inputs, "messages to the Jupyter kernel");
     }
 
     private static List<byte[]> mutated(List<byte[]> message, Random random) {

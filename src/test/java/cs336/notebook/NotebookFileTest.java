@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonArray;
+import cs336.bench.AttackCount;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -82,7 +83,8 @@ class NotebookFileTest {
         Path copy = folder.resolve("copy.ipynb");
         int refused = 0;
         int shown = 0;
-        for (int i = 0; i < 1000; i++) {
+        int tried = AttackCount.times(1000);
+        for (int i = 0; i < tried; i++) {
             Files.write(file, mutated(valid, random));
             try {
                 Notebook notebook = Notebook.read(file);
@@ -100,8 +102,9 @@ class NotebookFileTest {
                 refused++;
             }
         }
-        assertEquals(1000, refused + shown);
-        assertTrue(refused > 200 && shown > 200, refused + " refused, " + shown + " shown");
+        assertEquals(tried, refused + shown);
+        AttackCount.inputs(tried, "mutated notebooks");
+        assertTrue(refused > tried / 5 && shown > tried / 5, refused + " refused, " + shown + " shown");
     }
 
     private static byte[] mutated(byte[] valid, Random random) {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.AttackCount;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -136,6 +137,7 @@ class SafetensorsTest {
         for (int length = 0; length < bytes.length; length++) {
             requireDamaged(Files.write(file, Arrays.copyOf(bytes, length)));
         }
+        AttackCount.inputs(9L * bytes.length, "damaged checkpoints");
         assertThrows(
                 IllegalArgumentException.class, () -> Safetensors.write(file, tensors, Map.of("crc32c", "12345678")));
     }

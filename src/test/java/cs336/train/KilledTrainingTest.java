@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.AttackCount;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.safetensors.Safetensors;
 import java.io.IOException;
@@ -91,8 +92,7 @@ class KilledTrainingTest {
         requireEnd(uninterrupted);
         String name = String.format("step-%09d.safetensors", STEPS_PER_KILL * (KILLS + 1));
         assertArrayEquals(Files.readAllBytes(whole.resolve(name)), Files.readAllBytes(parts.resolve(name)));
-        System.out.printf(
-                "%d kills, %d of them while a checkpoint was written; no checkpoint is damaged%n", KILLS, unfinished);
+        AttackCount.faults(KILLS, "kills of training, " + unfinished + " of them while a checkpoint was written");
     }
 
     /** Returns the number of the step in a line of output. */

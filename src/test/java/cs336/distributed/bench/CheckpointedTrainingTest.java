@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.AttackCount;
 import cs336.bench.LabCommand;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.safetensors.Safetensors;
@@ -192,7 +193,7 @@ class CheckpointedTrainingTest {
         try (var damaged = Files.newDirectoryStream(parts, "*.damaged")) {
             assertFalse(damaged.iterator().hasNext());
         }
-        System.out.printf("%d kills of a rank: the last checkpoint equals that of an uninterrupted run%n", kills);
+        AttackCount.faults(kills, "kills of a rank of training");
     }
 
     /** Returns the processes that this one has started in addition to others. */

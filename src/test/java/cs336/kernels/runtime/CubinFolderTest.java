@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.AttackCount;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -52,7 +53,8 @@ class CubinFolderTest {
             assertNull(cache.get("key"), length + " bytes");
         }
         var random = new Random(336);
-        for (int i = 0; i < 2000; i++) {
+        int tried = AttackCount.times(2000);
+        for (int i = 0; i < tried; i++) {
             byte[] damaged = whole.clone();
             damaged[random.nextInt(whole.length)] ^= (byte) (1 + random.nextInt(255));
             Files.write(file, damaged);
@@ -60,6 +62,7 @@ class CubinFolderTest {
         }
         Files.write(file, new byte[] {0x7f, -1, -1, -1});
         assertNull(cache.get("key"));
+        AttackCount.inputs(whole.length + tried + 1, "damaged cached kernels");
     }
 
     @Test

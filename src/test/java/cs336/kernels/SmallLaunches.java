@@ -1,0 +1,172 @@
+package cs336.kernels;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.bench.Project;
+import cs336.compile.Compiled;
+import cs336.kernels.attention.FirstFlash;
+import cs336.kernels.attention.FlashVariant;
+import cs336.kernels.attention.HopperFlash;
+import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.norms.FusedRmsNorm;
+import cs336.kernels.norms.WeightedSum;
+import cs336.kernels.runtime.KernelLog;
+import cs336.kernels.runtime.Route;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * Launches every kernel on small inputs, so that {@code test/sanitize} can check each memory access. Lengths are no
+ * multiples of tiles, and a query has no keys.
+ */
+public final class SmallLaunches {
+    /** The name of a kernel after {@code __global__} and its attributes. */
+    private static final Pattern KERNEL = Pattern.compile("__global__[^;{]*?\\b([a-z]\\w*)\\(");
+
+    private static final int QUERIES = 150;
+    private static final int KEYS = 170;
+
+    private final Device gpu = Device.cuda(0);
+
+    private SmallLaunches() {}
+
+    /** Prints the kernels that were launched, one in a line; fails if one of {@code kernels/} was not. */
+    public static void main(String[] none) throws IOException {
+        TreeSet<String> launched = launch();
+        launched.forEach(name -> System.out.println("launched " + name));
+        var missing = new TreeSet<>(names());
+        missing.removeAll(launched);
+        missing.forEach(name -> System.out.println("not launched on this GPU: " + name));
+        boolean needsHopper = missing.stream().allMatch(name -> name.matches("flash_(hopper|rows)_.*"));
+        System.exit(missing.isEmpty() || needsHopper && !new SmallLaunches().isHopper() ? 0 : 1);
+    }
+
+    /** Returns the names of all kernels in {@code kernels/}. */
+    static TreeSet<String> names() throws IOException {
+        var names = new TreeSet<String>();
+        try (Stream<Path> files = Files.list(Project.path("kernels"))) {
+            for (Path file : files.filter(f -> f.toString().endsWith(".cu")).toList()) {
+                KERNEL.matcher(Files.readString(file)).results().forEach(match -> names.add(match.group(1)));
+            }
+        }
+        return names;
+    }
+
+    /** Launches all kernels that this GPU supports, and returns their names. */
+    static TreeSet<String> launch() {
+        var small = new SmallLaunches();
+        Torch.seed(1);
+        try (var scope = MemoryScope.open();
+                var log = KernelLog.open()) {
+            small.norms();
+            small.attention();
+            small.adamW();
+            small.generated();
+            small.gpu.synchronize();
+            return log.entries().stream()
+                    .filter(entry -> entry.route() == Route.KERNEL)
+                    .map(KernelLog.KernelLogEntry::name)
+                    .collect(Collectors.toCollection(TreeSet::new));
+        }
+    }
+
+    private Tensor random(DType dtype, long... shape) {
+        return torch.randn(shape, gpu.options(DType.FLOAT32))
+                .to(dtype.scalarType())
+                .detach();
+    }
+
+    private Tensor trainable(DType dtype, long... shape) {
+        return random(dtype, shape).set_requires_grad(true);
+    }
+
+    private void norms() {
+        for (DType dtype : List.of(DType.FLOAT32, DType.BFLOAT16)) {
+            for (int width : new int[] {50, 1024, 4097, 16_384, 65_536}) {
+                try (var scope = MemoryScope.open()) {
+                    Tensor x = trainable(dtype, 37, width);
+                    Tensor weight = trainable(dtype, width);
+                    Backward.of(FusedRmsNorm.apply(x, weight, 1e-5).sum()).run();
+                    Backward.of(WeightedSum.apply(x, weight).sum()).run();
+                }
+            }
+        }
+    }
+
+    private boolean isHopper() {
+        try (var scope = MemoryScope.open()) {
+            return HopperFlash.supports(random(DType.BFLOAT16, 1, 1, 1, 64));
+        }
+    }
+
+    private void attention() {
+        for (DType dtype : List.of(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16)) {
+            for (int d : new int[] {16, 64, 128}) {
+                attention(new FirstFlash(), dtype, d);
+                attention(new MmaFlash(MmaFlash.Fp32Gemm.TF32), dtype, d);
+                if (dtype == DType.FLOAT32) {
+                    attention(new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3), dtype, d);
+                } else if (isHopper()) {
+                    attention(new HopperFlash(false), dtype, d);
+                    attention(new HopperFlash(true), dtype, d);
+                }
+            }
+        }
+    }
+
+    private void attention(FlashVariant variant, DType dtype, int d) {
+        for (boolean causal : new boolean[] {false, true}) {
+            try (var scope = MemoryScope.open()) {
+                Tensor q = random(dtype, 1, 2, QUERIES, d);
+                q.select(2, 77).fill_(new Scalar(Double.NEGATIVE_INFINITY));
+                Tensor k = random(dtype, 1, 2, KEYS, d).abs_().add_(new Scalar(1));
+                Tensor v = random(dtype, 1, 2, KEYS, d);
+                FlashVariant.AttentionOutput out = variant.forward(q, k, v, causal);
+                variant.backward(q, k, v, out.o(), out.l(), random(dtype, 1, 2, QUERIES, d), causal);
+            }
+        }
+    }
+
+    private void adamW() {
+        Map<String, Tensor> parameters = Map.of(
+                "small", trainable(DType.FLOAT32, 3),
+                "odd", trainable(DType.FLOAT32, 8_193),
+                "large", trainable(DType.FLOAT32, 300, 129));
+        try (var optimizer = new AdamW(parameters, AdamWSettings.of(1e-3))) {
+            for (int step = 0; step < 2; step++) {
+                parameters.values().forEach(p -> p.mutable_grad().put(torch.randn_like(p)));
+                optimizer.step();
+            }
+        }
+    }
+
+    /** Kernels that are generated from functions: pointwise, with sums over rows, and with sums over columns. */
+    private void generated() {
+        Tensor x = random(DType.FLOAT32, 37, 1001);
+        Tensor y = random(DType.FLOAT32, 37, 1001);
+        try (var pointwise = Compiled.of(in -> new Tensor[] {in[0].mul(in[1]).tanh()});
+                var rows = Compiled.of(in -> new Tensor[] {in[0].mul(in[1]).softmax(-1)});
+                var columns = Compiled.of(in -> new Tensor[] {in[0].mul(in[1]).sum(0)})) {
+            for (int call = 0; call < 2; call++) {
+                pointwise.apply(x, y);
+                rows.apply(x, y);
+                columns.apply(x, y);
+            }
+        }
+    }
+}
