@@ -33,7 +33,7 @@ record AccountingWriter(Path output, PrintWriter out) {
 
     /** Stores all answers and prints them. */
     void write(CommunicationAccounting accounting) throws IOException {
-        var stored = new CalculatedResults(output, AccountingCommand.ON_PAPER, "communication_accounting");
+        var stored = new CalculatedResults(output, CalculatedResults.ON_PAPER, "communication_accounting");
         Map<Case, List<Measurement>> cases = new LinkedHashMap<>();
         List<AnswerRow> rows = new ArrayList<>();
         for (var answer : accounting.answers()) {
