@@ -21,7 +21,6 @@ import tech.tablesaw.api.Table;
  * columns: context
  * cells: mean ± std
  * format: %.1f ms
- * labels: context = tokens; small = small model; context 128 = 128 tokens
  * caption: Time of a forward pass.
  * name: forward
  * </pre>
@@ -34,9 +33,6 @@ import tech.tablesaw.api.Table;
  *   <li>{@code over} divides each cell by the same statistic of another case. It is a selection, or only filters that
  *       replace those of {@code from}: {@code [implementation=peer]} divides by the same case of the implementation
  *       {@code peer}.
- *   <li>{@code labels} replaces the names and values of the row and column keys by words, separated by semicolons:
- *       {@code bucket_mb = bucket (MB)}, {@code zero-1 = ZeRO stage 1}. A value of one column only is written after the
- *       column's name: {@code bucket_mb 0 = none}.
  *   <li>{@code format} is a conversion and a unit. All numbers are converted to the unit, which is appended to the
  *       caption.
  * </ul>
@@ -49,7 +45,7 @@ import tech.tablesaw.api.Table;
  */
 public record MeasuredTable(String name, String caption, TextTable cells) {
     private static final Set<String> KEYS =
-            Set.of("from", "rows", "columns", "cells", "format", "caption", "name", "over", "labels");
+            Set.of("from", "rows", "columns", "cells", "format", "caption", "name", "over");
     private static final Set<String> STATISTICS = Set.of("n", "mean", "std", "median", "min", "max", "value");
     private static final Pattern WORD = Pattern.compile("[a-z_]+");
     private static final String UNMEASURED = "–";
@@ -73,11 +69,9 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         List<String> allKeys = concat(rowKeys, columnKeys);
         allKeys.forEach(key -> MeasurementQuery.requireColumn(table, key));
         var writer = new Cells(table, divisor, format, allKeys);
-        var labels = new Labels(keys.getOrDefault("labels", ""));
         TextTable cells = columnKeys.isEmpty()
-                ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer, labels)
-                : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer, labels);
-        labels.requireAllUsed();
+                ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer)
+                : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer);
         String unit = writer.unit();
         String caption = keys.getOrDefault("caption", "").strip();
         if (!unit.isEmpty()) {
@@ -129,41 +123,35 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
     }
 
     /** Returns a table with one row per case and one column per statistic. */
-    private static TextTable listed(
-            Selection from, List<String> rowKeys, List<String> statistics, Cells cells, Labels labels) {
+    private static TextTable listed(Selection from, List<String> rowKeys, List<String> statistics, Cells cells) {
         var rows = new ArrayList<List<String>>();
         for (List<String> row : cells.values(from, rowKeys)) {
-            var line = labels.values(rowKeys, row);
+            var line = new ArrayList<>(row);
             for (String statistic : statistics) {
                 line.add(cells.text(row, statistic));
             }
             rows.add(line);
         }
-        return table(labels.names(concat(rowKeys, statistics)), rowKeys.size(), rows);
+        return table(concat(rowKeys, statistics), rowKeys.size(), rows);
     }
 
     /** Returns a table with one row per combination of row values and one column per combination of column values. */
     private static TextTable crossed(
-            Selection from,
-            List<String> rowKeys,
-            List<String> columnKeys,
-            String template,
-            Cells cells,
-            Labels labels) {
+            Selection from, List<String> rowKeys, List<String> columnKeys, String template, Cells cells) {
         List<List<String>> columns = cells.values(from, columnKeys);
         var rows = new ArrayList<List<String>>();
         for (List<String> row : cells.values(from, rowKeys)) {
-            var line = labels.values(rowKeys, row);
+            var line = new ArrayList<>(row);
             for (List<String> column : columns) {
                 line.add(cells.text(concat(row, column), template));
             }
             rows.add(line);
         }
-        var headers = new ArrayList<>(labels.names(rowKeys));
+        var headers = new ArrayList<>(rowKeys);
         for (List<String> column : columns) {
-            String value = String.join(", ", labels.values(columnKeys, column));
+            String value = String.join(", ", column);
             // A header that is only a number needs the name of its column.
-            headers.add(value.matches("[\\d.]+") ? labels.name(columnKeys.get(0)) + " " + value : value);
+            headers.add(value.matches("[\\d.]+") ? columnKeys.get(0) + " " + value : value);
         }
         return table(headers, rowKeys.size(), rows);
     }
@@ -174,53 +162,6 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             right.add(c >= keys);
         }
         return new TextTable(headers, right, rows);
-    }
-
-    /** The words that replace the names and values of key columns. */
-    private static final class Labels {
-        private final Map<String, String> words = new LinkedHashMap<>();
-        private final Set<String> used = new HashSet<>();
-
-        Labels(String text) {
-            for (String label : text.isBlank() ? new String[0] : text.split(";")) {
-                String[] sides = label.split(" = ", 2);
-                if (sides.length < 2 || sides[0].isBlank() || sides[1].isBlank()) {
-                    throw new IllegalArgumentException(
-                            "label \"" + label.strip() + "\" must be of the form \"zero-1 = ZeRO stage 1\"");
-                }
-                if (words.put(sides[0].strip(), sides[1].strip()) != null) {
-                    throw new IllegalArgumentException("\"" + sides[0].strip() + "\" must not have two labels");
-                }
-            }
-        }
-
-        String name(String key) {
-            used.add(key);
-            return words.getOrDefault(key, key);
-        }
-
-        List<String> names(List<String> keys) {
-            return keys.stream().map(this::name).toList();
-        }
-
-        /** Returns the words for the values of some columns, in a new list. */
-        List<String> values(List<String> columns, List<String> values) {
-            var result = new ArrayList<String>();
-            for (int c = 0; c < columns.size(); c++) {
-                String qualified = columns.get(c) + " " + values.get(c);
-                result.add(words.containsKey(qualified) ? name(qualified) : name(values.get(c)));
-            }
-            return result;
-        }
-
-        void requireAllUsed() {
-            for (String key : words.keySet()) {
-                if (!used.contains(key)) {
-                    throw new IllegalArgumentException(
-                            "label \"" + key + "\" is not a name or value of a row or column of the table");
-                }
-            }
-        }
     }
 
     private static List<String> list(String text) {

@@ -53,29 +53,6 @@ class MeasuredTableTest {
     }
 
     @Test
-    void labelsReplaceNamesAndValues() {
-        String block = """
-                from: timing[implementation=plain, metric=forward, size=xl, small]
-                rows: size
-                columns: context
-                cells: mean
-                format: %.1f ms
-                """;
-        assertEquals(
-                """
-                model  128 tokens  tokens 256  tokens 512
-                XL           64.0       128.0         OOM
-                small        32.0        64.0           –
-                """,
-                table(block + "labels: size = model; xl = XL; context = tokens; context 128 = 128 tokens\n")
-                        .cells()
-                        .text());
-        assertTrue(failure(block + "labels: xll = XL\n").contains("xll"));
-        assertTrue(failure(block + "labels: xl\n").contains("must be of the form"));
-        assertTrue(failure(block + "labels: xl = XL; xl = Xl\n").contains("two labels"));
-    }
-
-    @Test
     void wholeNumbersAmongDecimalsHaveNoDecimals() throws IOException {
         Files.writeString(folder.resolve("data/measurements/pretend/sizes.csv"), """
                 megabytes,implementation,metric,unit,n,mean,std,median,min,max,status
