@@ -33,6 +33,8 @@ import tech.tablesaw.api.Table;
  *   <li>{@code over} divides each cell by the same statistic of another case. It is a selection, or only filters that
  *       replace those of {@code from}: {@code [implementation=peer]} divides by the same case of the implementation
  *       {@code peer}.
+ *   <li>{@code labels} is a list such as {@code sdpa-cudnn = PyTorch, cuDNN; context = T =}, separated by semicolons.
+ *       The table shows each label in place of the name of a column, statistic or value.
  *   <li>{@code format} is a conversion and a unit. All numbers are converted to the unit, which is appended to the
  *       caption.
  * </ul>
@@ -45,7 +47,7 @@ import tech.tablesaw.api.Table;
  */
 public record MeasuredTable(String name, String caption, TextTable cells) {
     private static final Set<String> KEYS =
-            Set.of("from", "rows", "columns", "cells", "format", "caption", "name", "over");
+            Set.of("from", "rows", "columns", "cells", "format", "caption", "name", "over", "labels");
     private static final Set<String> STATISTICS = Set.of("n", "mean", "std", "median", "min", "max", "value");
     private static final Pattern WORD = Pattern.compile("[a-z_]+");
     private static final String UNMEASURED = "–";
@@ -69,9 +71,11 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         List<String> allKeys = concat(rowKeys, columnKeys);
         allKeys.forEach(key -> MeasurementQuery.requireColumn(table, key));
         var writer = new Cells(table, divisor, format, allKeys);
+        var labels = new Labels(keys.getOrDefault("labels", ""));
         TextTable cells = columnKeys.isEmpty()
-                ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer)
-                : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer);
+                ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer, labels)
+                : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer, labels);
+        labels.requireAllShown();
         String unit = writer.unit();
         String caption = keys.getOrDefault("caption", "").strip();
         if (!unit.isEmpty()) {
@@ -123,35 +127,41 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
     }
 
     /** Returns a table with one row per case and one column per statistic. */
-    private static TextTable listed(Selection from, List<String> rowKeys, List<String> statistics, Cells cells) {
+    private static TextTable listed(
+            Selection from, List<String> rowKeys, List<String> statistics, Cells cells, Labels labels) {
         var rows = new ArrayList<List<String>>();
         for (List<String> row : cells.values(from, rowKeys)) {
-            var line = new ArrayList<>(row);
+            var line = new ArrayList<>(labels.of(row));
             for (String statistic : statistics) {
                 line.add(cells.text(row, statistic));
             }
             rows.add(line);
         }
-        return table(concat(rowKeys, statistics), rowKeys.size(), rows);
+        return table(labels.of(concat(rowKeys, statistics)), rowKeys.size(), rows);
     }
 
     /** Returns a table with one row per combination of row values and one column per combination of column values. */
     private static TextTable crossed(
-            Selection from, List<String> rowKeys, List<String> columnKeys, String template, Cells cells) {
+            Selection from,
+            List<String> rowKeys,
+            List<String> columnKeys,
+            String template,
+            Cells cells,
+            Labels labels) {
         List<List<String>> columns = cells.values(from, columnKeys);
         var rows = new ArrayList<List<String>>();
         for (List<String> row : cells.values(from, rowKeys)) {
-            var line = new ArrayList<>(row);
+            var line = new ArrayList<>(labels.of(row));
             for (List<String> column : columns) {
                 line.add(cells.text(concat(row, column), template));
             }
             rows.add(line);
         }
-        var headers = new ArrayList<>(rowKeys);
+        var headers = new ArrayList<>(labels.of(rowKeys));
         for (List<String> column : columns) {
-            String value = String.join(", ", column);
+            String value = String.join(", ", labels.of(column));
             // A header that is only a number needs the name of its column.
-            headers.add(value.matches("[\\d.]+") ? columnKeys.get(0) + " " + value : value);
+            headers.add(value.matches("[\\d.]+") ? labels.of(columnKeys.get(0)) + " " + value : value);
         }
         return table(headers, rowKeys.size(), rows);
     }
@@ -172,6 +182,46 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         var both = new ArrayList<>(a);
         both.addAll(b);
         return both;
+    }
+
+    /** The labels that a table shows in place of names and values. */
+    private static final class Labels {
+        private final Map<String, String> labels = new LinkedHashMap<>();
+        private final Set<String> shown = new HashSet<>();
+
+        Labels(String text) {
+            for (String label : text.isBlank() ? new String[0] : text.split(";")) {
+                int equals = label.indexOf('=');
+                String name = label.substring(0, Math.max(equals, 0)).strip();
+                if (name.isEmpty()) {
+                    throw new IllegalArgumentException(
+                            "label \"" + label.strip() + "\" is not of the form name = label");
+                }
+                if (labels.put(name, label.substring(equals + 1).strip()) != null) {
+                    throw new IllegalArgumentException(name + " must not have two labels");
+                }
+            }
+        }
+
+        /** Returns the label of a name, or the name if it has no label. */
+        String of(String name) {
+            shown.add(name);
+            return labels.getOrDefault(name, name);
+        }
+
+        /** Returns the labels of several names. */
+        List<String> of(List<String> names) {
+            return names.stream().map(this::of).toList();
+        }
+
+        /** Throws an exception if a label's name does not occur in the table. */
+        void requireAllShown() {
+            for (String name : labels.keySet()) {
+                if (!shown.contains(name)) {
+                    throw new IllegalArgumentException("label of " + name + ": the table has no such header or value");
+                }
+            }
+        }
     }
 
     /** A formatter of cells, which finds the row of each cell by the values of the key columns. */

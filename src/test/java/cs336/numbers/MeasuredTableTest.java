@@ -53,6 +53,28 @@ class MeasuredTableTest {
     }
 
     @Test
+    void labelsReplaceNamesAndValues() {
+        var table = table("""
+                from: timing[implementation=plain, metric=forward, size=xl, small]
+                rows: size
+                columns: context
+                format: %.1f ms
+                labels: size = model; context = T =; xl = XL, 48 layers
+                """);
+        assertEquals("""
+                model          T = 128  T = 256  T = 512
+                XL, 48 layers     64.0    128.0      OOM
+                small             32.0     64.0        –
+                """, table.cells().text());
+        String block = "from: timing[metric=forward, implementation=plain, size=xl]\nrows: size\ncolumns: context\n"
+                + "format: %.1f\nlabels: ";
+        assertEquals(
+                "label of width: the table has no such header or value", failure(block + "size = model; width = D"));
+        assertEquals("label \"model\" is not of the form name = label", failure(block + "model"));
+        assertEquals("size must not have two labels", failure(block + "size = model; size = width"));
+    }
+
+    @Test
     void wholeNumbersAmongDecimalsHaveNoDecimals() throws IOException {
         Files.writeString(folder.resolve("data/measurements/pretend/sizes.csv"), """
                 megabytes,implementation,metric,unit,n,mean,std,median,min,max,status
