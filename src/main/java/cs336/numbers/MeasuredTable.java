@@ -34,7 +34,8 @@ import tech.tablesaw.api.Table;
  *       replace those of {@code from}: {@code [implementation=peer]} divides by the same case of the implementation
  *       {@code peer}.
  *   <li>{@code labels} is a list such as {@code sdpa-cudnn = PyTorch, cuDNN; context = T =}, separated by semicolons.
- *       The table shows each label in place of the name of a column, statistic or value.
+ *       The table shows each label in place of the name of a column, statistic or value. {@code bucket_mb 0 = none}
+ *       labels a value of one column only.
  *   <li>{@code format} is a conversion and a unit. All numbers are converted to the unit, which is appended to the
  *       caption.
  * </ul>
@@ -131,7 +132,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             Selection from, List<String> rowKeys, List<String> statistics, Cells cells, Labels labels) {
         var rows = new ArrayList<List<String>>();
         for (List<String> row : cells.values(from, rowKeys)) {
-            var line = new ArrayList<>(labels.of(row));
+            var line = new ArrayList<>(labels.of(rowKeys, row));
             for (String statistic : statistics) {
                 line.add(cells.text(row, statistic));
             }
@@ -151,7 +152,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         List<List<String>> columns = cells.values(from, columnKeys);
         var rows = new ArrayList<List<String>>();
         for (List<String> row : cells.values(from, rowKeys)) {
-            var line = new ArrayList<>(labels.of(row));
+            var line = new ArrayList<>(labels.of(rowKeys, row));
             for (List<String> column : columns) {
                 line.add(cells.text(concat(row, column), template));
             }
@@ -159,7 +160,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         }
         var headers = new ArrayList<>(labels.of(rowKeys));
         for (List<String> column : columns) {
-            String value = String.join(", ", labels.of(column));
+            String value = String.join(", ", labels.of(columnKeys, column));
             // A header that is only a number needs the name of its column.
             headers.add(value.matches("[\\d.]+") ? labels.of(columnKeys.get(0)) + " " + value : value);
         }
@@ -212,6 +213,16 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         /** Returns the labels of several names. */
         List<String> of(List<String> names) {
             return names.stream().map(this::of).toList();
+        }
+
+        /** Returns the labels of a value of each column. A label of a column's value precedes that of the value. */
+        List<String> of(List<String> columns, List<String> values) {
+            var result = new ArrayList<String>();
+            for (int c = 0; c < columns.size(); c++) {
+                String qualified = columns.get(c) + " " + values.get(c);
+                result.add(of(labels.containsKey(qualified) ? qualified : values.get(c)));
+            }
+            return result;
         }
 
         /** Throws an exception if a label's name does not occur in the table. */

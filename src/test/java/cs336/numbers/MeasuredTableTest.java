@@ -66,6 +66,17 @@ class MeasuredTableTest {
                 XL, 48 layers     64.0    128.0      OOM
                 small             32.0     64.0        –
                 """, table.cells().text());
+        var one = table("""
+                from: timing[implementation=plain, metric=forward, size=small]
+                rows: size
+                columns: context
+                format: %.1f ms
+                labels: context 128 = short; context = T =
+                """);
+        assertEquals("""
+                size   short  T = 256
+                small   32.0     64.0
+                """, one.cells().text(), "a label of a column's value precedes that of the column");
         String block = "from: timing[metric=forward, implementation=plain, size=xl]\nrows: size\ncolumns: context\n"
                 + "format: %.1f\nlabels: ";
         assertEquals(
