@@ -98,8 +98,10 @@ public final class AccountingCommand extends LabCommand {
 
     @Option(
             names = "--answers",
-            description = "solve the problem communication_accounting; stores the results under "
-                    + CalculatedResults.ON_PAPER)
+            description =
+                    "solve the problem communication_accounting and the calculations on data, fully sharded and tensor"
+                            + " parallelism; stores the results under "
+                            + CalculatedResults.ON_PAPER)
     private boolean answers;
 
     @Option(
@@ -139,7 +141,9 @@ public final class AccountingCommand extends LabCommand {
                 ArgumentCheck.writableFolder("--output", output);
             }
             if (answers) {
-                new AccountingWriter(output, out()).write(CommunicationAccounting.STANDARD);
+                var writer = new AccountingWriter(output, out());
+                writer.write(CommunicationAccounting.STANDARD);
+                writer.writeLayers();
             }
             if (simulated != null) {
                 new ScaleOutWriter(output, out()).write(new ScaleOutStudy(measured));
