@@ -8,6 +8,7 @@ import cs336.charts.Figure;
 import cs336.charts.Plot;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
+import cs336.scaling.Accelerator;
 import cs336.scaling.RingAllReduce;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
@@ -27,6 +28,7 @@ public final class CollectiveFigures {
     private static final String ONE_NODE = "distributed_communication_single_node@h200-x4";
     private static final String EMULATED = "distributed_communication_multi_node@h200-x4";
     private static final String SLURM = "distributed_communication_multi_node@slurm-2-nodes-emulated";
+    private static final Bandwidth LINK = Accelerator.H200.link();
     private static final String PANEL = "panel";
     private static final String SERIES = "series";
 
@@ -70,38 +72,31 @@ public final class CollectiveFigures {
     }
 
     /**
-     * Plots NCCL's bus bandwidth by message size, with the fitted ring model and the nominal bandwidth of the NVLinks:
-     * one panel per number of GPUs.
+     * Plots NCCL's bus bandwidth by message size on two and four GPUs, back to back, with the fitted ring model and the
+     * data sheet's bandwidth of the NVLinks.
      */
     public static Figure throughput(MeasurementQuery numbers) {
         var points = new ArrayList<AllReducePoint>();
-        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "time")) {
-            points.add(AllReducePoint.bandwidth(row, "synchronised"));
-        }
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "queued")) {
-            points.add(AllReducePoint.bandwidth(row, "back to back"));
-        }
-        for (Row row : rows(numbers, ONE_NODE, "python", "backend=nccl", "queued")) {
-            points.add(AllReducePoint.bandwidth(row, "back to back, Python"));
+            points.add(AllReducePoint.bandwidth(row, ranks(row) + " GPUs, measured"));
         }
         for (int ranks : ranks(numbers)) {
             RingAllReduce ring = ring(numbers, ranks);
             for (double megabytes = 0.5; megabytes < 1100; megabytes *= Math.sqrt(2)) {
                 Seconds time = ring.time(ranks, bytes(megabytes));
-                points.add(AllReducePoint.bandwidth(ranks, megabytes, time, "ring, fitted"));
+                points.add(AllReducePoint.bandwidth(ranks, megabytes, time, ranks + " GPUs, ring model"));
             }
         }
         return overSize(Tables.of(AllReducePoint.class, points))
                 .y("value", "bus bandwidth (GB/s)")
                 .by(SERIES)
-                .panels(PANEL)
-                .level(linkBandwidth(numbers).gb(), "the links")
-                .size(900, 380)
+                .level(LINK.gb(), "NVLink, data sheet")
+                .size(760, 400)
                 .figure(
                         "allreduce-throughput",
-                        "Bus bandwidth of NCCL's all-reduce over the size of the message, synchronised after each call and back"
-                                + " to back, from Java and from Python, with the ring whose latency and bandwidth fit best"
-                                + " and the bandwidth of a GPU's NVLinks in one direction");
+                        "Bus bandwidth of NCCL's all-reduce by message size on two and four GPUs, back to back, with the ring"
+                                + " whose latency and bandwidth fit best and the data sheet's bandwidth of a GPU's NVLinks"
+                                + " in one direction");
     }
 
     /** Plots the time of Gloo's all-reduce on one Slurm node and on two, emulated as namespaces of one machine. */
@@ -155,13 +150,6 @@ public final class CollectiveFigures {
 
     private static Bytes bytes(double megabytes) {
         return new Bytes(Math.round(megabytes * MB));
-    }
-
-    /** Returns the nominal bandwidth of all NVLinks of a GPU in one direction, from {@code nvidia-smi}. */
-    public static Bandwidth linkBandwidth(MeasurementQuery numbers) {
-        return Bandwidth.gb(numbers.select("link_topology@h200-x4[from=0, to=1, metric=nvlink-bandwidth]")
-                .row(0)
-                .getDouble("median"));
     }
 
     private static List<Integer> ranks(MeasurementQuery numbers) {

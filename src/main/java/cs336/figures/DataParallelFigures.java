@@ -3,21 +3,16 @@ package cs336.figures;
 import cs336.basics.ModelSize;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
+import cs336.distributed.bench.BucketPrediction;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.profile.Timeline;
 import cs336.profile.Trace;
-import cs336.scaling.BucketModel;
-import cs336.units.Bytes;
-import cs336.units.Seconds;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -26,8 +21,6 @@ import tech.tablesaw.api.Table;
  * expect that the query defines {@code ddp} as the first round's measurements of one machine.
  */
 public final class DataParallelFigures {
-    private static final int CURVE = 24;
-
     private DataParallelFigures() {}
 
     /** A bar: the milliseconds that a mode adds to a step, with the standard deviation of the difference. */
@@ -36,8 +29,8 @@ public final class DataParallelFigures {
     /** A bar: the time of a step divided by that of a step without communication. */
     private record StepTimeRatio(String size, String mode, double ratio) {}
 
-    /** A point: the exposed communication of a number of all-reduces. */
-    private record ExposedTimePoint(double messages, double ms, String series) {}
+    /** A point: the exposed communication with a bucket size. */
+    private record ExposedTimePoint(double megabytes, double ms, String series, String panel) {}
 
     /**
      * Plots the milliseconds that the overlapping modes and PyTorch's DDP add to the median step without communication
@@ -107,73 +100,39 @@ public final class DataParallelFigures {
                 .size(860, 340)
                 .figure(
                         "data-parallel-sizes",
-                        "Time of a training step on two GPUs over that without communication, for each size of the model,"
+                        "Time of a training step on two GPUs divided by that without communication, for each model size,"
                                 + " one bar per mode");
     }
 
     /**
-     * Plots the exposed communication by number of all-reduces, as measured and by the fitted {@link BucketModel}.
+     * Plots the exposed communication of the xl model with 512 tokens by the size of the buckets, as measured and as
+     * predicted by {@link BucketPrediction}: one panel per number of GPUs.
      *
-     * @param selection defined name of the measurements of one model on one backend, all modes
+     * @param numbers measurements of the machine whose steps and all-reduces were measured
      */
-    public static Figure buckets(MeasurementQuery numbers, String selection) {
+    public static Figure buckets(MeasurementQuery numbers) {
         var points = new ArrayList<ExposedTimePoint>();
-        Map<Double, Seconds> measured = overheads(numbers, selection);
-        measured.forEach((messages, exposed) -> points.add(new ExposedTimePoint(messages, exposed.ms(), "measured")));
-        BucketModel model = bucketModel(numbers, selection);
-        double least = Collections.min(measured.keySet());
-        double most = Collections.max(measured.keySet());
-        for (int i = 0; i <= CURVE; i++) {
-            double messages = least * Math.pow(most / least, (double) i / CURVE);
-            points.add(new ExposedTimePoint(messages, model.overhead(messages).ms(), "model"));
-        }
-        return Charts.line(Tables.of(ExposedTimePoint.class, points))
-                .x("messages", "all-reduces a step")
-                .y("ms", "after the backward pass (ms)")
-                .by("series")
-                .logX()
-                .logY()
-                .size(620, 340)
-                .figure(
-                        "data-parallel-" + selection,
-                        "Time that is left to wait for gradients after the backward pass over the number of all-reduces in"
-                                + " which they are sent, as measured and as the fitted model has it; both axes"
-                                + " logarithmic");
-    }
-
-    /**
-     * Returns the {@link BucketModel} fitted to measurements, with the backward pass of steps without communication and
-     * the measured numbers of all-reduces.
-     *
-     * @param selection defined name of the measurements of one model on one backend, all modes
-     */
-    public static BucketModel bucketModel(MeasurementQuery numbers, String selection) {
-        double backward = median(numbers, selection + "[mode=none, implementation=plain, metric=backward]");
-        double bytes = median(numbers, selection + "[mode=none, implementation=plain, metric=gradient-bytes]");
-        return BucketModel.fit(new Bytes(Math.round(bytes)), Seconds.ms(backward), overheads(numbers, selection));
-    }
-
-    /** Returns the exposed communication by number of all-reduces; the mean if two bucket sizes need equally many. */
-    private static Map<Double, Seconds> overheads(MeasurementQuery numbers, String selection) {
-        Map<Double, List<Double>> all = new TreeMap<>();
-        String sent = selection + "[mode=bucketed, overlapped, implementation=plain, status=ok, metric=%s]";
-        Table messages = numbers.select(sent.formatted("messages"));
-        for (Row row : numbers.select(sent.formatted("communication"))) {
-            double megabytes = number(row, "bucket_mb");
-            for (Row count : messages) {
-                if (number(count, "bucket_mb") != megabytes) {
-                    continue;
-                }
-                all.computeIfAbsent(count.getDouble("median"), n -> new ArrayList<>())
-                        .add(row.getDouble("median"));
+        for (int processes : new int[] {2, 4}) {
+            String panel = processes + " GPUs";
+            for (BucketPrediction p : BucketPrediction.of(numbers, processes)) {
+                points.add(new ExposedTimePoint(p.bucketMb(), p.measured(), "measured", panel));
+                points.add(new ExposedTimePoint(p.bucketMb(), p.predicted(), "predicted", panel));
+                points.add(new ExposedTimePoint(p.bucketMb(), p.slowed(), "predicted, slower when overlapped", panel));
             }
         }
-        Map<Double, Seconds> means = new TreeMap<>();
-        all.forEach((n, ms) -> means.put(
-                n,
-                Seconds.ms(
-                        ms.stream().mapToDouble(Double::doubleValue).average().orElseThrow())));
-        return means;
+        return Charts.line(Tables.of(ExposedTimePoint.class, points))
+                .x("megabytes", "maximum size of a bucket (MB)")
+                .y("ms", "exposed communication (ms)")
+                .by("series")
+                .panels("panel")
+                .logX()
+                .logY()
+                .size(900, 340)
+                .figure(
+                        "data-parallel-xl512",
+                        "Time from the end of the backward pass until all gradients are averaged, by the maximum size of a"
+                                + " bucket, as measured and as predicted from the sizes of the buckets and separately"
+                                + " measured all-reduces; both axes logarithmic");
     }
 
     /**

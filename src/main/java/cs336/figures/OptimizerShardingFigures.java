@@ -61,7 +61,7 @@ public final class OptimizerShardingFigures {
                         "sharding-memory",
                         "Memory in use on one of two ranks by what it holds, for the " + size + " model after"
                                 + " initialisation, directly before and directly after the first step of the optimizer, with"
-                                + " the optimizer whole and in shards");
+                                + " the optimizer state unsharded and sharded");
     }
 
     /** Plots the shortest and longest times of a step and its phases, one bar per mode. */
@@ -83,12 +83,12 @@ public final class OptimizerShardingFigures {
                 .rename("min", "shortest of the steps")
                 .rename("max", "longest of the steps")
                 .rename("parameters", "params")
-                .rename("total", "all")
+                .rename("total", "step")
                 .size(980, 380)
                 .figure(
                         "sharding-times",
                         "Time of a training step of the " + size + " model on two GPUs and of its phases, each at its"
-                                + " shortest and at its longest, with the optimizer whole and in shards");
+                                + " shortest and at its longest, with the optimizer state unsharded and sharded");
     }
 
     /**
@@ -99,7 +99,7 @@ public final class OptimizerShardingFigures {
         var bars = new ArrayList<SentBytesBar>();
         String nccl = OURS + "size=" + size + ", ";
         String gloo = "shardGloo[";
-        bars.addAll(sent(numbers, nccl, "least-sent", "least for what was asked for"));
+        bars.addAll(sent(numbers, nccl, "least-sent", "minimum for its collectives"));
         bars.addAll(sent(numbers, nccl, "sent", "NCCL, at a GPU's NVLinks"));
         bars.addAll(sent(numbers, gloo, "sent", "Gloo, at a process's sockets"));
         return named(Charts.bar(Tables.of(SentBytesBar.class, bars)))
@@ -110,7 +110,7 @@ public final class OptimizerShardingFigures {
                 .figure(
                         "sharding-traffic",
                         "Bytes that one of two ranks sends in a step over the bytes of the parameters, for each mode: the"
-                                + " least that its collectives need, what was counted at the NVLinks of a GPU with NCCL"
+                                + " minimum that its collectives need, what was counted at the NVLinks of a GPU with NCCL"
                                 + " for the " + size + " model, and at the sockets with Gloo for a tiny one");
     }
 
@@ -129,9 +129,9 @@ public final class OptimizerShardingFigures {
     }
 
     private static Plot named(Plot plot) {
-        return plot.rename("unsharded", "whole optimizer")
-                .rename("broadcast", "shards, broadcast")
-                .rename("all-gather", "shards, all-gather")
+        return plot.rename("unsharded", "unsharded")
+                .rename("broadcast", "sharded, broadcast")
+                .rename("all-gather", "sharded, all-gather")
                 .rename("zero-1", "ZeRO stage 1");
     }
 }

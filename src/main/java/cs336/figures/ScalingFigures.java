@@ -63,9 +63,9 @@ public final class ScalingFigures {
                 .size(720, 360)
                 .figure(
                         "accounting-memory",
-                        "Memory of a device over the number of devices among which the XXL model's state and half of its"
-                                + " activations are split, for batches of 1 to 8,192 tokens; the rest of the activations is"
-                                + " on every device, so that large batches never get below 95 GB by more devices");
+                        "Memory of a device by the number of devices that shard the XXL model's state and half of its"
+                                + " activations, for batches of 1 to 8,192 tokens; the other half is on every device, so that"
+                                + " more devices do not bring large batches below 95 GB");
     }
 
     /** Plots the smallest compute-bound batch on 64 chips by the width of tensor parallelism. */
@@ -89,10 +89,10 @@ public final class ScalingFigures {
             sequential[i] = (double) mesh.batchSequential().count() / chips;
         }
         Map<String, double[]> series = new LinkedHashMap<>();
-        series.put("one after the other", sequential);
-        series.put("side by side", concurrent);
+        series.put("sequential communication", sequential);
+        series.put("overlapping communication", concurrent);
         return Charts.line(Charts.table(widths, series))
-                .x("x", "chips that share a matrix, Y (X = 64 / Y)")
+                .x("x", "tensor-parallel chips Y (X = 64 / Y)")
                 .y("y", "tokens per chip")
                 .by("series")
                 .log2X()
@@ -101,8 +101,8 @@ public final class ScalingFigures {
                 .figure(
                         "accounting-batch",
                         "The smallest compute-bound batch of the XXL model on 64 chips, in tokens per chip, over the width of"
-                                + " tensor parallelism: it halves with each doubling where both communications run side by"
-                                + " side; if they run one after the other, the minimum is at 8");
+                                + " tensor parallelism: it halves with each doubling if both communications overlap; if"
+                                + " they are sequential, the minimum is at 8");
     }
 
     /**
@@ -142,8 +142,8 @@ public final class ScalingFigures {
             bars.add(new CommunicationBar(mode, time.predicted, "predicted"));
         }
         return Charts.bar(Tables.of(CommunicationBar.class, bars))
-                .x("mode", "how gradients are summed")
-                .y("ms", "added to a step that sends nothing (ms)")
+                .x("mode", "strategy")
+                .y("ms", "time added to a step (ms)")
                 .by("series")
                 .size(860, 340)
                 .figure(

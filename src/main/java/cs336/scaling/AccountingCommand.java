@@ -39,9 +39,6 @@ import picocli.CommandLine.Option;
             "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid arguments."
         })
 public final class AccountingCommand extends LabCommand {
-    /** The name of the folder for results that depend on no machine. */
-    static final String ON_PAPER = "on-paper";
-
     private static final int CONTEXT = 128;
     private static final Map<String, Accelerator> CHIPS =
             Map.of("tpu-v5p", Accelerator.TPU_V5P, "h100", Accelerator.H100, "h200", Accelerator.H200);
@@ -101,7 +98,10 @@ public final class AccountingCommand extends LabCommand {
 
     @Option(
             names = "--answers",
-            description = "solve the problem communication_accounting; stores the results under " + ON_PAPER)
+            description =
+                    "solve the problem communication_accounting and the calculations on data, fully sharded and tensor"
+                            + " parallelism; stores the results under "
+                            + CalculatedResults.ON_PAPER)
     private boolean answers;
 
     @Option(
@@ -110,7 +110,7 @@ public final class AccountingCommand extends LabCommand {
             description =
                     "predict steps on 2 to 16,384 devices from this machine's all-reduces and its steps on two and"
                             + " four GPUs (batch " + ScaleOutStudy.BATCH + ", context " + ScaleOutStudy.CONTEXT
-                            + ", fp32); stores the results under " + ON_PAPER)
+                            + ", fp32); stores the results under " + CalculatedResults.ON_PAPER)
     private String simulated;
 
     @Option(
@@ -141,7 +141,9 @@ public final class AccountingCommand extends LabCommand {
                 ArgumentCheck.writableFolder("--output", output);
             }
             if (answers) {
-                new AccountingWriter(output, out()).write(CommunicationAccounting.STANDARD);
+                var writer = new AccountingWriter(output, out());
+                writer.write(CommunicationAccounting.STANDARD);
+                writer.writeLayers();
             }
             if (simulated != null) {
                 new ScaleOutWriter(output, out()).write(new ScaleOutStudy(measured));

@@ -2,11 +2,15 @@ package cs336.scaling;
 
 import static cs336.scaling.CalculatedResults.number;
 
+import cs336.basics.ModelEdition;
+import cs336.basics.ModelSize;
 import cs336.bench.AlignedText;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
+import cs336.units.Bytes;
+import cs336.units.Tokens;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -17,7 +21,8 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * A writer of the answers to the problem {@code communication_accounting}, to a file and as a table.
+ * A writer of the answers to the problem {@code communication_accounting} and to the calculations of 2026, to files and
+ * as tables.
  *
  * @param output folder of the measurements of all machines
  * @param out receives the table
@@ -33,7 +38,7 @@ record AccountingWriter(Path output, PrintWriter out) {
 
     /** Stores all answers and prints them. */
     void write(CommunicationAccounting accounting) throws IOException {
-        var stored = new CalculatedResults(output, AccountingCommand.ON_PAPER, "communication_accounting");
+        var stored = new CalculatedResults(output, CalculatedResults.ON_PAPER, "communication_accounting");
         Map<Case, List<Measurement>> cases = new LinkedHashMap<>();
         List<AnswerRow> rows = new ArrayList<>();
         for (var answer : accounting.answers()) {
@@ -54,5 +59,75 @@ record AccountingWriter(Path output, PrintWriter out) {
         }
         out.println(AlignedText.of(Tables.of(AnswerRow.class, rows)));
         out.printf("stored in %s%n%n", stored.path());
+    }
+
+    private record LayerRow(
+            String model,
+            @Header("data-parallel or FSDP devices") int data,
+            @Header("tensor-parallel devices") int tensor,
+            String number,
+            String value) {}
+
+    /** Stores and prints the calculations on a feed-forward layer of xl and of XXL on H200s. */
+    void writeLayers() throws IOException {
+        var stored = new CalculatedResults(output, CalculatedResults.ON_PAPER, "parallelism_calculations");
+        List<LayerRow> rows = new ArrayList<>();
+        var xl = ModelSize.XL.config(ModelEdition.SPRING_2025, 512);
+        for (int devices : new int[] {2, 4, 8}) {
+            writeLayer(
+                    "xl",
+                    new FeedForwardParallelism(xl.dModel(), xl.dFf(), Accelerator.H200, devices, 1),
+                    stored,
+                    rows);
+        }
+        writeLayer("XXL", new FeedForwardParallelism(16_384, 53_248, Accelerator.H200, 8, 1), stored, rows);
+        writeLayer("XXL", new FeedForwardParallelism(16_384, 53_248, Accelerator.H200, 8, 8), stored, rows);
+        out.println(AlignedText.of(Tables.of(LayerRow.class, rows)));
+        out.printf("stored in %s%n%n", stored.path());
+    }
+
+    private static void writeLayer(
+            String model, FeedForwardParallelism layer, CalculatedResults stored, List<LayerRow> rows)
+            throws IOException {
+        Tokens batch = layer.smallestBatch();
+        long perDevice = batch.count() / layer.dataDevices();
+        Bytes shard = Bytes.of(3L * layer.dModel() * layer.dFf(), 2).sharedBy(layer.dataDevices());
+        List<Measurement> numbers = List.of(
+                number("intensity", "", layer.device().intensity()),
+                number("smallest-batch", "tokens", batch.count()),
+                number("smallest-batch-per-shard", "tokens", perDevice),
+                number("most-tensor-devices", "", layer.mostTensorDevices()),
+                number("forward", "us", layer.forward(batch).us()),
+                number("fsdp-forward", "us", layer.fsdpForward().us()),
+                number("fsdp-backward", "us", layer.fsdpBackward().us()),
+                number(
+                        "data-parallel-all-reduce",
+                        "us",
+                        layer.dataParallelAllReduce().us()),
+                number("tensor-all-reduce", "us", layer.tensorAllReduce(batch).us()),
+                number(
+                        "ring-all-gather",
+                        "us",
+                        layer.ringAllGather(shard, false).us()),
+                number(
+                        "ring-all-gather-both-directions",
+                        "us",
+                        layer.ringAllGather(shard, true).us()));
+        stored.put(
+                Case.measuredHere("calculator")
+                        .with("model", model)
+                        .with("data", layer.dataDevices())
+                        .with("tensor", layer.tensorDevices()),
+                numbers);
+        for (Measurement each : numbers) {
+            double value = each.summary().mean();
+            rows.add(new LayerRow(
+                    model,
+                    layer.dataDevices(),
+                    layer.tensorDevices(),
+                    each.metric().name(),
+                    String.format(Locale.ROOT, "%,.5g %s", value, each.metric().unit())
+                            .strip()));
+        }
     }
 }

@@ -3,13 +3,11 @@ package cs336.scaling;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Map;
 
 /**
  * A model of the communication overhead of data-parallel training: the time from the end of the backward pass until all
- * gradients are reduced, if they are sent in n equal buckets during the backward pass.
+ * gradients are reduced, if they are sent in n equal buckets during the backward pass. {@link BucketSequence} follows
+ * buckets of different sizes.
  *
  * <p>The backward pass takes B and completes one bucket every b = B ÷ n. Sending a bucket takes c = s ÷ (n w) + o, and
  * buckets are sent one after the other. Bucket k is ready at k b and its all-reduce ends at E(k) = max(E(k − 1), k b) +
@@ -73,67 +71,6 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
 
     private double saturatedLink(double buckets) {
         return sending() + buckets * callOverhead.value() - (buckets - 1) * backward.value() / buckets;
-    }
-
-    /**
-     * Fits bandwidth and call overhead to measured overheads by least squares of relative errors. The first term of the
-     * maximum holds up to some number of buckets, the second above it; every such limit is tried.
-     *
-     * @param bytes s
-     * @param backward B
-     * @param measured overheads above 0, by number of buckets
-     * @throws IllegalArgumentException if no positive w and o fit, for example with a single number of buckets, or if
-     *     the error of the fit is larger than that of predicting 0
-     */
-    public static BucketModel fit(Bytes bytes, Seconds backward, Map<Double, Seconds> measured) {
-        List<Double> limits = new ArrayList<>(measured.keySet());
-        limits.add(0.0); // the link is always saturated
-        BucketModel best = null;
-        for (double limit : limits) {
-            BucketModel model = fit(bytes, backward, measured, limit);
-            if (model != null && (best == null || model.error(measured) < best.error(measured))) {
-                best = model;
-            }
-        }
-        if (best == null || best.error(measured) > measured.size()) {
-            throw new IllegalArgumentException(
-                    "measured must contain overheads for several numbers of buckets that follow the"
-                            + " model; no positive bandwidth and call overhead fit " + measured);
-        }
-        return best;
-    }
-
-    /** Returns the sum of squared relative errors. */
-    private double error(Map<Double, Seconds> measured) {
-        double sum = 0;
-        for (var entry : measured.entrySet()) {
-            double error = overhead(entry.getKey()).value() / entry.getValue().value() - 1;
-            sum += error * error;
-        }
-        return sum;
-    }
-
-    /**
-     * Fits x ÷ w + y o = z, each equation divided by the measured overhead.
-     *
-     * @param limit largest number of buckets for which the first term holds
-     * @return null if no positive w and o fit
-     */
-    private static BucketModel fit(Bytes bytes, Seconds backward, Map<Double, Seconds> measured, double limit) {
-        var fit = new TwoParameterFit();
-        for (var entry : measured.entrySet()) {
-            double n = requirePositive("buckets", entry.getKey());
-            double overhead = requirePositive("measured", entry.getValue().value());
-            boolean first = n <= limit;
-            fit.add(
-                    bytes.count() / (first ? n : 1) / overhead,
-                    (first ? 1 : n) / overhead,
-                    first ? 1 : 1 + (n - 1) * backward.value() / n / overhead);
-        }
-        boolean fits = fit.isDetermined() && fit.first() > 0 && fit.second() > 0;
-        return fits
-                ? new BucketModel(bytes, new Bandwidth(1 / fit.first()), new Seconds(fit.second()), backward)
-                : null;
     }
 
     private static double requirePositive(String name, double value) {

@@ -16,6 +16,9 @@ import java.util.List;
  * their folder is not named after a machine.
  */
 public final class CalculatedResults {
+    /** The name of the folder for results that depend on no machine. */
+    public static final String ON_PAPER = "on-paper";
+
     private final Measurements file;
     private final String folder;
     private Provenance provenance;
@@ -33,7 +36,7 @@ public final class CalculatedResults {
     }
 
     /** Deletes the file, so that it does not keep results calculated from measurements that no longer exist. */
-    void clear() throws IOException {
+    public void clear() throws IOException {
         file.clear();
     }
 

@@ -77,7 +77,7 @@ record ScaleOutWriter(Path output, PrintWriter out) {
             Function<R, Case> parameters,
             Function<R, List<Measurement>> numbers)
             throws IOException {
-        var stored = new CalculatedResults(output, AccountingCommand.ON_PAPER, problem);
+        var stored = new CalculatedResults(output, CalculatedResults.ON_PAPER, problem);
         stored.clear();
         for (R each : records) {
             stored.put(parameters.apply(each), numbers.apply(each));

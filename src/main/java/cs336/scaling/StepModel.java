@@ -56,19 +56,16 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
             tensors.add(new ParameterTensor("position embeddings", -1, config.contextLength() * d, false));
         }
         for (int block = 0; block < config.numLayers(); block++) {
+            addNorm(tensors, block, gains, d);
             for (String name : List.of("q", "k", "v", "output")) {
                 tensors.add(new ParameterTensor(name, block, d * d, true));
             }
+            addNorm(tensors, block, gains, d);
             for (String name : is2024 ? List.of("w1", "w2") : List.of("w1", "w2", "w3")) {
                 tensors.add(new ParameterTensor(name, block, d * config.dFf(), true));
             }
-            for (int norm = 0; norm < 2 * gains; norm++) {
-                tensors.add(new ParameterTensor("norm", block, d, false));
-            }
         }
-        for (int norm = 0; norm < gains; norm++) {
-            tensors.add(new ParameterTensor("norm", config.numLayers(), d, false));
-        }
+        addNorm(tensors, config.numLayers(), gains, d);
         if (!is2024) {
             tensors.add(new ParameterTensor("head", config.numLayers(), config.vocabSize() * d, true));
         }
@@ -84,6 +81,12 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
                     t.name, t.block, inBlock, t.parameters, forward.times(fraction), backward.times(fraction)));
         }
         return new StepModel(layers, optimizer, 2, config.dModel());
+    }
+
+    private static void addNorm(List<ParameterTensor> tensors, int block, int gains, long features) {
+        for (int gain = 0; gain < gains; gain++) {
+            tensors.add(new ParameterTensor("norm", block, features, false));
+        }
     }
 
     private record ParameterTensor(String name, int block, long parameters, boolean inMatmul) {}

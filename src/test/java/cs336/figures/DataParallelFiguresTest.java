@@ -4,12 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.Project;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
-import cs336.scaling.BucketModel;
-import cs336.units.Bandwidth;
-import cs336.units.Bytes;
-import cs336.units.Seconds;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,11 +20,6 @@ import org.junit.jupiter.api.io.TempDir;
 import org.knowm.xchart.CategoryChart;
 
 class DataParallelFiguresTest {
-    private static final long BYTES = 8_000_000_000L;
-    private static final double BACKWARD_MS = 60;
-    private static final BucketModel TRUTH =
-            new BucketModel(new Bytes(BYTES), Bandwidth.gb(300), Seconds.us(40), Seconds.ms(BACKWARD_MS));
-
     @TempDir
     private Path folder;
 
@@ -66,25 +58,13 @@ class DataParallelFiguresTest {
     @BeforeEach
     void store() throws IOException {
         put("none", 0, "plain", "total", "ms", 100);
-        put("none", 0, "plain", "backward", "ms", BACKWARD_MS);
-        put("none", 0, "plain", "gradient-bytes", "bytes", BYTES);
         put("none", 0, "pytorch-eager", "total", "ms", 110);
         put("ddp", 25, "pytorch-eager", "total", "ms", 125);
         put("naive", 0, "plain", "total", "ms", 140);
         put(512, "none", 0, "plain", "total", "ms", 300);
         put(512, "bucketed", 25, "plain", "total", "ms", 309);
-        // Buckets of 1 MB and 5 MB need equally many all-reduces, since each tensor is larger.
-        double[][] buckets = {{1, 400}, {5, 400}, {25, 240}, {100, 75}, {1000, 9}};
-        for (double[] bucket : buckets) {
-            put("bucketed", bucket[0], "plain", "total", "ms", 106);
-            put("bucketed", bucket[0], "plain", "messages", "", bucket[1]);
-            put(
-                    "bucketed",
-                    bucket[0],
-                    "plain",
-                    "communication",
-                    "ms",
-                    TRUTH.overhead(bucket[1]).ms());
+        for (double bucket : new double[] {1, 5, 25, 100, 1000}) {
+            put("bucketed", bucket, "plain", "total", "ms", 106);
         }
         Files.writeString(folder.resolve("ddp_benchmarking.csv"), csv);
     }
@@ -96,12 +76,11 @@ class DataParallelFiguresTest {
     }
 
     @Test
-    void theFittedBucketModelIsTheOneThatGeneratedTheTimes() {
-        BucketModel fit = DataParallelFigures.bucketModel(numbers(), "ddp");
-        assertEquals(300, fit.bandwidth().gb(), 1e-6 * 300);
-        assertEquals(40, fit.callOverhead().us(), 1e-6 * 40);
-        assertEquals(Seconds.ms(BACKWARD_MS), fit.backward());
-        assertTrue(DataParallelFigures.buckets(numbers(), "ddp").svg().contains("measured"));
+    void bucketsShowPredictionsOfTheStoredSteps() {
+        var stored = MeasurementQuery.of(Project.path("data/measurements/h200-x4"));
+        Figure buckets = DataParallelFigures.buckets(stored);
+        assertEquals("data-parallel-xl512", buckets.name());
+        assertTrue(buckets.svg().contains("as measured and as predicted"));
     }
 
     @Test

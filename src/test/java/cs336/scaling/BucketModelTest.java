@@ -7,8 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
@@ -65,37 +63,7 @@ class BucketModelTest {
     }
 
     @Test
-    void aFitRecoversTheModelThatGeneratedTheTimes() {
-        // The link waits for the backward pass, the link is saturated, and a mixture of both.
-        for (double backward : new double[] {2000, 5, 30}) {
-            var truth = new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.us(40), Seconds.ms(backward));
-            Map<Double, Seconds> measured = new LinkedHashMap<>();
-            for (double buckets : new double[] {435, 300, 170, 80, 17, 9, 1}) {
-                measured.put(buckets, truth.overhead(buckets));
-            }
-            BucketModel fit = BucketModel.fit(GRADIENTS, Seconds.ms(backward), measured);
-            assertEquals(320, fit.bandwidth().gb(), 1e-3 * 320, "backward " + backward);
-            assertEquals(40, fit.callOverhead().us(), 1e-3 * 40, "backward " + backward);
-        }
-    }
-
-    @Test
-    void timesThatDoNotFollowTheModelAreRejected() {
-        Map<Double, Seconds> slow = new LinkedHashMap<>();
-        slow.put(2.0, Seconds.ms(1082));
-        slow.put(19.0, Seconds.ms(736));
-        slow.put(123.0, Seconds.ms(794));
-        slow.put(219.0, Seconds.ms(834));
-        var gradients = new Bytes(1_692_733_440L);
-        assertThrows(IllegalArgumentException.class, () -> BucketModel.fit(gradients, Seconds.ms(48), slow));
-    }
-
-    @Test
     void invalidArgumentsAreRejected() {
-        Map<Double, Seconds> one = Map.of(8.0, Seconds.ms(1));
-        var error =
-                assertThrows(IllegalArgumentException.class, () -> BucketModel.fit(GRADIENTS, Seconds.ms(100), one));
-        assertTrue(error.getMessage().contains("several numbers of buckets"), error.getMessage());
         assertThrows(
                 IllegalArgumentException.class,
                 () -> new BucketModel(GRADIENTS, Bandwidth.gb(320), Seconds.ZERO, Seconds.ms(100)));

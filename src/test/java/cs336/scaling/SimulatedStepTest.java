@@ -6,13 +6,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
 import cs336.scaling.StepModel.StepLayer;
 import cs336.torch.DType;
+import cs336.torch.Device;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
 import cs336.units.Tokens;
 import java.util.List;
+import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
 
 class SimulatedStepTest {
@@ -198,5 +202,27 @@ class SimulatedStepTest {
                 IllegalArgumentException.class,
                 () -> step(CLUSTER, new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), Synchronization.flat(), 1));
         assertTrue(error.getMessage().startsWith("pipeline must be 1, not 2"), error.getMessage());
+    }
+
+    @Test
+    void layersAreTheParametersOfTheModelInTheOrderOfRegistration() {
+        for (ModelEdition edition : ModelEdition.values()) {
+            TransformerConfig config = TransformerConfig.builder()
+                    .edition(edition)
+                    .vocabSize(11)
+                    .contextLength(7)
+                    .dModel(4)
+                    .numLayers(2)
+                    .numHeads(2)
+                    .dFf(6)
+                    .build();
+            List<Long> expected;
+            try (var model = new TransformerLM(config, Device.cpu())) {
+                expected = model.parameters().stream().map(Tensor::numel).toList();
+            }
+            StepModel step = StepModel.of(config, Seconds.ms(1), Seconds.ms(2), Seconds.ZERO);
+            assertEquals(
+                    expected, step.layers().stream().map(StepLayer::parameters).toList(), edition.toString());
+        }
     }
 }

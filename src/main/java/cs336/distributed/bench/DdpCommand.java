@@ -1,5 +1,6 @@
 package cs336.distributed.bench;
 
+import cs336.bench.AlignedText;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.LabCommand;
@@ -12,6 +13,10 @@ import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
+import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
+import cs336.scaling.BucketModel;
+import cs336.scaling.CalculatedResults;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -51,6 +56,8 @@ import picocli.CommandLine.Option;
             "  A training run that survives failures of its ranks:",
             "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode bucketed --steps 1000 --checkpoint run1"
                     + " --max-restarts 3",
+            "  Predictions of the exposed communication from the measurements of a machine:",
+            "    cs336 ddp --predict-buckets h200-x4",
             "",
             "Exit codes: 0 done (toy: the weights match), 1 the weights differ or a rank failed, 2 invalid arguments."
         })
@@ -115,17 +122,54 @@ public final class DdpCommand extends LabCommand {
             showDefaultValue = Visibility.NEVER)
     private List<String> traced = List.of();
 
+    @Option(
+            names = "--predict-buckets",
+            paramLabel = "<machine>",
+            description =
+                    "train nothing; predict the exposed communication of each bucket size that was measured on this"
+                            + " machine (xl, 512 tokens) from its all-reduces, and store the results as bucket_overhead.csv under "
+                            + CalculatedResults.ON_PAPER)
+    private String predicted;
+
     @Mixin
     private final StorageOptions storage = new StorageOptions("ddp_benchmarking");
 
     @Override
     public Integer call() throws IOException, InterruptedException {
+        if (predicted != null) {
+            return predictBuckets();
+        }
         List<TrainingMode> chosen = checked(this::trainingModes);
         if (checkpoints.areGiven()) {
             return train(chosen);
         }
         checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         return kind.equals("toy") ? trainToy(chosen) : benchmark(chosen);
+    }
+
+    private int predictBuckets() throws IOException {
+        checked(() -> {
+            requireNotGiven(
+                    "with --predict-buckets", "--model", "--mode", "--bucket-size-mb", "--trace", "--checkpoint");
+            var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
+            var predictions = new ArrayList<>(BucketPrediction.of(numbers, 2));
+            predictions.addAll(BucketPrediction.of(numbers, 4));
+            var results = new CalculatedResults(storage.folder(), CalculatedResults.ON_PAPER, "bucket_overhead");
+            results.clear();
+            BucketPrediction.store(numbers, results);
+            out().println(AlignedText.of(Tables.of(BucketPrediction.class, predictions)));
+            BucketModel model = BucketPrediction.withMeasuredOverhead(numbers);
+            out().printf(
+                            Locale.ROOT,
+                            "equal buckets with an overhead of %.0f us each: best %.0f buckets of %.0f MB%nstored in %s%n",
+                            model.callOverhead().us(),
+                            model.bestBuckets(),
+                            model.bestBucket().count() / 1e6,
+                            results.path());
+            out().flush();
+            return null;
+        });
+        return 0;
     }
 
     /** A mode with its bucket size; 0 for a mode without buckets. */

@@ -28,8 +28,13 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     /** Budgets in FLOP for which the laws are stored in addition to {@code budgets}, so that a figure can draw them. */
     static final double[] DECADES = {1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24};
 
-    /** Prints the minima of each budget, the exponents and the predictions. */
-    void print(PrintWriter out) {
+    /**
+     * Prints the minima of each budget, the exponents and the predictions.
+     *
+     * @param file file from which the runs were read
+     */
+    void print(PrintWriter out, Path file) {
+        out.printf("Runs: %s%n", file);
         out.printf(
                 "%d runs of %d budgets. Noise: the standard deviation of the losses from the surface is %.2g %%.%n%n",
                 study.runs().runs().size(),

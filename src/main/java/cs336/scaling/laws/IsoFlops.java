@@ -25,6 +25,9 @@ import java.util.stream.Collectors;
  * @param runs at least three budgets, each with at least three sizes
  */
 public record IsoFlops(List<TrainingRun> runs) {
+    /** The place of the course's file of runs, which is not part of this repository. */
+    public static final String COURSE_FILE = "data/isoflops_curves.json";
+
     private static final List<String> FIELDS = List.of("parameters", "compute_budget", "final_loss");
     private static final int BUDGETS = 3;
 

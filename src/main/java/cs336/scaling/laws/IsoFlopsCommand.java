@@ -27,11 +27,12 @@ import picocli.CommandLine.Option;
         footer = {
             "    cs336 isoflops",
             "    cs336 isoflops --runs mine.json --compute 1e22,1e23 --confidence 0.8",
-            "  The results in the writeup, stored under the name 'shipped':",
-            "    cs336 isoflops --store shipped",
+            "  The results in the writeup, stored under the names 'shipped' and 'published' (the course's file):",
+            "    cs336 isoflops --runs " + SyntheticRuns.FILE + " --store shipped",
+            "    cs336 isoflops --runs " + IsoFlops.COURSE_FILE + " --store published",
             "    cs336 isoflops --coverage 500 --resamples 400 --store shipped",
             "  The repository's own runs, byte for byte, and runs with other noise:",
-            "    cs336 isoflops --generate data/isoflops_curves.json",
+            "    cs336 isoflops --generate " + SyntheticRuns.FILE,
             "    cs336 isoflops --generate target/other.json --seed 1",
             "",
             "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid arguments or a file without valid runs."
@@ -39,9 +40,9 @@ import picocli.CommandLine.Option;
 public final class IsoFlopsCommand extends LabCommand {
     @Option(
             names = "--runs",
-            defaultValue = "data/isoflops_curves.json",
             paramLabel = "<file>",
-            description = "file of training runs")
+            description = "file of training runs. Default: the course's file " + IsoFlops.COURSE_FILE
+                    + ", which is not part of this repository, or else our synthetic runs " + SyntheticRuns.FILE)
     private Path runs;
 
     @Option(
@@ -155,10 +156,11 @@ public final class IsoFlopsCommand extends LabCommand {
                 throw new IllegalArgumentException("--compute must be above 0 FLOP, not " + compute);
             }
         }
-        var report = new FitReport(IsoFlopsStudy.of(IsoFlops.read(runs), bootstrap()), confidence, asked);
-        report.print(out());
+        Path file = runs == null ? SyntheticRuns.orCourseFile() : runs;
+        var report = new FitReport(IsoFlopsStudy.of(IsoFlops.read(file), bootstrap()), confidence, asked);
+        report.print(out(), file);
         if (name != null) {
-            report.store(name, runs, results("isoflops_laws"), results("isoflops_optima"));
+            report.store(name, file, results("isoflops_laws"), results("isoflops_optima"));
         }
     }
 

@@ -1,5 +1,7 @@
 package cs336.scaling.laws;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -17,6 +19,9 @@ public record SyntheticRuns(LossSurface surface, double noise, long seed) {
     public static final SyntheticRuns SHIPPED =
             new SyntheticRuns(new LossSurface(1.75, 420, 0.335, 1400, 0.345), 0.002, 336);
 
+    /** The file of {@link #SHIPPED} in this repository. */
+    public static final String FILE = "data/isoflops_synthetic.json";
+
     /** Budgets in FLOP, two per decade. */
     static final double[] BUDGETS = {1e18, 3e18, 1e19, 3e19, 1e20, 3e20, 1e21, 3e21, 1e22};
 
@@ -30,6 +35,12 @@ public record SyntheticRuns(LossSurface surface, double noise, long seed) {
         if (!(noise >= 0)) {
             throw new IllegalArgumentException("noise must be at least 0, not " + noise);
         }
+    }
+
+    /** Returns the course's file of runs if it exists in the current folder, else {@link #FILE}. */
+    static Path orCourseFile() {
+        Path course = Path.of(IsoFlops.COURSE_FILE);
+        return Files.exists(course) ? course : Path.of(FILE);
     }
 
     /** Returns the generator with another seed. */

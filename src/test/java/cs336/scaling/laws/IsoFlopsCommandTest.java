@@ -50,7 +50,8 @@ class IsoFlopsCommandTest extends CommandTest {
         assertTrue(
                 out.toString()
                         .startsWith(
-                                "72 runs of 9 budgets. Noise: the standard deviation of the losses from the surface is 0.20 %.\n"),
+                                "Runs: " + shipped
+                                        + "\n72 runs of 9 budgets. Noise: the standard deviation of the losses from the surface is 0.20 %.\n"),
                 out.toString());
         Table laws = Measurements.read(folder.resolve("any/isoflops_laws.csv"));
         Table optima = Measurements.read(folder.resolve("any/isoflops_optima.csv"));

@@ -1,10 +1,13 @@
 package cs336.scaling.laws;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.Project;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -76,10 +79,11 @@ class IsoFlopsTest {
         assertEquals(drawn, IsoFlops.read(file(drawn.json())));
     }
 
-    /** Checks the content of {@code data/isoflops_curves.json}; users may put other runs in its place. */
     @Test
-    void theRepositorysRunsAreGeneratedByteForByte() throws NoSuchAlgorithmException {
+    void theRepositorysRunsAreGeneratedByteForByte() throws IOException, NoSuchAlgorithmException {
         byte[] json = SyntheticRuns.SHIPPED.draw().json().getBytes(StandardCharsets.UTF_8);
+        assertArrayEquals(json, Files.readAllBytes(Project.path(SyntheticRuns.FILE)));
+        assertNotEquals(IsoFlops.COURSE_FILE, SyntheticRuns.FILE, "the course's file has other runs");
         assertEquals(
                 "261ed24bdc4760d60a5bb307e23e250816948544d37a8ef17cd422a714001a02",
                 HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(json)));
