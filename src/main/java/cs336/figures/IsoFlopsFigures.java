@@ -82,7 +82,7 @@ public final class IsoFlopsFigures {
                 new Frame("", false, Legend.NONE, false, "model size N (parameters)"),
                 HorizontalScale.of(range, Spacing.LOG10),
                 AxisRange.of(losses, false, false),
-                "final training loss (nats a token)");
+                "final training loss (nats per token)");
         for (int i = 0; i < profiles.size(); i++) {
             IsoFlopProfile profile = profiles.get(i);
             Color color = between(
