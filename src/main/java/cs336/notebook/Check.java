@@ -247,6 +247,9 @@ public final class Check {
                                     + " elements");
         }
         String values = text(wanted.values[worst]) + " expected, not " + text(found.values[worst]);
+        if (text(wanted.values[worst]).equals(text(found.values[worst]))) {
+            values = text(wanted.values[worst]) + " expected, but the difference is " + text(largest);
+        }
         if (found.shape.length == 0) {
             return wrong(values);
         }

@@ -26,6 +26,7 @@ class CheckTest {
                 Arguments.of(3, 3.0, "✓ a: 3"),
                 Arguments.of(0.1 + 0.2, 0.3, "✓ a: 0.3000"),
                 Arguments.of(2, 3, "✗ a: 3 expected, not 2"),
+                Arguments.of(0.25, 0.25 + 1e-7, "✗ a: 0.2500 expected, but the difference is 1.000e-07"),
                 Arguments.of(Double.NaN, 3, "✗ a: 3 expected, not NaN"),
                 Arguments.of("abc", "abc", "✓ a: abc"),
                 Arguments.of("abc", "abd", "✗ a: abd expected, not abc"),
