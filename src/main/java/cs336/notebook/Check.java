@@ -129,7 +129,7 @@ public final class Check {
      * @param what the predicted quantity, with its unit
      */
     public static String prediction(String what, double predicted, double measured) {
-        String comparison = String.format(Locale.ROOT, "%s: predicted %.3g, measured %.3g", what, predicted, measured);
+        String comparison = what + ": predicted " + rounded(predicted) + ", measured " + rounded(measured);
         if (!(predicted > 0 && measured > 0)) {
             return comparison;
         }
@@ -324,6 +324,10 @@ public final class Check {
             return String.format(Locale.ROOT, "%,d", (long) number);
         }
         return String.format(Locale.ROOT, "%.4g", number);
+    }
+
+    private static String rounded(double number) {
+        return String.format(Locale.ROOT, Math.abs(number) < 100 ? "%.3g" : "%,.0f", number);
     }
 
     private static String shortened(Object value) {

@@ -146,6 +146,9 @@ class CheckTest {
 
     @Test
     void hintsComeOneAfterTheOther() throws Exception {
+        while (!Check.hint("05.1").startsWith("There are no more hints")) {
+            // Another test may have asked for some.
+        }
         String first = Check.hint("05.1");
         assertTrue(first.startsWith("Hint 1 of "), first);
         int hints = Integer.parseInt(first.replaceFirst("Hint 1 of (\\d+):(?s:.*)", "$1"));
