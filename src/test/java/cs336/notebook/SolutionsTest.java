@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.torch.Torch;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
 import java.io.IOException;
@@ -13,6 +14,8 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -23,6 +26,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  */
 class SolutionsTest {
     private static final Path NOTEBOOKS = Path.of("notebooks");
+    private static int threads;
 
     static List<String> notebooksWithExercises() throws IOException {
         List<String> names = new ArrayList<>();
@@ -36,6 +40,18 @@ class SolutionsTest {
 
     private static boolean isExercise(Notebook.Cell cell) {
         return cell.isCode() && cell.id().matches(Exercises.CELL + "\\d+");
+    }
+
+    /** One thread per operation, because several threads for tensors as small as these wait for each other. */
+    @BeforeAll
+    static void useOneThread() {
+        threads = Torch.threads();
+        Torch.setThreads(1);
+    }
+
+    @AfterAll
+    static void useAllThreads() {
+        Torch.setThreads(threads);
     }
 
     @ParameterizedTest
