@@ -176,11 +176,21 @@ final class Notebook {
             return text(json.get("source"));
         }
 
+        /** Returns the id of the cell; empty if it has none. */
+        String id() {
+            return json.has("id") ? json.get("id").getAsString() : "";
+        }
+
         /** Returns whether the cell has Jupyter's tag {@code raises-exception}. */
         boolean mayFail() {
+            return hasTag("raises-exception");
+        }
+
+        /** Returns whether the cell has a tag. */
+        boolean hasTag(String tag) {
             JsonElement tags =
                     json.has("metadata") ? json.getAsJsonObject("metadata").get("tags") : null;
-            return tags != null && tags.getAsJsonArray().contains(new JsonPrimitive("raises-exception"));
+            return tags != null && tags.getAsJsonArray().contains(new JsonPrimitive(tag));
         }
 
         JsonArray outputs() {

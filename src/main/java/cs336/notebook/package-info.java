@@ -6,7 +6,7 @@
  * Jupyter kernel around it), {@link cs336.notebook.ClientConnection} (refuses malformed messages),
  * {@link cs336.notebook.NotebookRunner} (executes notebook files, each in a process that runs
  * {@link cs336.notebook.NotebookWorker}), {@link cs336.notebook.Renderers} (how values are shown),
- * {@link cs336.notebook.Display} (functions that cells call).
+ * {@link cs336.notebook.Display} (functions that cells call), {@link cs336.notebook.Check} (checks of exercises).
  *
  * <p>May use {@code figures}, {@code writeup} and {@code compile}, and the packages that they may use.
  */
