@@ -108,7 +108,7 @@ class BenchmarkTest {
                 .batch(64) // about 5 MB of activations
                 .context(16)
                 .warmup(0)
-                .steps(5);
+                .steps(2);
 
         @Override
         public void step() {

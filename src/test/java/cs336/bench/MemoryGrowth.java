@@ -33,10 +33,15 @@ public final class MemoryGrowth {
 
     /**
      * A Java heap of constant size whose pages are resident from the start, so that any growth of the process is native
-     * memory.
+     * memory; and one thread per operation, because the work is small.
      */
-    private static final Map<String, String> FIXED_HEAP =
-            Map.of("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -Xms128m -Xmx128m -XX:+AlwaysPreTouch");
+    private static final Map<String, String> ENVIRONMENT = Map.of(
+            "JDK_JAVA_OPTIONS",
+            "-XX:+UseSerialGC -Xms128m -Xmx128m -XX:+AlwaysPreTouch",
+            "OMP_NUM_THREADS",
+            "1",
+            "OPENBLAS_NUM_THREADS",
+            "1");
 
     /** Work that consists of equal steps. */
     public interface Work {
@@ -76,7 +81,7 @@ public final class MemoryGrowth {
 
     private static List<long[]> answers(Class<? extends Work> work, int steps, int number)
             throws IOException, InterruptedException {
-        try (var process = ChildJvm.start(MemoryGrowth.class, FIXED_HEAP, line -> {})) {
+        try (var process = ChildJvm.start(MemoryGrowth.class, ENVIRONMENT, line -> {})) {
             process.tell(work.getName());
             process.tell(String.valueOf(steps));
             var answers = new ArrayList<long[]>();

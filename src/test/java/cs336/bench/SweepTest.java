@@ -37,6 +37,9 @@ class SweepTest {
     Measurements measurements;
     final ByteArrayOutputStream progress = new ByteArrayOutputStream();
 
+    /** The time limit of a case, in which a busy machine can start a process. */
+    private static final Duration LIMIT = Duration.ofSeconds(8);
+
     @BeforeEach
     void open() {
         measurements = Measurements.of(folder, "h200", "fake");
@@ -215,11 +218,11 @@ class SweepTest {
     @Test
     void aCaseThatExceedsItsTimeLimitIsKilledAndTheSweepContinues() throws Exception {
         long start = System.nanoTime();
-        var result = sweep().timeLimit(Duration.ofSeconds(2)).run(ending("stuck", "ok"));
+        var result = sweep().timeLimit(LIMIT).run(ending("stuck", "ok"));
         assertEquals(new Sweep.CaseCounts(2, 0, 1), result);
-        assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 45); // not the 600 s of the case
+        assertTrue(Duration.ofNanos(System.nanoTime() - start).toSeconds() < 120); // not the 600 s of the case
         assertEquals(List.of("ok", "error", "ok", "ok"), column("status"));
-        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("exceeded its time limit of 0:02"));
+        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("exceeded its time limit of 0:08"));
     }
 
     @Test
