@@ -46,6 +46,7 @@ final class CollectiveLog {
     private long fingerprint;
     private volatile String comparing;
     private String difference;
+    private boolean diverged;
 
     /**
      * Creates a log without calls.
@@ -162,8 +163,9 @@ final class CollectiveLog {
                         + ", within " + Rendezvous.text(rendezvous.timeout()) + difference());
             }
             if (!theirs.equals(call.toString())) {
-                throw new CollectiveFailure(numbered(count) + " is " + call + " on rank " + rank + ", but " + theirs
-                        + " on rank " + other);
+                String different =
+                        numbered(count) + " is " + call + " on rank " + rank + ", but " + theirs + " on rank " + other;
+                throw new CollectiveFailure(different, null, true);
             }
         }
     }
@@ -177,6 +179,11 @@ final class CollectiveLog {
             difference = others.isEmpty() ? "" : compareLastCalls();
         }
         return difference;
+    }
+
+    /** Returns whether {@link #difference} has found a call that is different on another rank. */
+    synchronized boolean hasDiverged() {
+        return diverged;
     }
 
     private String compareLastCalls() {
@@ -214,6 +221,7 @@ final class CollectiveLog {
         for (CollectiveCall call : lastCalls) {
             String theirCall = theirs.get(++number);
             if (theirCall != null && !theirCall.equals(call.toString())) {
+                diverged = true;
                 return numbered(number) + " is " + call + " on rank " + rank + ", but " + theirCall + " on rank "
                         + other;
             }

@@ -585,15 +585,14 @@ public final class ProcessGroup implements AutoCloseable {
         if (e instanceof CollectiveFailure known) {
             return keepFirst(known);
         }
-        return keepFirst(new CollectiveFailure(
-                "%s, failed on rank %d of %d: %s%s"
-                        .formatted(
-                                calls.name(number, call),
-                                world.rank(),
-                                world.size(),
-                                CollectiveFailure.reason(e),
-                                calls.difference()),
-                e));
+        String message = "%s, failed on rank %d of %d: %s%s"
+                .formatted(
+                        calls.name(number, call),
+                        world.rank(),
+                        world.size(),
+                        CollectiveFailure.reason(e),
+                        calls.difference());
+        return keepFirst(new CollectiveFailure(message, e, calls.hasDiverged()));
     }
 
     /** Keeps the first failure; later ones are its consequences. */

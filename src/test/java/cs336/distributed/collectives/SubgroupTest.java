@@ -184,7 +184,7 @@ class SubgroupTest {
             value = {
                 "is gone | rank 3 of 4: its process ended with exit code 7",
                 "hangs | rank 3 of 4: it is at DisturbedSubgroup.run",
-                "diverges | collective 6 of ranks [1, 3] is",
+                "diverges | collective 6 of ranks [1, 3] is all-reduce (sum) of fp64 [1] on rank 1, but broadcast (root 0)",
             })
     void aDisturbedSubgroupEndsAllRanksAndNamesTheCause(String how, String message) {
         long start = System.nanoTime();
