@@ -57,9 +57,7 @@ final class CollectiveLog {
         this.rendezvous = rendezvous;
         this.recent = recent;
         rank = rendezvous.world().rank();
-        others = rendezvous.members().stream()
-                .filter(other -> other != rank)
-                .toList();
+        others = rendezvous.members().stream().filter(other -> other != rank).toList();
         among = rendezvous.isOfSubgroup() ? " of ranks " + text(rendezvous.members()) : "";
     }
 

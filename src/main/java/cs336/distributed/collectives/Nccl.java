@@ -22,8 +22,8 @@ final class Nccl {
         try (var scope = MemoryScope.open()) {
             var options = ProcessGroupNCCL.Options.create();
             options.timeout(Rendezvous.milliseconds(rendezvous.timeout()));
-            var group = MemoryScope.keep(
-                    new ProcessGroupNCCL(rendezvous.store(), rendezvous.rank(), rendezvous.members().size(), options));
+            var group = MemoryScope.keep(new ProcessGroupNCCL(
+                    rendezvous.store(), rendezvous.rank(), rendezvous.members().size(), options));
             group.setBoundDeviceId(new DeviceOptional(device.toTorch()));
             group.eagerConnectSingleDevice(device.toTorch());
             return group;

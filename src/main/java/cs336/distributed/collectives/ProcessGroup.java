@@ -43,9 +43,9 @@ import org.bytedeco.pytorch.global.torch;
  * {@link CollectiveLog}.
  *
  * <p>{@link #split} and {@link #mesh} create subgroups. The ranks of a subgroup are numbered from 0; messages and
- * failures name them by their numbers among all ranks. A failure of a subgroup is one of the whole group, whose launcher
- * or {@link RankWatch} watches the processes. Closing a subgroup does not end the whole group; closing the whole group
- * closes its subgroups.
+ * failures name them by their numbers among all ranks. A failure of a subgroup is one of the whole group, whose
+ * launcher or {@link RankWatch} watches the processes. Closing a subgroup does not end the whole group; closing the
+ * whole group closes its subgroups.
  *
  * @see #join(World, CollectiveBackend, Duration)
  */
@@ -85,8 +85,7 @@ public final class ProcessGroup implements AutoCloseable {
         world = rendezvous.world();
         rank = rendezvous.rank();
         size = rendezvous.members().size();
-        calls = new CollectiveLog(
-                rendezvous, parent == null ? new CollectiveLog.RecentCalls() : parent.calls.recent());
+        calls = new CollectiveLog(rendezvous, parent == null ? new CollectiveLog.RecentCalls() : parent.calls.recent());
         if (parent == null) {
             requireOneGpuEach(rendezvous.register(location()));
         }
@@ -618,8 +617,8 @@ public final class ProcessGroup implements AutoCloseable {
 
     private CollectiveFailure divergence(String where) {
         String difference = calls.difference();
-        return keepFirst(new CollectiveFailure(
-                "ranks have called different collectives; detected on rank " + world.rank() + " " + where + difference));
+        return keepFirst(new CollectiveFailure("ranks have called different collectives; detected on rank "
+                + world.rank() + " " + where + difference));
     }
 
     /** Returns the volume of data that this rank has passed to collectives of this group so far, without subgroups. */

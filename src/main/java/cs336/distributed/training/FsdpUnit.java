@@ -106,9 +106,12 @@ final class FsdpUnit implements AutoCloseable {
             gathered = true;
             parameters.forEach(FsdpParameter::allocate);
             if (hasShards()) {
-                gather = mesh.shards().allGatherAsync(
-                        sharded.stream().map(FsdpParameter::gathered).toList(),
-                        sharded.stream().map(FsdpParameter::shardToGather).toList());
+                gather = mesh.shards()
+                        .allGatherAsync(
+                                sharded.stream().map(FsdpParameter::gathered).toList(),
+                                sharded.stream()
+                                        .map(FsdpParameter::shardToGather)
+                                        .toList());
             }
         }
     }

@@ -178,8 +178,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         });
         Map<Tensor, FsdpParameter> byWeight = new IdentityHashMap<>(created);
         named.forEach((name, weight) -> {
-            FsdpParameter parameter =
-                    byWeight.computeIfAbsent(weight, w -> fromRankZero(w, toShard.contains(w), mesh));
+            FsdpParameter parameter = byWeight.computeIfAbsent(weight, w -> fromRankZero(w, toShard.contains(w), mesh));
             parameter.prepare(name, settings.computeDtype(), settings.reduceDtype());
             parameters.put(name, parameter);
         });
@@ -349,7 +348,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> whole.put(
                     name,
-                    scope.escape(parameter.gather(mesh.shards(), parameter.master().detach()))));
+                    scope.escape(
+                            parameter.gather(mesh.shards(), parameter.master().detach()))));
         }
         return whole;
     }
@@ -418,8 +418,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Saves the shards of each rank, or of each rank of the first replica, in a file of its own, without communication of
-     * tensors. All ranks call it.
+     * Saves the shards of each rank, or of each rank of the first replica, in a file of its own, without communication
+     * of tensors. All ranks call it.
      *
      * @param folder on a file system that all ranks share; created if it does not exist
      * @param optimizer an optimizer of {@link #namedParameters}
@@ -658,8 +658,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Starts to reduce the gradients of a unit, after the reduce-scatter before has ended: only one whole gradient needs
-     * memory. All-reduces of shards among replicas continue until the end of the step.
+     * Starts to reduce the gradients of a unit, after the reduce-scatter before has ended: only one whole gradient
+     * needs memory. All-reduces of shards among replicas continue until the end of the step.
      */
     private void reduce(FsdpUnit unit) {
         endReduceScatter();

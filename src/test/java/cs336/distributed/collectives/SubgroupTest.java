@@ -38,7 +38,8 @@ class SubgroupTest {
     public static final class Subgroups implements RankProgram<Long, ArrayList<String>> {
         @Override
         public ArrayList<String> run(ProcessGroup group, Long seed) {
-            double[] values = new Random(seed).ints(RANKS, -60, 60).asDoubleStream().toArray();
+            double[] values =
+                    new Random(seed).ints(RANKS, -60, 60).asDoubleStream().toArray();
             try (var scope = MemoryScope.open()) {
                 collectives(group, values);
                 unequalColors(group);
@@ -86,9 +87,7 @@ class SubgroupTest {
             assertNull(group.waitingIn());
             assertEquals(
                     "tensors must have at least 1 tensor, not 0",
-                    assertThrows(
-                                    IllegalArgumentException.class,
-                                    () -> across.allReduceAsync(List.of(), Reduction.SUM))
+                    assertThrows(IllegalArgumentException.class, () -> across.allReduceAsync(List.of(), Reduction.SUM))
                             .getMessage());
             assertEquals(
                     "root must be a rank from 0 to 1, not 2",

@@ -338,13 +338,16 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         for (Map.Entry<String, Tensor> shard : fsdp.namedParameters().entrySet()) {
             boolean isReplicated = shard.getKey().contains("ln");
             long rows = fsdp.gatherParameters().get(shard.getKey()).size(0);
-            long elements = shard.getValue().numel() / shard.getValue().size(0) * (isReplicated ? rows : (rows + 1) / 2);
+            long elements =
+                    shard.getValue().numel() / shard.getValue().size(0) * (isReplicated ? rows : (rows + 1) / 2);
             shards += isReplicated ? 0 : elements;
             replicated += isReplicated ? elements : 0;
         }
         Traffic[] before = new Traffic[3];
         for (int step = 0; step < 3; step++) {
-            before = new Traffic[] {group.traffic(), mesh.shards().traffic(), mesh.replicas().traffic()};
+            before = new Traffic[] {
+                group.traffic(), mesh.shards().traffic(), mesh.replicas().traffic()
+            };
             backward(fsdp, batches.next());
             fsdp.finishGradientSynchronization();
             fsdp.zeroGrad();
@@ -370,10 +373,12 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             long before = replicas.traffic().of("all-reduce").calls();
             backward(fsdp, batches.next());
             assertEquals(2, replicas.traffic().of("all-reduce").calls() - before);
-            fsdp.namedParameters().forEach((name, shard) -> assertFalse(shard.grad().defined(), name));
+            fsdp.namedParameters()
+                    .forEach((name, shard) -> assertFalse(shard.grad().defined(), name));
             fsdp.finishGradientSynchronization();
             assertEquals(4, replicas.traffic().of("all-reduce").calls() - before);
-            fsdp.namedParameters().forEach((name, shard) -> assertTrue(shard.grad().defined(), name));
+            fsdp.namedParameters()
+                    .forEach((name, shard) -> assertTrue(shard.grad().defined(), name));
             fsdp.zeroGrad();
         }
         close(fsdp);
@@ -423,7 +428,9 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             if (group.rank() == 0) {
                 Checkpoint.save(plain, alone.namedParameters(), adamAlone, Map.of("step", "1"));
             }
-            assertEquals(group.rank() == 0 ? alone.namedParameters().size() : 0, fsdp.wholeParameters().size());
+            assertEquals(
+                    group.rank() == 0 ? alone.namedParameters().size() : 0,
+                    fsdp.wholeParameters().size());
             group.barrier();
             try (var files = Files.list(shards)) {
                 assertEquals(
@@ -462,8 +469,8 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
     }
 
     private void resume(Path checkpoint, FsdpSettings settings, NnModule expected) throws IOException {
-        var fsdp = new FullyShardedDataParallel(
-                transformer(ModelEdition.SPRING_2025, FP64, seed + 99), group, settings);
+        var fsdp =
+                new FullyShardedDataParallel(transformer(ModelEdition.SPRING_2025, FP64, seed + 99), group, settings);
         try (var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
             assertEquals(Map.of("step", "1"), fsdp.load(checkpoint, adam));
             step(fsdp, adam, null, null);
@@ -478,8 +485,8 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             Checkpoint.load(checkpoint, alone.namedParameters(), adam);
             step(null, null, alone, adam);
             expected.namedParameters()
-                    .forEach((name, tensor) -> requireClose(
-                            tensor, alone.namedParameters().get(name), 1e-9, "alone: " + name));
+                    .forEach((name, tensor) ->
+                            requireClose(tensor, alone.namedParameters().get(name), 1e-9, "alone: " + name));
         }
     }
 
