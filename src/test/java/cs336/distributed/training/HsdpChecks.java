@@ -44,8 +44,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The checks of {@link HybridShardingTest} on four ranks that form two replicas of two shards, in one run. The result
- * maps the name of each check to its failure, or to an empty text.
+ * The checks of {@link HybridShardingTest} on four ranks that form two replicas of two shards, in one run; one of them
+ * runs on two ranks. The result maps the name of each check to its failure, or to an empty text.
  */
 public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, LinkedHashMap<String, String>> {
     /**
@@ -81,6 +81,10 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         device = all.device();
         seed = task.seed;
         folder = Path.of(task.folder);
+        if (group.size() == 2) {
+            each("two replicas train as a single process", () -> train(ModelEdition.SPRING_2024, HSDP));
+            return wrong;
+        }
         each("replicas that do not divide the ranks are rejected", this::invalidReplicas);
         each("Transformers train as in a single process", this::transformers);
         each("clipping uses the norm of all shards, equal on all ranks", this::clipping);
